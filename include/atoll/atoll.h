@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libatoll: transactional sandboxes.
+ *
+ * A sandbox holds private copy-on-write views of real resources. Commands run inside it, what they changed is shown,
+ * and atoll_commit() lands all of it atomically or none of it.
+ *
+ * Calling sequence:
+ *
+ *	struct atoll *a;
+ *	atoll_open(&(struct atoll_options){ 0 }, &a, &err);
+ *	atoll_new(a, &spec, &info, &err);
+ *	atoll_run(a, info->name, &run, &run_result, &err);
+ *	atoll_changes(a, info->name, NULL, print, NULL, &err);
+ *	atoll_commit(a, info->name, &commit, &result, &err);
+ *	atoll_remove(a, info->name, &remove, &err);
+ *	atoll_close(a);
+ *
+ * Errors: every function that can fail returns 0 or a negative enum atoll_code and then has filled *err. The caller owns
+ * the struct, nothing in it needs freeing, and it is untouched on success. err may be NULL.
+ *
+ * Threads: a handle may be used by several threads at once. Operations that change one sandbox exclude each other, over
+ * threads and processes; the second one gets ATOLL_BUSY, or waits as long as its wait_ms says.
+ *
+ * Strings: paths and file names are bytes, ended by NUL, not necessarily UTF-8.
+ */
+#ifndef ATOLL_ATOLL_H
+#define ATOLL_ATOLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+/* Every code, its exit status and its meaning: one table in src/base/error.c, printed by `atoll help exit-codes`. */
+enum atoll_code {
+	ATOLL_OK,
+	ATOLL_FAILED,      /* a system call or an internal check failed */
+	ATOLL_INVALID,     /* an argument is malformed */
+	ATOLL_CONFLICT,    /* somebody else changed the original meanwhile */
+	ATOLL_REFUSED,     /* refused by policy or by a check beforehand */
+	ATOLL_NOT_FOUND,   /* no such sandbox, path or commit */
+	ATOLL_BUSY,        /* in use by another process or thread */
+	ATOLL_IN_DOUBT,    /* something is left for recover, or for a human */
+	ATOLL_EXISTS,      /* a sandbox of that name is there already */
+	ATOLL_STATE,       /* not possible in the sandbox's present state */
+	ATOLL_UNSUPPORTED, /* this strategy or machine cannot do it */
+	ATOLL_NO_SPACE,    /* space, inodes or quota would not suffice */
+	ATOLL_CORRUPT,     /* the state database is damaged or from a newer version */
+	ATOLL_TIMEOUT,     /* a time limit passed */
+	ATOLL_CODE_COUNT
+};
+
+struct atoll_error {
+	enum atoll_code code;
+	int sys_errno;       /* 0, or the errno behind it */
+	char operation[32];  /* "commit" */
+	char object[256];    /* what it was about, as given; shortened if long */
+	char message[768];   /* one line, for people */
+};
+
+const char *atoll_code_name(enum atoll_code code);    /* "conflict" */
+const char *atoll_code_meaning(enum atoll_code code); /* one sentence */
+int atoll_code_exit_status(enum atoll_code code);     /* 0..7 */
+const char *atoll_version(void);
+
+/* ---- Handle ------------------------------------------------------------------------------------------------------ */
+
+struct atoll;
+
+struct atoll_options {
+	const char *state_dir; /* NULL: $ATOLL_STATE_DIR, else $XDG_STATE_HOME/atoll, else ~/.local/state/atoll; root: /var/lib/atoll */
+};
+
+int atoll_open(const struct atoll_options *options, struct atoll **ret, struct atoll_error *err);
+struct atoll *atoll_close(struct atoll *a); /* returns NULL; NULL is fine */
+const char *atoll_state_dir(const struct atoll *a);
+
+/* ---- Sandboxes --------------------------------------------------------------------------------------------------- */
+
+enum atoll_kind { ATOLL_KIND_DIR, ATOLL_KIND_FILE };
+
+/* The life of a resource; src/engine/state.h has the table. */
+enum atoll_state {
+	ATOLL_PENDING,
+	ATOLL_CREATED,
+	ATOLL_ACTIVE,
+	ATOLL_COMMITTED,
+	ATOLL_ROLLED_BACK,
+	ATOLL_ERRORED,
+	ATOLL_CLEANED_UP,
+	ATOLL_STATE_COUNT
+};
+const char *atoll_state_name(enum atoll_state state);
+
+enum atoll_phase { ATOLL_PHASE_NONE, ATOLL_PHASE_PREPARED, ATOLL_PHASE_DECIDED, ATOLL_PHASE_IN_DOUBT };
+const char *atoll_phase_name(enum atoll_phase phase);
+
+struct atoll_resource_spec {
+	enum atoll_kind kind;
+	const char *path;
+	const char *strategy; /* NULL: the strongest that works here */
+};
+
+struct atoll_new_options {
+	const char *name; /* NULL: one is made up */
+	const struct atoll_resource_spec *resources;
+	size_t n_resources;
+	bool durable_workspace; /* sync the workspace after each run */
+};
+
+struct atoll_resource_info {
+	int seq; /* 1, 2, … in the order given at creation */
+	enum atoll_kind kind;
+	enum atoll_state state;
+	char *path;      /* absolute and resolved */
+	char *strategy;  /* "overlay" */
+	char *mode;      /* "rootless, same filesystem" */
+	char *reason;    /* why this strategy */
+	char *workspace; /* where the edits lie at rest; NULL for none */
+	char *stage;     /* where staging and undo data lie; NULL for none */
+	bool suspect;    /* written, not synced, and the machine restarted since */
+	bool dirty;      /* a reset of the workspace did not finish */
+};
+
+struct atoll_info {
+	char *name;
+	char *uuid;
+	char *created_at; /* RFC 3339, UTC */
+	char *active_at;
+	enum atoll_state state; /* of its resources, the least advanced */
+	enum atoll_phase phase; /* of a commit or undo in progress */
+	bool running;           /* a command runs inside just now */
+	bool durable_workspace;
+	int64_t commits;        /* landed and not taken back */
+	struct atoll_resource_info *resources;
+	size_t n_resources;
+};
+
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err);
+int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err);
+/* name NULL in any call below means: the only sandbox there is. Ordered by creation. */
+int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err);
+struct atoll_info *atoll_info_free(struct atoll_info *info);
+void atoll_info_list_free(struct atoll_info **list, size_t n);
+
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
+
+struct atoll_run_options {
+	char *const *argv; /* NULL-terminated */
+	const char *cwd;   /* NULL: the caller's */
+	int wait_ms;       /* how long to wait for the sandbox if it is busy; -1 for ever */
+};
+
+struct atoll_run_result {
+	int exit_status;    /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
+	int signal;         /* 0, or the signal that ended it */
+	bool not_started;   /* exit_status is 126 or 127 because exec failed */
+	int64_t elapsed_ns;
+};
+
+int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
+	      struct atoll_error *err);
+
+/* ---- Changes ----------------------------------------------------------------------------------------------------- */
+
+enum atoll_change_kind {
+	ATOLL_ADDED,
+	ATOLL_MODIFIED, /* content, or a link's target */
+	ATOLL_DELETED,
+	ATOLL_TYPE,     /* file <-> link <-> directory */
+	ATOLL_META,     /* only mode, owner, xattrs, times or link count */
+	ATOLL_RENAMED,  /* from old_path, perhaps with changes too */
+	ATOLL_SKIPPED   /* FIFO, socket, device, or outside a file resource: stays in the sandbox; see note */
+};
+const char *atoll_change_kind_name(enum atoll_change_kind kind); /* "added" */
+char atoll_change_kind_letter(enum atoll_change_kind kind);      /* 'A' */
+
+enum {
+	ATOLL_WHAT_CONTENT = 1 << 0,
+	ATOLL_WHAT_TARGET = 1 << 1,
+	ATOLL_WHAT_MODE = 1 << 2,
+	ATOLL_WHAT_OWNER = 1 << 3,
+	ATOLL_WHAT_XATTR = 1 << 4,
+	ATOLL_WHAT_TIME = 1 << 5,
+	ATOLL_WHAT_LINKS = 1 << 6
+};
+
+struct atoll_change {
+	int resource;              /* seq of its resource */
+	const char *resource_path; /* absolute */
+	const char *path;          /* relative to the resource; "." is its root */
+	const char *old_path;      /* ATOLL_RENAMED only, else NULL */
+	enum atoll_change_kind kind;
+	unsigned what;             /* ATOLL_WHAT_… */
+	mode_t old_mode, new_mode; /* with type bits; 0 where there is none */
+	uid_t old_uid, new_uid;
+	gid_t old_gid, new_gid;
+	int64_t old_size, new_size;
+	const char *note;          /* NULL, or one line */
+	const void *priv;
+};
+
+struct atoll_selection {
+	const char *const *paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it */
+	size_t n_paths;           /* 0: everything */
+};
+
+/* Calls fn for each change, resources in order, paths sorted, parents before children. fn returning non-zero stops. */
+typedef int (*atoll_change_fn)(const struct atoll_change *change, void *arg);
+int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn, void *arg,
+		  struct atoll_error *err);
+
+/* For use inside atoll_change_fn: a readable fd of the file's content before or after; -ENOENT where it has none
+ * (absent, or not a regular file). */
+int atoll_change_open_old(const struct atoll_change *change);
+int atoll_change_open_new(const struct atoll_change *change);
+/* The link's target before or after, as malloc'ed string, or NULL. */
+char *atoll_change_old_target(const struct atoll_change *change);
+char *atoll_change_new_target(const struct atoll_change *change);
+
+/* ---- Commit, undo, rollback -------------------------------------------------------------------------------------- */
+
+enum atoll_on_conflict { ATOLL_ON_CONFLICT_FAIL, ATOLL_ON_CONFLICT_OURS };
+
+typedef void (*atoll_progress_fn)(const char *phase, uint64_t done, uint64_t total, void *arg);
+
+struct atoll_commit_options {
+	const char *message; /* NULL: none */
+	struct atoll_selection selection;
+	enum atoll_on_conflict on_conflict;
+	bool dry_run;             /* plan and check; change nothing */
+	bool accept_unsynced;     /* commit a suspect workspace */
+	bool allow_set_id;        /* let files gain setuid, setgid or file capabilities */
+	bool allow_outside_links; /* let new links point outside the resources */
+	bool permissive;          /* proceed though the batch cannot be atomic */
+	int wait_ms;
+	atoll_progress_fn progress;
+	void *progress_arg;
+};
+
+/* What became of one resource. Listed exactly once each, and by what was verified. */
+enum atoll_outcome {
+	ATOLL_OUTCOME_NOT_ATTEMPTED,
+	ATOLL_OUTCOME_COMMITTED,
+	ATOLL_OUTCOME_ROLLED_BACK,
+	ATOLL_OUTCOME_ROLLBACK_FAILED,
+	ATOLL_OUTCOME_NOT_ISOLATED,
+	ATOLL_OUTCOME_UNCHANGED,
+	ATOLL_OUTCOME_COUNT
+};
+const char *atoll_outcome_name(enum atoll_outcome outcome);
+
+/* One line of a result: a path and what there is to say about it. */
+enum atoll_item_kind {
+	ATOLL_ITEM_CHANGE,   /* landed, would land, or was taken back; change says how */
+	ATOLL_ITEM_CONFLICT, /* changed by somebody else */
+	ATOLL_ITEM_REFUSED,  /* refused by a policy or check */
+	ATOLL_ITEM_BUSY,     /* open for writing */
+	ATOLL_ITEM_SKIPPED,  /* stays in the sandbox */
+	ATOLL_ITEM_NOTE,     /* landed, with something to know */
+	ATOLL_ITEM_FOREIGN,  /* edited between crash and recovery: left as it is, the other version is at `kept` */
+	ATOLL_ITEM_STEP,     /* dry run: one step of the plan */
+	ATOLL_ITEM_KIND_COUNT
+};
+const char *atoll_item_kind_name(enum atoll_item_kind kind);
+
+struct atoll_item {
+	enum atoll_item_kind kind;
+	enum atoll_change_kind change;
+	int resource;
+	char *path; /* relative to the resource */
+	char *note; /* NULL or one line */
+	char *kept; /* NULL, or where the other version lies */
+};
+
+struct atoll_resource_result {
+	int seq;
+	char *path;
+	enum atoll_outcome outcome;
+	char *cause;         /* NULL or one line */
+	bool workspace_dirty;
+	uint64_t added, modified, deleted, meta, skipped;
+};
+
+struct atoll_result {
+	bool success;          /* set by the operation, never inferred */
+	const char *operation; /* "commit", "undo", "rollback", "recover" */
+	char *sandbox;
+	int64_t commit;        /* its number within the sandbox, 0 if none was made */
+	char *message;         /* NULL: none given */
+	char *started_at, *ended_at;
+	bool dry_run;
+	bool atomic;           /* false: atomicity was not guaranteed (permissive) */
+	struct atoll_error error;
+	struct atoll_resource_result *resources;
+	size_t n_resources;
+	struct atoll_item *items;
+	size_t n_items;
+};
+struct atoll_result *atoll_result_free(struct atoll_result *result);
+
+/* *ret is filled on success and on failure alike (NULL only if memory ran out); the caller frees it. */
+int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options, struct atoll_result **ret,
+		 struct atoll_error *err);
+
+struct atoll_undo_options {
+	int wait_ms;
+	atoll_progress_fn progress;
+	void *progress_arg;
+};
+/* Takes the latest commit back and keeps its edits in the sandbox. */
+int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
+	       struct atoll_error *err);
+/* Drops the edits. If there are none since the latest commit, takes that back first, and drops its edits too. */
+int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
+		   struct atoll_error *err);
+
+struct atoll_remove_options {
+	bool force; /* also with undecided changes inside */
+	int wait_ms;
+};
+int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options, struct atoll_error *err);
+/* How many undecided changes are inside (stops counting at limit). */
+int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err);
+
+/* ---- Recovery, log, doctor --------------------------------------------------------------------------------------- */
+
+/* Finishes what a crash left, for one sandbox or (name NULL) for all. One result per sandbox that needed it. Every
+ * operation above does this for its own sandbox first. */
+int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err);
+void atoll_result_list_free(struct atoll_result **list, size_t n);
+
+struct atoll_log_entry {
+	char *sandbox;
+	int64_t number;        /* of the commit, within its sandbox */
+	const char *operation; /* "commit", "undo", "rollback" */
+	char *status;          /* "landed", "taken back", "failed", "prepared", "decided", "in doubt" */
+	char *message;         /* NULL: none */
+	char *started_at, *ended_at;
+	uint64_t added, modified, deleted, meta;
+};
+/* Newest first; name NULL: of all sandboxes. */
+int atoll_log(struct atoll *a, const char *name, struct atoll_log_entry **ret, size_t *ret_n, struct atoll_error *err);
+void atoll_log_free(struct atoll_log_entry *entries, size_t n);
+
+enum atoll_check_status { ATOLL_CHECK_OK, ATOLL_CHECK_LIMITED, ATOLL_CHECK_MISSING };
+struct atoll_check {
+	const char *name;   /* "user-namespaces" */
+	enum atoll_check_status status;
+	char *finding;      /* what was seen */
+	char *advice;       /* NULL, or how to get it */
+};
+int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err);
+void atoll_checks_free(struct atoll_check *checks, size_t n);
+
+/* The strategies there are, strongest first; NULL past the end. */
+const char *atoll_strategy_name(size_t i);
+const char *atoll_strategy_summary(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time. Persisted times are UTC, RFC 3339, microseconds; durations come from the monotonic clock. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NSEC_PER_SEC 1000000000LL
+
+int64_t clock_monotonic_ns(void);
+int64_t clock_realtime_ns(void);
+/* REALTIME minus BOOTTIME: jumps when the wall clock is set. */
+int64_t clock_offset_ns(void);
+static inline int64_t clock_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
+}
+/* "2026-01-02T03:04:05.678901Z" */
+#define CLOCK_TEXT_SIZE 32
+void clock_format(int64_t realtime_ns, char buffer[CLOCK_TEXT_SIZE]);
+void clock_now(char buffer[CLOCK_TEXT_SIZE]);
+/* The kernel's boot id, 36 characters; "" if it cannot be read. */
+void clock_boot_id(char buffer[40]);
+
+#endif

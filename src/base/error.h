@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a struct atoll_error in one line and returning it.
+ *
+ *	return error_set(err, ATOLL_NOT_FOUND, 0, "show", name, "there is no sandbox \"%s\"", name);
+ *
+ * A message is one line, names the object in quotes, says what failed and what to do. All functions accept err == NULL.
+ */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <atoll/atoll.h>
+
+#include "base/macros.h"
+
+/* Fills *err and returns -code. object may be NULL. Control characters in the message become escapes. */
+int error_set(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation, const char *object,
+	      const char *format, ...) PRINTF_LIKE(6, 7);
+
+/* For a failed system call: the code is chosen by the errno (ENOSPC, EDQUOT -> NO_SPACE; ETXTBSY -> BUSY; EROFS,
+ * EACCES, EPERM -> REFUSED; ENOMEM and the rest -> FAILED) and ": <strerror>" is appended. sys_errno may be negative. */
+int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format, ...)
+	PRINTF_LIKE(5, 6);
+
+/* Out of memory. */
+int error_oom(struct atoll_error *err, const char *operation);
+
+/* Puts "context: " before the message; code and errno stay. Returns -err->code. */
+int error_wrap(struct atoll_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening things beneath a directory without following links, and small fd helpers. All return -errno on failure. */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/macros.h"
+
+/* openat2 with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS, plus O_CLOEXEC|O_NOFOLLOW. path is relative, of any
+ * length (opened piece by piece beyond PATH_MAX); "" and "." open the directory again. Flags: never O_CREAT. */
+int fd_open_beneath(int dirfd, const char *path, int flags);
+
+/* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. */
+int fd_open_parent(int dirfd, const char *path, int *ret_parent, const char **ret_name);
+
+/* Like mkdir -p beneath dirfd, mode 0700 for what is made; returns an O_RDONLY|O_DIRECTORY fd. Goes through sys_mkdir. */
+int fd_make_path(int dirfd, const char *path);
+
+/* An ordinary fd for one of an O_PATH fd, through /proc/self/fd. */
+int fd_reopen(int fd, int flags);
+
+/* The whole content of a small file (NUL appended, not counted); -EFBIG beyond max. */
+int fd_read_file(int dirfd, const char *path, size_t max, char **ret, size_t *ret_size);
+
+/* The target of a link, whatever its length. name "" reads the link that dirfd (O_PATH) is. */
+int fd_readlink(int dirfd, const char *name, char **ret);
+
+/* The absolute path of an open directory, by /proc/self/fd. */
+int fd_path(int fd, char **ret);
+
+/* Raises the soft limit of open files to the hard one. */
+void fd_raise_limit(void);
+
+#endif

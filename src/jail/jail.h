@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Namespaces: entering one's own user namespace, building a view from mounts given as data, and running a command in it
+ * under a pid 1 of ours. Knows nothing of sandboxes; may use src/base and src/tree.
+ *
+ * No mount made here is ever visible in the host's mount namespace, and none outlives the command.
+ */
+#ifndef JAIL_JAIL_H
+#define JAIL_JAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <atoll/atoll.h>
+
+/* ---- probe.c: what this machine can do; each question is answered once per process ---- */
+
+bool jail_is_root(void); /* effective uid 0 with CAP_SYS_ADMIN in this namespace: no user namespace is needed */
+int jail_probe_userns(void);  /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
+int jail_probe_overlay(void); /* 0 if an overlay can be mounted the way view.c does, else -errno; leaves nothing behind */
+/* Whether an overlay works over these very directories (an fs may refuse to be upper). Not cached. */
+int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
+/* Overlays are given by fd (FSCONFIG_SET_FD, 6.13) rather than by /proc/self/fd/N strings. Off under ATOLL_OLD_KERNEL=1. */
+bool jail_overlay_takes_fds(void);
+unsigned jail_probe_count(void); /* how many times jail_probe_overlay() really mounted; for tests */
+
+/* ---- ids.c: who can be mapped ---- */
+
+/* Whether uid/gid exist inside the user namespace that jail would make: the caller's own, and those that newuidmap and newgidmap
+ * grant by /etc/subuid and /etc/subgid (identity-mapped). For root: always. */
+bool jail_maps_uid(uid_t uid);
+bool jail_maps_gid(gid_t gid);
+
+/* ---- call.c: our own work with capabilities over our own files ---- */
+
+/* Runs fn(arg, out) in a forked child inside a fresh user namespace (identity-mapped, all capabilities in it), so that e.g. 0555
+ * directories of the user can be written. What fn writes to `out` (a memfd) is handed back, positioned at its start, as *ret_out
+ * (may be NULL); fn's return value is returned. Root, and machines without user namespaces: the same, without the namespace and
+ * without a fork. If the child is killed: -ATOLL_IN_DOUBT in err. Signals HUP, INT, TERM are blocked in child and caller for the
+ * duration: they are deferred, not lost. */
+int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct atoll_error *err);
+
+/* ---- run.c, view.c, init.c: a command in a view ---- */
+
+enum jail_mount_kind {
+	JAIL_MOUNT_OVERLAY, /* lower_fds below upper_fd, work_fd */
+	JAIL_MOUNT_BIND,    /* the tree lower_fds[0], writable */
+	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
+	JAIL_MOUNT_SCRATCH, /* an overlay over what is there, upper in a private tmpfs: writable, discarded ($HOME) */
+	JAIL_MOUNT_HIDE,    /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file) */
+};
+
+struct jail_mount {
+	enum jail_mount_kind kind;
+	const char *path; /* absolute, resolved; is made where it lies in a private tmpfs, must exist elsewhere */
+	int lower_fds[64];
+	size_t n_lower;
+	int upper_fd, work_fd;
+	bool whole_dir_at; /* unused: reserved */
+};
+
+struct jail_spec {
+	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
+	 * the host is there below all of them, read-only, with a private /proc, and a private tmpfs on /tmp, /dev/shm unless given. */
+	const struct jail_mount *mounts;
+	size_t n_mounts;
+	char *const *argv;
+	const char *cwd;
+	/* Called in the parent once pid 1 exists and before the command starts: its pid and start time (clock ticks since boot, field 22
+	 * of /proc/PID/stat). A negative code ends the run. */
+	int (*started)(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err);
+	void *started_arg;
+	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
+};
+
+/*
+ * Sets up user (not for root), mount and pid namespaces, mounts the view, and runs the command as the caller's uid and gid with its
+ * cwd, environment and stdio; no_new_privs is set. pid 1 is non-dumpable, reaps, and ends everything when the command ends or the calling
+ * process dies (SIGKILL included). HUP, INT, QUIT, TERM, USR1, USR2 sent to the caller reach the command (terminal signals
+ * once, not twice). Returns 0 with the result once every process inside is gone, or a negative code if the command could not
+ * be started for Atoll's own reasons; nothing is left behind then. May be called from a threaded process.
+ */
+int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err);
+
+/* Removes the marker that a volatile overlay leaves in work/, so that it can be mounted again. */
+int jail_clear_volatile(int work_fd);
+
+#endif

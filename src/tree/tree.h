@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * File trees, by directory fd and name only.
+ *
+ * Nothing here follows a symbolic link, opens a FIFO, socket or device, or crosses into another mount. Every function
+ * returns 0 (or a positive answer) or -errno. Paths are relative, of any length and any bytes; "" is the root itself.
+ */
+#ifndef TREE_TREE_H
+#define TREE_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/macros.h"
+#include "base/strbuf.h"
+
+/* ---- ident.c: what an inode is and looks like ---- */
+
+/* The identity of an inode: its file handle where the filesystem gives one, else inode number and birth time. Never the
+ * device number, which changes over a reboot. */
+#define TREE_ID_MAX 64
+struct tree_id {
+	uint8_t size; /* 0: none */
+	unsigned char data[TREE_ID_MAX];
+};
+bool tree_id_equal(const struct tree_id *a, const struct tree_id *b);
+
+struct tree_stat {
+	mode_t mode; /* with type */
+	uid_t uid;
+	gid_t gid;
+	uint64_t size;
+	uint64_t blocks; /* of 512 bytes */
+	uint64_t ino;
+	uint64_t dev;
+	uint64_t mnt_id;
+	uint32_t nlink;
+	uint32_t rdev_major, rdev_minor;
+	int64_t atime, mtime, ctime, btime; /* nanoseconds since the epoch */
+	bool is_mount_root;                 /* STATX_ATTR_MOUNT_ROOT */
+	bool is_immutable;                  /* immutable or append-only */
+};
+/* Never follows; name "" is the fd itself. */
+int tree_stat(int dirfd, const char *name, struct tree_stat *ret);
+int tree_identify(int dirfd, const char *name, const struct tree_stat *st, struct tree_id *ret);
+static inline bool tree_is_special(mode_t mode)
+{
+	return !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode);
+}
+
+/* ---- walk.c: one walk for everybody ---- */
+
+enum tree_walk_action {
+	TREE_WALK_GO,    /* go on (and descend, if it is a directory) */
+	TREE_WALK_SKIP,  /* do not descend */
+	TREE_WALK_STOP,  /* end the walk successfully */
+};
+
+struct tree_entry {
+	int dirfd;         /* its directory, open while the callback runs */
+	const char *name;  /* "" for the root */
+	const char *path;  /* relative to the root of the walk; "" for the root */
+	struct tree_stat stat;
+	bool leaving;      /* second visit of a directory, after everything below it (only if asked for) */
+	int fd;            /* directories, from the second phase on: an O_RDONLY fd of the directory itself; else -EBADF */
+};
+
+/* Returns an enum tree_walk_action or -errno, which ends the walk with that error. May remove or rename the entry it is
+ * called for (on a directory: on the leaving visit), nothing else. */
+typedef int (*tree_walk_fn)(const struct tree_entry *entry, void *arg);
+
+enum {
+	TREE_WALK_LEAVING = 1 << 0,   /* call again when leaving a directory */
+	TREE_WALK_NO_ROOT = 1 << 1,   /* do not call for the root itself */
+	TREE_WALK_SORTED = 1 << 2,    /* children in byte order of their names */
+};
+
+/* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded only
+ * by the filesystem, open fds by a small window. A subdirectory that is a mount point gives -EXDEV after its callback, unless
+ * that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES); ret_path, if not NULL,
+ * then receives the path (malloc'ed). Entries that vanish between listing and stat are passed over. */
+int tree_walk(int rootfd, unsigned flags, tree_walk_fn fn, void *arg, char **ret_path);
+
+/* ---- meta.c: mode, owner, xattrs, times ---- */
+
+/* Extended attributes as a sorted list, ACLs included; private overlay attributes (trusted.overlay.*, user.overlay.*) and
+ * security.* but security.capability left out. */
+struct tree_xattr {
+	char *name;
+	char *value;
+	size_t size;
+};
+struct tree_xattrs {
+	struct tree_xattr *v;
+	size_t n;
+};
+void tree_xattrs_release(struct tree_xattrs *x);
+/* fd may be O_PATH (then through /proc/self/fd); symbolic links have none here. A filesystem without xattrs gives an empty list. */
+int tree_xattrs_read(int fd, struct tree_xattrs *ret);
+bool tree_xattrs_equal(const struct tree_xattrs *a, const struct tree_xattrs *b);
+/* Makes the fd's list equal to x: sets what differs, removes what is not in x. -ENOTSUP if the filesystem has none and x is
+ * not empty. */
+int tree_xattrs_write(int fd, const struct tree_xattrs *x);
+/* Flat encoding for the journal, and back. */
+int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out);
+int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret);
+/* Compares the lists of two entries; 1 equal, 0 different, -errno. Links: always 1. */
+int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
+/* Removes the overlay's private attributes (both namespaces) from an entry; returns how many there were. */
+int tree_strip_overlay(int dirfd, const char *name);
+/* Whether the private attribute "opaque" is "y" on a directory fd, in either namespace. */
+int tree_is_opaque(int fd);
+
+/* Makes dirfd/name look like st: owner (if it may: -EPERM is passed over, and *ret_owner_kept set false), mode (after owner;
+ * set-id bits only if keep_set_id and the owner was kept), times last. A directory's times are only lasting once its content
+ * is complete. */
+int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept);
+
+/* ---- copy.c ---- */
+
+/* Copies the data of one regular file: reflink, copy_file_range, sendfile, read/write, in that order, holes kept. */
+int tree_copy_data(int from_fd, int to_fd, uint64_t size);
+
+enum {
+	TREE_COPY_KEEP_SET_ID = 1 << 0,
+};
+struct tree_copy_report {
+	bool owner_lost;     /* owner or group could not be kept */
+	bool xattrs_lost;    /* the target filesystem has no xattrs */
+};
+/* Copies one entry (file, link, or empty directory; not its children) to to_dir/to_name, which must not exist: content, xattrs,
+ * owner, mode, times. An interrupted or failed copy removes what it made. Specials: -EOPNOTSUPP. */
+int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
+		    struct tree_copy_report *report);
+
+/* Copies a whole tree into the existing directory to_fd, hard links within it kept, directory times set last, the root's own
+ * metadata included. Specials and what skip() names are left out and reported through left_out (may be NULL; called with
+ * path and stat). copied(), if not NULL, is called for every entry made, with both stats, after its metadata is final. */
+struct tree_copy_hooks {
+	bool (*skip)(const struct tree_entry *from, void *arg);
+	int (*left_out)(const char *path, const struct tree_stat *st, void *arg);
+	int (*copied)(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
+		      int to_dir, const char *to_name, void *arg);
+	void *arg;
+};
+int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks, struct tree_copy_report *report,
+	      char **ret_path);
+
+/* ---- compare.c ---- */
+
+/* Whether two regular files hold the same bytes (sizes are compared first): 1, 0 or -errno. */
+int tree_same_content(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
+/* Whether two links have the same target: 1, 0 or -errno. */
+int tree_same_target(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
+
+/* ---- remove.c ---- */
+
+/* Removes an entry and everything below it; a missing one is fine. Goes on past failures and returns the first. Directories
+ * without write permission are made writable first. Never crosses a mount (-EBUSY for it). */
+int tree_remove(int dirfd, const char *name);
+/* Removes everything below the directory, not itself. */
+int tree_empty(int dirfd);
+
+/* ---- stamp.c: a time of the filesystem's own clock ---- */
+
+/* A moment T on the filesystem of dirfd (a directory that may be written): every ctime set before the call is strictly
+ * earlier than T, every one set after it is T or later. Made by touching a private file until its ctime moves. */
+int tree_stamp(int dirfd, int64_t *ret);
+/* Forces the settling that kernels before 6.13 need (ATOLL_OLD_KERNEL=1 in the environment, for tests). */
+bool tree_old_kernel(void);
+
+/* ---- sync.c ---- */
+
+/* Collects what must be durable and makes it so with the fewest flushes: fsync of each for a few, one syncfs for many. */
+struct tree_sync;
+int tree_sync_new(int fs_fd, struct tree_sync **ret); /* any fd on the filesystem; held open so that errors are seen */
+struct tree_sync *tree_sync_free(struct tree_sync *s);
+int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes); /* file or directory; name "" = the fd */
+int tree_sync_flush(struct tree_sync *s);
+/* Begins writing back what is dirty below a directory without waiting for it. */
+int tree_start_writeback(int rootfd);
+
+/* ---- exchange.c ---- */
+
+/* Whether entries of directories a and b can be exchanged with each other: tried with two private files. 1, 0 or -errno.
+ * Leaves nothing behind. */
+int tree_can_exchange(int dir_a, int dir_b);
+/* Whether the kernel gives rename flags at all there: RENAME_EXCHANGE within one directory. */
+int tree_has_exchange(int dirfd);
+
+#endif
