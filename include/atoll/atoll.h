@@ -36,6 +36,9 @@
 extern "C" {
 #endif
 
+/* Everything declared here is exported, whatever the visibility of the rest. */
+#pragma GCC visibility push(default)
+
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 /* Every code, its exit status and its meaning: one table in src/base/error.c, printed by `atoll help exit-codes`. */
@@ -363,6 +366,8 @@ void atoll_checks_free(struct atoll_check *checks, size_t n);
 /* The strategies there are, strongest first; NULL past the end. */
 const char *atoll_strategy_name(size_t i);
 const char *atoll_strategy_summary(size_t i);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

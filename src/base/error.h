@@ -25,7 +25,8 @@ int error_sys(struct atoll_error *err, int sys_errno, const char *operation, con
 /* Out of memory. */
 int error_oom(struct atoll_error *err, const char *operation);
 
-/* Puts "context: " before the message; code and errno stay. Returns -err->code. */
+/* Puts "context: " before the message; code and errno stay. Returns -err->code, or -ATOLL_FAILED if err is NULL: a function that
+ * wraps needs a struct of its own where its caller may give none. */
 int error_wrap(struct atoll_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

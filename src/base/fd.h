@@ -15,7 +15,8 @@
  * length (opened piece by piece beyond PATH_MAX); "" and "." open the directory again. Flags: never O_CREAT. */
 int fd_open_beneath(int dirfd, const char *path, int flags);
 
-/* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. */
+/* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. -EINVAL
+ * if the path ends in a slash, "." or "..". */
 int fd_open_parent(int dirfd, const char *path, int *ret_parent, const char **ret_name);
 
 /* Like mkdir -p beneath dirfd, mode 0700 for what is made; returns an O_RDONLY|O_DIRECTORY fd. Goes through sys_mkdir. */
@@ -24,7 +25,8 @@ int fd_make_path(int dirfd, const char *path);
 /* An ordinary fd for one of an O_PATH fd, through /proc/self/fd. */
 int fd_reopen(int fd, int flags);
 
-/* The whole content of a small file (NUL appended, not counted); -EFBIG beyond max. */
+/* The whole content of a small file (NUL appended, not counted); -EFBIG beyond max, -EINVAL for what is no regular file. A relative
+ * path is opened as by fd_open_beneath(), an absolute one (/proc, /etc) plainly. ret_size may be NULL. */
 int fd_read_file(int dirfd, const char *path, size_t max, char **ret, size_t *ret_size);
 
 /* The target of a link, whatever its length. name "" reads the link that dirfd (O_PATH) is. */
@@ -33,7 +35,7 @@ int fd_readlink(int dirfd, const char *name, char **ret);
 /* The absolute path of an open directory, by /proc/self/fd. */
 int fd_path(int fd, char **ret);
 
-/* Raises the soft limit of open files to the hard one. */
+/* Raises the soft limit of open files to the hard one. Whoever runs a foreign program puts the old one back first. */
 void fd_raise_limit(void);
 
 #endif

@@ -10,6 +10,7 @@
  *	ATOLL_FAULT=37:kill       SIGKILL before the 37th call is made
  *	ATOLL_FAULT=37:kill-after SIGKILL after the 37th call was made
  *	ATOLL_FAULT=count         at exit the number of calls is written to the file ATOLL_FAULT_COUNT names
+ *	ATOLL_FAULT_TRACE=FILE    the number and name of every counted call is appended to FILE
  *	ATOLL_FAULT_FROM=prepare  counting begins when sys_fault_mark("prepare") is passed (default: from the start)
  *
  * Counting is over a process and the children it forks without exec (a shared mapping). "kill" ends the parent too if

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+
+/* A killed process that still does not end waits inside the kernel (a dead disk, say): not worth waiting with it. */
+#define KILL_GRACE_MS 5000
+
+/* The last bytes that were read. */
+struct tail {
+	char *data;
+	size_t size, capacity;
+};
+
+static void tail_add(struct tail *t, const char *data, size_t size)
+{
+	if (size > t->capacity) {
+		data += size - t->capacity;
+		size = t->capacity;
+	}
+	if (t->size + size > t->capacity) {
+		size_t drop = t->size + size - t->capacity;
+
+		memmove(t->data, t->data + drop, t->size - drop);
+		t->size -= drop;
+	}
+	memcpy(t->data + t->size, data, size);
+	t->size += size;
+}
+
+/* Reads what is there. False once nothing more can come. */
+static bool tail_read(struct tail *t, int fd)
+{
+	char buffer[4096];
+
+	for (;;) {
+		ssize_t n = read(fd, buffer, sizeof(buffer));
+
+		if (n > 0)
+			tail_add(t, buffer, (size_t)n);
+		else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+			return false;
+		else if (errno == EAGAIN)
+			return true;
+	}
+}
+
+static void tail_finish(struct tail *t)
+{
+	while (t->size > 0 && strchr(" \t\r\n", t->data[t->size - 1]))
+		t->size--;
+	t->data[t->size] = '\0';
+}
+
+static int file_actions(posix_spawn_file_actions_t *a, int output)
+{
+	int r = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(a, output, STDOUT_FILENO);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(a, output, STDERR_FILENO);
+	if (r == 0)
+		r = posix_spawn_file_actions_addclosefrom_np(a, STDERR_FILENO + 1);
+	return -r;
+}
+
+/* A process group of its own, and the signal state a program expects whatever ours is. */
+static int spawn(char *const argv[], int output, pid_t *ret)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		posix_spawn_file_actions_destroy(&actions);
+		return -ENOMEM;
+	}
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	r = file_actions(&actions, output);
+	if (r == 0)
+		r = -posix_spawnp(ret, argv[0], &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return r;
+}
+
+static int remaining_ms(int64_t deadline)
+{
+	int64_t left = deadline - clock_monotonic_ns();
+
+	if (deadline < 0)
+		return -1;
+	return left <= 0 ? 0 : (int)MIN((left + 999999) / 1000000, (int64_t)1 << 30);
+}
+
+/* Reads its output until it ends: 0, or -ETIMEDOUT. Its end counts, not that of the output: a grandchild may hold that. */
+static int wait_for_end(int pidfd, int output, int timeout_ms, struct tail *t)
+{
+	int64_t deadline = timeout_ms < 0 ? -1 : clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = output, .events = POLLIN } };
+
+	for (;;) {
+		int r = poll(fds, ARRAY_SIZE(fds), remaining_ms(deadline));
+
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (r == 0)
+			return -ETIMEDOUT;
+		if (r > 0 && fds[1].revents && !tail_read(t, output))
+			fds[1].fd = -1;
+		if (r > 0 && fds[0].revents) {
+			tail_read(t, output);
+			return 0;
+		}
+	}
+}
+
+static int reap(pid_t pid, int flags, int *ret)
+{
+	int status;
+	pid_t r;
+
+	do
+		r = waitpid(pid, &status, flags);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -EAGAIN;
+	*ret = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return 0;
+}
+
+static int end_by_force(pid_t pid, int pidfd, int error)
+{
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+	int status;
+
+	kill(-pid, SIGKILL);
+	while (pidfd >= 0 && poll(&end, 1, KILL_GRACE_MS) < 0 && errno == EINTR)
+		;
+	reap(pid, pidfd < 0 ? 0 : WNOHANG, &status);
+	return error;
+}
+
+int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
+{
+	struct child_result result = { 0 };
+	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
+	AUTO_FD reader = -EBADF, writer = -EBADF, pidfd = -EBADF;
+	int pipe_fds[2], r;
+	pid_t pid;
+
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	reader = pipe_fds[0];
+	writer = pipe_fds[1];
+	/* Ours only: the child's end of the pipe keeps blocking. */
+	if (fcntl(reader, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	r = spawn(argv, writer, &pid);
+	if (r < 0)
+		return r;
+	writer = fd_close(writer);
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	r = pidfd < 0 ? -errno : wait_for_end(pidfd, reader, timeout_ms, &tail);
+	if (r < 0)
+		return end_by_force(pid, pidfd, r);
+	r = reap(pid, 0, &result.exit_status);
+	if (r < 0)
+		return r;
+	tail_finish(&tail);
+	*ret = result;
+	return 0;
+}
