@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# serial
+# timeout: 1800
+"""SIGKILL at every step of every operation that writes, and again inside recovery: never a mixture, nothing lost, nothing left."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import faultlib as f  # noqa: E402
+
+
+def faults(number):
+    """Killing after step N is killing before step N + 1 but for the last one; the torture run does both everywhere."""
+    kills = ["%d:kill" % n for n in range(1, number + 1)]
+    if t.TORTURE:
+        return [kind for n in range(1, number + 1) for kind in ("%d:kill" % n, "%d:kill-after" % n)]
+    return kills + ["%d:kill-after" % number]
+
+
+def report(tap, name, visited, found):
+    tap.check("%s: %d points, each all-old or all-new" % (name, visited), not found, *found[:8],
+              "%d of the points failed" % len(found))
+
+
+def second_crash(tap, scenario, name, number):
+    """Recovery itself is killed at every step, for crashes early, in the middle and late in the commit."""
+    parts = range(1, 10) if t.TORTURE else (3, 5, 7, 9)
+    for crash in sorted({max(1, number * part // 10) for part in parts}):
+        fault = "%d:kill" % crash
+        inside = f.count(scenario, "edited", lambda b, **m: b.recover(**m), lambda trial: trial.box.commit(fault=fault))
+        visited, found = f.walk(scenario, "edited", f.recover_points(fault), faults(inside))
+        report(tap, "recover killed after a commit killed at %d of %d, %s" % (crash, number, name), visited, found)
+
+
+def main(place, tap):
+    if not place.faults_bin:
+        tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
+        return
+    combinations = [(s, w) for s in ("overlay", "copy_on_write") for w in place.users()]
+    # Each operation is visited for both strategies and both users, but outside the torture run only commit for all pairs.
+    quick = [("overlay", "user"), ("copy_on_write", place.users()[0])]
+    for strategy, who in combinations:
+        scenario = f.Scenario(place, who, strategy, place.faults_bin)
+        for operation, (stage, command, points) in f.OPERATIONS.items():
+            name = "%s, %s, %s" % (operation, strategy, who)
+            if not t.only(name) or (operation != "commit" and not t.TORTURE and (strategy, who) not in quick):
+                continue
+            try:
+                number = f.count(scenario, stage, command)
+            except f.Failure as failure:
+                tap.check("%s can be counted" % name, False, failure)
+                continue
+            visited, found = f.walk(scenario, stage, points, faults(number))
+            report(tap, name, visited, found)
+            if operation == "commit" and (t.TORTURE or (strategy, who) in quick) and t.only("recover"):
+                second_crash(tap, scenario, name, number)
+        scenario.close()
+
+
+t.run(main)
