@@ -63,9 +63,9 @@ struct tree_entry {
 	int dirfd;         /* its directory, open while the callback runs */
 	const char *name;  /* "" for the root */
 	const char *path;  /* relative to the root of the walk; "" for the root */
-	struct tree_stat stat;
+	struct tree_stat stat; /* as at the first visit */
 	bool leaving;      /* second visit of a directory, after everything below it (only if asked for) */
-	int fd;            /* directories, from the second phase on: an O_RDONLY fd of the directory itself; else -EBADF */
+	int fd;            /* an O_RDONLY fd of the directory itself; -EBADF if it is none, cannot be opened or is a mount point */
 };
 
 /* Returns an enum tree_walk_action or -errno, which ends the walk with that error. May remove or rename the entry it is
@@ -80,11 +80,12 @@ enum {
 
 /* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded only
  * by the filesystem, open fds by a small window. A subdirectory that is a mount point gives -EXDEV after its callback, unless
- * that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES); ret_path, if not NULL,
- * then receives the path (malloc'ed). Entries that vanish between listing and stat are passed over. */
+ * that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES) after its callback, which may
+ * skip it, or make it readable. ret_path, if not NULL, is set to NULL or, on failure, to the path it was about (malloc'ed).
+ * Entries that vanish between listing and stat are passed over. */
 int tree_walk(int rootfd, unsigned flags, tree_walk_fn fn, void *arg, char **ret_path);
 
-/* ---- meta.c: mode, owner, xattrs, times ---- */
+/* ---- xattr.c: extended attributes ---- */
 
 /* Extended attributes as a sorted list, ACLs included; private overlay attributes (trusted.overlay.*, user.overlay.*) and
  * security.* but security.capability left out. */
@@ -109,23 +110,26 @@ int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out);
 int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret);
 /* Compares the lists of two entries; 1 equal, 0 different, -errno. Links: always 1. */
 int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
+
+/* ---- meta.c: mode, owner, times, and what the overlay keeps for itself ---- */
+
 /* Removes the overlay's private attributes (both namespaces) from an entry; returns how many there were. */
 int tree_strip_overlay(int dirfd, const char *name);
 /* Whether the private attribute "opaque" is "y" on a directory fd, in either namespace. */
 int tree_is_opaque(int fd);
 
 /* Makes dirfd/name look like st: owner (if it may: -EPERM is passed over, and *ret_owner_kept set false), mode (after owner;
- * set-id bits only if keep_set_id and the owner was kept), times last. A directory's times are only lasting once its content
+ * set-id bits of files only if keep_set_id and the owner was kept; a directory's are harmless), times last. A directory's times are only lasting once its content
  * is complete. */
 int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept);
 
-/* ---- copy.c ---- */
+/* ---- copy.c, copy-tree.c ---- */
 
 /* Copies the data of one regular file: reflink, copy_file_range, sendfile, read/write, in that order, holes kept. */
 int tree_copy_data(int from_fd, int to_fd, uint64_t size);
 
 enum {
-	TREE_COPY_KEEP_SET_ID = 1 << 0,
+	TREE_COPY_KEEP_SET_ID = 1 << 0, /* set-id bits and file capabilities, where the owner could be kept */
 };
 struct tree_copy_report {
 	bool owner_lost;     /* owner or group could not be kept */
@@ -136,7 +140,7 @@ struct tree_copy_report {
 int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		    struct tree_copy_report *report);
 
-/* Copies a whole tree into the existing directory to_fd, hard links within it kept, directory times set last, the root's own
+/* Copies a whole tree into the existing, empty directory to_fd, hard links within it kept, directory times set last, the root's own
  * metadata included. Specials and what skip() names are left out and reported through left_out (may be NULL; called with
  * path and stat). copied(), if not NULL, is called for every entry made, with both stats, after its metadata is final. */
 struct tree_copy_hooks {
@@ -179,7 +183,7 @@ struct tree_sync;
 int tree_sync_new(int fs_fd, struct tree_sync **ret); /* any fd on the filesystem; held open so that errors are seen */
 struct tree_sync *tree_sync_free(struct tree_sync *s);
 int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes); /* file or directory; name "" = the fd */
-int tree_sync_flush(struct tree_sync *s);
+int tree_sync_flush(struct tree_sync *s); /* afterwards the set is empty, also after a failure: a second flush would lie */
 /* Begins writing back what is dirty below a directory without waiting for it. */
 int tree_start_writeback(int rootfd);
 

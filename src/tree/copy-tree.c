@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of whole trees. The walk of the source drives a chain of directories of the target beside it. A directory is made
+ * with mode 0700 and gets its own metadata when everything below it is done: then 0555 is no obstacle and times last.
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "tree/private.h"
+
+/* Where the first name of an inode with several was copied to. */
+struct seen_link {
+	uint64_t dev, ino;
+	char *path; /* NULL: free slot */
+};
+
+struct tree_copier {
+	unsigned flags;
+	const struct tree_copy_hooks *hooks;
+	struct tree_copy_report *report;
+	int to_root;
+	uint64_t mnt_id;
+	struct tree_chain to;
+	struct seen_link *seen; /* open addressing, at most half full */
+	size_t n_seen, seen_capacity;
+};
+
+static void copier_release(struct tree_copier *c)
+{
+	for (size_t i = 0; i < c->seen_capacity; i++)
+		free(c->seen[i].path);
+	free(c->seen);
+	tree_chain_release(&c->to);
+}
+
+/* The slot of an inode, or the free one where it belongs. */
+static struct seen_link *seen_slot(struct seen_link *seen, size_t capacity, uint64_t dev, uint64_t ino)
+{
+	size_t i = (size_t)((ino ^ dev << 32) * 0x9e3779b97f4a7c15ULL >> 20) & (capacity - 1);
+
+	while (seen[i].path && (seen[i].ino != ino || seen[i].dev != dev))
+		i = (i + 1) & (capacity - 1);
+	return &seen[i];
+}
+
+static int seen_grow(struct tree_copier *c)
+{
+	size_t capacity = c->seen_capacity ? c->seen_capacity * 2 : 64;
+	struct seen_link *seen = calloc(capacity, sizeof(*seen));
+
+	if (!seen)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->seen_capacity; i++)
+		if (c->seen[i].path)
+			*seen_slot(seen, capacity, c->seen[i].dev, c->seen[i].ino) = c->seen[i];
+	free(c->seen);
+	c->seen = seen;
+	c->seen_capacity = capacity;
+	return 0;
+}
+
+static int seen_add(struct tree_copier *c, const struct tree_entry *e)
+{
+	struct seen_link *slot;
+	char *path;
+	int r = 0;
+
+	if (c->n_seen * 2 >= c->seen_capacity)
+		r = seen_grow(c);
+	if (r < 0)
+		return r;
+	path = strdup(e->path);
+	if (!path)
+		return -ENOMEM;
+	slot = seen_slot(c->seen, c->seen_capacity, e->stat.dev, e->stat.ino);
+	free(slot->path);
+	*slot = (struct seen_link){ .dev = e->stat.dev, .ino = e->stat.ino, .path = path };
+	c->n_seen++;
+	return 0;
+}
+
+/* Makes the entry a further name of the copy that its inode already has: 1, 0 if there is none or it can take no more. */
+static int link_to_seen(struct tree_copier *c, const struct tree_entry *e)
+{
+	const struct seen_link *slot;
+	AUTO_FD parent = -EBADF;
+	const char *name;
+	int r;
+
+	if (e->stat.nlink < 2 || c->seen_capacity == 0)
+		return 0;
+	slot = seen_slot(c->seen, c->seen_capacity, e->stat.dev, e->stat.ino);
+	if (!slot->path)
+		return 0;
+	r = fd_open_parent(c->to_root, slot->path, &parent, &name);
+	if (r == 0)
+		r = sys_link(parent, name, tree_chain_top(&c->to), e->name);
+	if (r == -EMLINK)
+		return 0;
+	return r < 0 ? r : 1;
+}
+
+static int tell_copied(struct tree_copier *c, const struct tree_entry *e, int to_dir)
+{
+	struct tree_stat st;
+	int r;
+
+	if (!c->hooks || !c->hooks->copied)
+		return 0;
+	r = tree_stat(to_dir, e->name, &st);
+	if (r < 0)
+		return r;
+	return c->hooks->copied(e->path, &e->stat, e->dirfd, e->name, &st, to_dir, e->name, c->hooks->arg);
+}
+
+static int copy_leaf(struct tree_copier *c, const struct tree_entry *e)
+{
+	int to_dir = tree_chain_top(&c->to);
+	int r;
+
+	if (e->stat.mnt_id != c->mnt_id)
+		return -EXDEV;
+	r = link_to_seen(c, e);
+	if (r == 0) {
+		r = tree_copy_entry(e->dirfd, e->name, to_dir, e->name, c->flags, c->report);
+		if (r == 0 && e->stat.nlink > 1)
+			r = seen_add(c, e);
+	}
+	return r < 0 ? r : tell_copied(c, e, to_dir);
+}
+
+static int enter_dir(struct tree_copier *c, const struct tree_entry *e)
+{
+	bool is_root = c->to.n == 0;
+	struct tree_stat st;
+	int fd, r = 0;
+
+	if (e->fd < 0)
+		return TREE_WALK_GO; /* the walk will say why */
+	if (!is_root)
+		r = sys_mkdir(tree_chain_top(&c->to), e->name, 0700);
+	if (r < 0)
+		return r;
+	fd = openat(is_root ? c->to_root : tree_chain_top(&c->to), is_root ? "." : e->name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = tree_stat(fd, "", &st);
+	if (r < 0) {
+		fd_close(fd);
+		return r;
+	}
+	return tree_chain_push(&c->to, fd, st.dev, st.ino);
+}
+
+static int leave_dir(struct tree_copier *c, const struct tree_entry *e)
+{
+	int to_dir = c->to.n > 1 ? tree_chain_parent(&c->to) : c->to_root;
+	int r;
+
+	if (to_dir < 0)
+		return to_dir;
+	r = tree_copy_meta(e->fd, &e->stat, tree_chain_top(&c->to), c->flags, c->report);
+	if (r < 0)
+		return r;
+	tree_chain_pop(&c->to);
+	return tell_copied(c, e, to_dir);
+}
+
+static int copy_visit(const struct tree_entry *e, void *arg)
+{
+	struct tree_copier *c = arg;
+	const struct tree_copy_hooks *h = c->hooks;
+	bool is_root = e->path[0] == '\0';
+
+	if (e->leaving)
+		return leave_dir(c, e);
+	if (tree_is_special(e->stat.mode) || (!is_root && h && h->skip && h->skip(e, h->arg))) {
+		int r = h && h->left_out ? h->left_out(e->path, &e->stat, h->arg) : 0;
+
+		return r < 0 ? r : TREE_WALK_SKIP;
+	}
+	if (!S_ISDIR(e->stat.mode))
+		return copy_leaf(c, e);
+	return e->stat.mnt_id == c->mnt_id ? enter_dir(c, e) : TREE_WALK_GO;
+}
+
+int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks, struct tree_copy_report *report,
+	      char **ret_path)
+{
+	struct tree_copy_report ignored = { 0 };
+	CLEANUP(copier_release) struct tree_copier c = {
+		.flags = flags,
+		.hooks = hooks,
+		.report = report ? report : &ignored,
+		.to_root = to_fd,
+	};
+	struct tree_stat st;
+	int r;
+
+	if (ret_path)
+		*ret_path = NULL;
+	r = tree_stat(from_fd, "", &st);
+	if (r < 0)
+		return r;
+	if (!S_ISDIR(st.mode))
+		return -ENOTDIR;
+	c.mnt_id = st.mnt_id;
+	return tree_walk(from_fd, TREE_WALK_LEAVING, copy_visit, &c, ret_path);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mode, owner and times of an entry, and the overlay's private attributes. The list of all the others is in xattr.c. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tree/private.h"
+
+#define SET_ID (S_ISUID | S_ISGID)
+
+static struct timespec timespec_of(int64_t ns)
+{
+	struct timespec t = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+
+	if (t.tv_nsec < 0) { /* before 1970 */
+		t.tv_sec--;
+		t.tv_nsec += NSEC_PER_SEC;
+	}
+	return t;
+}
+
+/* EINVAL: the id does not exist in our user namespace. */
+static bool owner_refused(int r)
+{
+	return r == -EPERM || r == -EINVAL;
+}
+
+int tree_set_owner(int fd, const struct tree_stat *now, uid_t uid, gid_t gid, bool *ret_kept)
+{
+	int r = 0;
+
+	if (now->uid != uid || now->gid != gid)
+		r = sys_chown(fd, "", uid, gid);
+	*ret_kept = r == 0;
+	if (owner_refused(r) && now->gid != gid) /* one's own groups may be given even so */
+		r = sys_chown(fd, "", (uid_t)-1, gid);
+	return owner_refused(r) ? 0 : r;
+}
+
+/* A directory's set-group-id bit hands a group down and gives nobody power: it is an ordinary bit of the mode. */
+static mode_t wanted_mode(mode_t mode, bool keep_set_id)
+{
+	mode &= 07777 | S_IFMT;
+	return S_ISDIR(mode) || keep_set_id ? mode & 07777 : mode & 07777 & ~(mode_t)SET_ID;
+}
+
+int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept)
+{
+	const struct timespec times[2] = { timespec_of(st->atime), timespec_of(st->mtime) };
+	AUTO_FD fd = tree_open_node(dirfd, name);
+	struct tree_stat now;
+	bool kept;
+	int r;
+
+	if (fd < 0)
+		return TAKE_FD(fd);
+	r = tree_stat(fd, "", &now);
+	if (r < 0)
+		return r;
+	if ((now.mode ^ st->mode) & S_IFMT)
+		return -EINVAL;
+	r = tree_set_owner(fd, &now, st->uid, st->gid, &kept);
+	if (r == 0)
+		r = tree_stat(fd, "", &now); /* a new owner takes set-id bits away */
+	if (r == 0 && !S_ISLNK(now.mode)) {
+		mode_t mode = wanted_mode(st->mode, keep_set_id && kept);
+
+		if (mode != (now.mode & 07777))
+			r = sys_chmod(fd, mode);
+	}
+	if (r == 0)
+		r = sys_utimens(fd, "", times);
+	if (r == 0 && ret_owner_kept)
+		*ret_owner_kept = kept;
+	return r;
+}
+
+static bool is_overlay_private(const char *name)
+{
+	return strncmp(name, "trusted.overlay.", 16) == 0 || strncmp(name, "user.overlay.", 13) == 0;
+}
+
+int tree_strip_overlay(int dirfd, const char *name)
+{
+	AUTO_FD fd = tree_open_node(dirfd, name);
+	AUTO_FREE char *list = NULL;
+	ssize_t size;
+	int n = 0;
+
+	if (fd < 0)
+		return TAKE_FD(fd);
+	size = tree_xattr_names(fd, &list);
+	if (size < 0)
+		return (int)size;
+	for (const char *at = list; at < list + size; at += strlen(at) + 1) {
+		int r;
+
+		if (!is_overlay_private(at))
+			continue;
+		r = sys_removexattr(fd, at);
+		if (r < 0 && r != -ENODATA)
+			return r;
+		n++;
+	}
+	return n;
+}
+
+int tree_is_opaque(int fd)
+{
+	static const char *const names[] = { "trusted.overlay.opaque", "user.overlay.opaque" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *value = NULL;
+		ssize_t size = tree_xattr_get(fd, names[i], &value);
+
+		if (size == -ENODATA || size == -ENOTSUP || size == -EPERM)
+			continue;
+		if (size < 0)
+			return (int)size;
+		if (size == 1 && value[0] == 'y')
+			return 1;
+	}
+	return 0;
+}

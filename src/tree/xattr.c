@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extended attributes as a sorted list: read, compare, write, encode. */
+#include <endian.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "base/sys.h"
+#include "tree/private.h"
+
+/* An O_PATH fd takes no f*xattr call, but its magic link does, and leads to the node itself even if that is a link. */
+#define MAGIC_SIZE 32
+static void magic_link(int fd, char buffer[MAGIC_SIZE])
+{
+	snprintf(buffer, MAGIC_SIZE, "/proc/self/fd/%d", fd);
+}
+
+static ssize_t list_once(int fd, char *list, size_t size)
+{
+	ssize_t r = flistxattr(fd, list, size);
+	char path[MAGIC_SIZE];
+
+	if (r < 0 && errno == EBADF) {
+		magic_link(fd, path);
+		r = listxattr(path, list, size);
+	}
+	return r < 0 ? -errno : r;
+}
+
+static ssize_t get_once(int fd, const char *name, char *value, size_t size)
+{
+	ssize_t r = fgetxattr(fd, name, value, size);
+	char path[MAGIC_SIZE];
+
+	if (r < 0 && errno == EBADF) {
+		magic_link(fd, path);
+		r = getxattr(path, name, value, size);
+	}
+	return r < 0 ? -errno : r;
+}
+
+ssize_t tree_xattr_names(int fd, char **ret)
+{
+	for (;;) {
+		ssize_t size = list_once(fd, NULL, 0);
+		AUTO_FREE char *list = NULL;
+
+		if (size == 0 || size == -ENOTSUP) {
+			*ret = NULL;
+			return 0;
+		}
+		if (size < 0)
+			return size;
+		list = malloc((size_t)size);
+		if (!list)
+			return -ENOMEM;
+		size = list_once(fd, list, (size_t)size);
+		if (size == -ERANGE) /* grown meanwhile */
+			continue;
+		if (size >= 0)
+			*ret = TAKE_PTR(list);
+		return size;
+	}
+}
+
+ssize_t tree_xattr_get(int fd, const char *name, char **ret)
+{
+	for (;;) {
+		ssize_t size = get_once(fd, name, NULL, 0);
+		AUTO_FREE char *value = NULL;
+
+		if (size < 0)
+			return size;
+		value = malloc((size_t)size + 1);
+		if (!value)
+			return -ENOMEM;
+		size = get_once(fd, name, value, (size_t)size + 1);
+		if (size == -ERANGE)
+			continue;
+		if (size >= 0)
+			*ret = TAKE_PTR(value);
+		return size;
+	}
+}
+
+static bool is_carried(const char *name)
+{
+	if (strncmp(name, "security.", 9) == 0)
+		return strcmp(name, "security.capability") == 0;
+	return strncmp(name, "trusted.overlay.", 16) != 0 && strncmp(name, "user.overlay.", 13) != 0;
+}
+
+void tree_xattrs_release(struct tree_xattrs *x)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		free(x->v[i].name);
+		free(x->v[i].value);
+	}
+	free(x->v);
+	*x = (struct tree_xattrs){ 0 };
+}
+
+void tree_xattrs_drop(struct tree_xattrs *x, const char *name)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		if (strcmp(x->v[i].name, name) != 0)
+			continue;
+		free(x->v[i].name);
+		free(x->v[i].value);
+		memmove(&x->v[i], &x->v[i + 1], (x->n - i - 1) * sizeof(*x->v));
+		x->n--;
+		return;
+	}
+}
+
+/* Takes over the value, also on failure. x->v has room. */
+static int add_xattr(struct tree_xattrs *x, const char *name, char *value, size_t size)
+{
+	char *copy = strdup(name);
+
+	if (!copy) {
+		free(value);
+		return -ENOMEM;
+	}
+	x->v[x->n++] = (struct tree_xattr){ .name = copy, .value = value, .size = size };
+	return 0;
+}
+
+static int compare_xattrs(const void *a, const void *b)
+{
+	const struct tree_xattr *one = a, *two = b;
+
+	return strcmp(one->name, two->name);
+}
+
+static int read_values(int fd, const char *list, size_t size, struct tree_xattrs *x)
+{
+	size_t n = 0;
+
+	for (const char *at = list; at < list + size; at += strlen(at) + 1)
+		n += is_carried(at);
+	if (n == 0)
+		return 0;
+	x->v = calloc(n, sizeof(*x->v));
+	if (!x->v)
+		return -ENOMEM;
+	for (const char *at = list; at < list + size; at += strlen(at) + 1) {
+		char *value = NULL;
+		ssize_t got;
+		int r;
+
+		if (!is_carried(at))
+			continue;
+		got = tree_xattr_get(fd, at, &value);
+		if (got == -ENODATA) /* removed meanwhile */
+			continue;
+		r = got < 0 ? (int)got : add_xattr(x, at, value, (size_t)got);
+		if (r < 0)
+			return r;
+	}
+	qsort(x->v, x->n, sizeof(*x->v), compare_xattrs);
+	return 0;
+}
+
+int tree_xattrs_read(int fd, struct tree_xattrs *ret)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	AUTO_FREE char *list = NULL;
+	struct tree_stat st;
+	ssize_t size;
+	int r;
+
+	size = tree_xattr_names(fd, &list);
+	if (size < 0)
+		return (int)size;
+	if (size > 0) {
+		r = tree_stat(fd, "", &st);
+		if (r == 0 && !S_ISLNK(st.mode))
+			r = read_values(fd, list, (size_t)size, &x);
+		if (r < 0)
+			return r;
+	}
+	*ret = x;
+	x = (struct tree_xattrs){ 0 };
+	return 0;
+}
+
+static bool same_value(const struct tree_xattr *a, const struct tree_xattr *b)
+{
+	return a->size == b->size && (a->size == 0 || memcmp(a->value, b->value, a->size) == 0);
+}
+
+bool tree_xattrs_equal(const struct tree_xattrs *a, const struct tree_xattrs *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (strcmp(a->v[i].name, b->v[i].name) != 0 || !same_value(&a->v[i], &b->v[i]))
+			return false;
+	return true;
+}
+
+static const struct tree_xattr *find_xattr(const struct tree_xattrs *x, const char *name)
+{
+	struct tree_xattr key = { .name = (char *)name };
+
+	return x->n ? bsearch(&key, x->v, x->n, sizeof(*x->v), compare_xattrs) : NULL;
+}
+
+/* Whether a failure means that this attribute cannot live here, rather than that something went wrong. */
+static bool cannot_have(int r, bool *lost)
+{
+	if (!lost || (r != -ENOTSUP && r != -EPERM))
+		return false;
+	*lost = true;
+	return true;
+}
+
+int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
+	int r = tree_xattrs_read(fd, &now);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < now.n; i++) {
+		if (find_xattr(x, now.v[i].name))
+			continue;
+		r = sys_removexattr(fd, now.v[i].name);
+		if (r < 0 && r != -ENODATA)
+			return r;
+	}
+	for (size_t i = 0; i < x->n; i++) {
+		const struct tree_xattr *have = find_xattr(&now, x->v[i].name);
+
+		if (have && same_value(have, &x->v[i]))
+			continue;
+		r = sys_setxattr(fd, x->v[i].name, x->v[i].value, x->v[i].size);
+		if (r < 0 && !cannot_have(r, lost))
+			return r;
+	}
+	return 0;
+}
+
+int tree_xattrs_write(int fd, const struct tree_xattrs *x)
+{
+	return tree_xattrs_give(fd, x, NULL);
+}
+
+int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs a = { 0 }, b = { 0 };
+	AUTO_FD fd_a = tree_open_node(dirfd_a, name_a);
+	AUTO_FD fd_b = fd_a < 0 ? -EBADF : tree_open_node(dirfd_b, name_b);
+	struct tree_stat st_a, st_b;
+	int r;
+
+	if (fd_a < 0)
+		return TAKE_FD(fd_a);
+	if (fd_b < 0)
+		return TAKE_FD(fd_b);
+	r = tree_stat(fd_a, "", &st_a);
+	if (r == 0)
+		r = tree_stat(fd_b, "", &st_b);
+	if (r < 0)
+		return r;
+	if (S_ISLNK(st_a.mode) || S_ISLNK(st_b.mode))
+		return 1;
+	r = tree_xattrs_read(fd_a, &a);
+	if (r == 0)
+		r = tree_xattrs_read(fd_b, &b);
+	return r < 0 ? r : tree_xattrs_equal(&a, &b);
+}
+
+/* Encoding: for each attribute the sizes of name and value (32 bits each, little-endian), the name, the value. */
+
+static void add_size(struct strbuf *out, size_t size)
+{
+	uint32_t le = htole32((uint32_t)size);
+
+	strbuf_add(out, &le, sizeof(le));
+}
+
+int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		size_t name_size = strlen(x->v[i].name);
+
+		if (x->v[i].size > UINT32_MAX)
+			return -E2BIG;
+		add_size(out, name_size);
+		add_size(out, x->v[i].size);
+		strbuf_add(out, x->v[i].name, name_size);
+		strbuf_add(out, x->v[i].value, x->v[i].size);
+	}
+	return out->failed ? -ENOMEM : 0;
+}
+
+/* Decodes the first attribute of what is left and moves on; *room is how many x->v can hold. */
+static int decode_one(const char **at, size_t *left, struct tree_xattrs *x, size_t *room)
+{
+	AUTO_FREE char *name = NULL, *value = NULL;
+	uint32_t sizes[2];
+
+	if (*left < sizeof(sizes))
+		return -EBADMSG;
+	memcpy(sizes, *at, sizeof(sizes));
+	sizes[0] = le32toh(sizes[0]);
+	sizes[1] = le32toh(sizes[1]);
+	*at += sizeof(sizes);
+	*left -= sizeof(sizes);
+	if (sizes[0] == 0 || sizes[0] > *left || sizes[1] > *left - sizes[0] || memchr(*at, '\0', sizes[0]))
+		return -EBADMSG;
+	if (x->n == *room) {
+		size_t more = *room ? *room * 2 : 4;
+		struct tree_xattr *v = reallocarray(x->v, more, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		x->v = v;
+		*room = more;
+	}
+	name = strndup(*at, sizes[0]);
+	value = malloc((size_t)sizes[1] + 1);
+	if (!name || !value)
+		return -ENOMEM;
+	memcpy(value, *at + sizes[0], sizes[1]);
+	if (x->n > 0 && strcmp(x->v[x->n - 1].name, name) >= 0)
+		return -EBADMSG;
+	x->v[x->n++] = (struct tree_xattr){ .name = TAKE_PTR(name), .value = TAKE_PTR(value), .size = sizes[1] };
+	*at += (size_t)sizes[0] + sizes[1];
+	*left -= (size_t)sizes[0] + sizes[1];
+	return 0;
+}
+
+int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	const char *at = data;
+	size_t room = 0;
+
+	while (size > 0) {
+		int r = decode_one(&at, &size, &x, &room);
+
+		if (r < 0)
+			return r;
+	}
+	*ret = x;
+	x = (struct tree_xattrs){ 0 };
+	return 0;
+}
