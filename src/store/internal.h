@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the store share: prepared statements with values bound by type. */
+#ifndef STORE_INTERNAL_H
+#define STORE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+struct store {
+	sqlite3 *db;
+	char *path;
+	bool in_transaction;
+	sqlite3_stmt *step_insert; /* kept prepared: one row per step */
+	sqlite3_stmt *touch_insert;
+};
+
+int store_fail(struct store *s, struct atoll_error *err, const char *what);
+int store_prepare(struct store *s, const char *sql, sqlite3_stmt **ret, struct atoll_error *err);
+int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err); /* step to the end and finalize */
+/* SQLITE_ROW: 1, done: 0, else a negative code. */
+int store_next(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
+
+void bind_text(sqlite3_stmt *stmt, int i, const char *text);   /* bytes as BLOB; NULL as null */
+void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id);
+int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look); /* seven columns; returns the next index */
+char *column_text(sqlite3_stmt *stmt, int i);                  /* malloc'ed, NULL for null */
+char *column_data(sqlite3_stmt *stmt, int i, size_t *ret_size);
+void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret);
+int column_look(sqlite3_stmt *stmt, int i, struct store_look *ret);
+
+static inline void cleanup_stmt(sqlite3_stmt **stmt)
+{
+	sqlite3_finalize(*stmt);
+}
+#define AUTO_STMT CLEANUP(cleanup_stmt) sqlite3_stmt
+
+/* Grows *v (elements of `size` bytes) so that index n exists, zeroed. */
+int array_grow(void *v, size_t n, size_t size);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops and their steps. */
+#include "store/internal.h"
+
+#include <string.h>
+
+#define OP_COLUMNS "id,sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,deleted,meta"
+
+void store_op_release(struct store_op *op)
+{
+	free(op->dir);
+	free(op->message);
+	*op = (struct store_op){ 0 };
+}
+
+void store_ops_free(struct store_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		store_op_release(&ops[i]);
+	free(ops);
+}
+
+void store_step_release(struct store_step *step)
+{
+	free(step->path);
+	free(step->slot);
+	free(step->xattrs_before);
+	free(step->xattrs_after);
+	*step = (struct store_step){ 0 };
+}
+
+void store_steps_free(struct store_step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		store_step_release(&steps[i]);
+	free(steps);
+}
+
+int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s,
+			      "INSERT INTO op(sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,"
+			      "deleted,meta) VALUES(?1,CASE WHEN ?2 THEN ?2 ELSE (SELECT ifnull(max(number),0)+1 FROM op WHERE sandbox=?1) END,"
+			      "?3,?4,?5,0,?6,?7,?8,?9,?10,?11,?12,?13,?14) RETURNING id,number",
+			      &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op->sandbox);
+	sqlite3_bind_int64(stmt, 2, op->number);
+	sqlite3_bind_int(stmt, 3, op->kind);
+	sqlite3_bind_int(stmt, 4, op->phase);
+	sqlite3_bind_int64(stmt, 5, op->commit_op);
+	sqlite3_bind_int(stmt, 6, op->rollback);
+	sqlite3_bind_text(stmt, 7, op->dir, -1, SQLITE_TRANSIENT);
+	bind_text(stmt, 8, op->message);
+	sqlite3_bind_int64(stmt, 9, op->started_ns);
+	sqlite3_bind_int64(stmt, 10, op->ended_ns);
+	sqlite3_bind_int64(stmt, 11, (int64_t)op->added);
+	sqlite3_bind_int64(stmt, 12, (int64_t)op->modified);
+	sqlite3_bind_int64(stmt, 13, (int64_t)op->deleted);
+	sqlite3_bind_int64(stmt, 14, (int64_t)op->meta);
+	r = store_next(s, stmt, err);
+	if (r < 0)
+		return r;
+	op->id = sqlite3_column_int64(stmt, 0);
+	op->number = sqlite3_column_int64(stmt, 1);
+	return MIN(store_next(s, stmt, err), 0);
+}
+
+int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "UPDATE op SET phase=?,ended=? WHERE id=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int(stmt, 1, phase);
+	sqlite3_bind_int64(stmt, 2, ended_ns);
+	sqlite3_bind_int64(stmt, 3, op);
+	return store_run(s, stmt, err);
+}
+
+int store_op_set_taken_back(struct store *s, int64_t op, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "UPDATE op SET taken_back=1 WHERE id=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	return store_run(s, stmt, err);
+}
+
+static int read_op(sqlite3_stmt *stmt, struct store_op *ret, struct atoll_error *err)
+{
+	int i = 0;
+
+	ret->id = sqlite3_column_int64(stmt, i++);
+	ret->sandbox = sqlite3_column_int64(stmt, i++);
+	ret->number = sqlite3_column_int64(stmt, i++);
+	ret->kind = (enum store_op_kind)sqlite3_column_int(stmt, i++);
+	ret->phase = (enum store_op_phase)sqlite3_column_int(stmt, i++);
+	ret->commit_op = sqlite3_column_int64(stmt, i++);
+	ret->taken_back = sqlite3_column_int(stmt, i++);
+	ret->rollback = sqlite3_column_int(stmt, i++);
+	ret->dir = column_text(stmt, i++);
+	ret->message = column_text(stmt, i++);
+	ret->started_ns = sqlite3_column_int64(stmt, i++);
+	ret->ended_ns = sqlite3_column_int64(stmt, i++);
+	ret->added = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->modified = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->deleted = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->meta = (uint64_t)sqlite3_column_int64(stmt, i++);
+	return ret->dir ? 0 : error_oom(err, "store");
+}
+
+int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_t *ret_n, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	struct store_op *list = NULL;
+	size_t n = 0;
+	int r = store_prepare(s, "SELECT " OP_COLUMNS " FROM op WHERE ?1=0 OR sandbox=?1 ORDER BY id DESC", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, sandbox);
+	while ((r = store_next(s, stmt, err)) > 0) {
+		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store") : read_op(stmt, &list[n++], err);
+		if (r < 0)
+			break;
+	}
+	if (r < 0) {
+		store_ops_free(list, n);
+		return r;
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}
+
+int store_op_resource_put(struct store *s, const struct store_op_resource *o, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at) VALUES(?,?,?,?,?,?,?)",
+			      &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, o->op);
+	sqlite3_bind_int64(stmt, 2, o->resource);
+	sqlite3_bind_int(stmt, 3, o->source);
+	sqlite3_bind_int(stmt, 4, o->switches);
+	bind_id(stmt, 5, &o->fresh);
+	sqlite3_bind_int64(stmt, 6, o->prepared_at);
+	sqlite3_bind_int64(stmt, 7, o->landed_at);
+	return store_run(s, stmt, err);
+}
+
+int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	AUTO_FREE struct store_op_resource *list = NULL;
+	size_t n = 0;
+	int r = store_prepare(s, "SELECT op,resource,source,switches,fresh,prepared_at,landed_at FROM op_resource WHERE op=? ORDER BY resource",
+			      &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	while ((r = store_next(s, stmt, err)) > 0) {
+		struct store_op_resource *o;
+
+		if (array_grow(&list, n, sizeof *list) < 0)
+			return error_oom(err, "store");
+		o = &list[n++];
+		o->op = sqlite3_column_int64(stmt, 0);
+		o->resource = sqlite3_column_int64(stmt, 1);
+		o->source = (enum store_source)sqlite3_column_int(stmt, 2);
+		o->switches = sqlite3_column_int(stmt, 3);
+		column_id(stmt, 4, &o->fresh);
+		o->prepared_at = sqlite3_column_int64(stmt, 5);
+		o->landed_at = sqlite3_column_int64(stmt, 6);
+	}
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(list);
+	*ret_n = n;
+	return 0;
+}
+
+static void bind_bytes(sqlite3_stmt *stmt, int i, const char *data, size_t size)
+{
+	if (data)
+		sqlite3_bind_blob64(stmt, i, data, size, SQLITE_TRANSIENT);
+	else
+		sqlite3_bind_null(stmt, i);
+}
+
+int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int i = 1;
+
+	if (!s->step_insert) {
+		int r = store_prepare(s, "INSERT INTO step VALUES(?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?)", &s->step_insert, err);
+
+		if (r < 0)
+			return r;
+	}
+	stmt = s->step_insert;
+	sqlite3_reset(stmt);
+	sqlite3_bind_int64(stmt, i++, op);
+	sqlite3_bind_int64(stmt, i++, step->seq);
+	sqlite3_bind_int64(stmt, i++, step->resource);
+	sqlite3_bind_int(stmt, i++, step->kind);
+	bind_text(stmt, i++, step->path);
+	bind_text(stmt, i++, step->slot);
+	sqlite3_bind_int(stmt, i++, step->change);
+	i = bind_look(stmt, i, &step->before);
+	i = bind_look(stmt, i, &step->after);
+	bind_bytes(stmt, i++, step->xattrs_before, step->xattrs_before_size);
+	bind_bytes(stmt, i++, step->xattrs_after, step->xattrs_after_size);
+	if (sqlite3_step(stmt) != SQLITE_DONE)
+		return store_fail(s, err, "commit");
+	return 0;
+}
+
+static int read_step(sqlite3_stmt *stmt, struct store_step *ret, struct atoll_error *err)
+{
+	int i = 1;
+
+	ret->seq = sqlite3_column_int64(stmt, i++);
+	ret->resource = sqlite3_column_int64(stmt, i++);
+	ret->kind = (enum store_step_kind)sqlite3_column_int(stmt, i++);
+	ret->path = column_text(stmt, i++);
+	ret->slot = column_text(stmt, i++);
+	ret->change = (enum atoll_change_kind)sqlite3_column_int(stmt, i++);
+	i = column_look(stmt, i, &ret->before);
+	i = column_look(stmt, i, &ret->after);
+	ret->xattrs_before = column_data(stmt, i++, &ret->xattrs_before_size);
+	ret->xattrs_after = column_data(stmt, i++, &ret->xattrs_after_size);
+	return ret->path ? 0 : error_oom(err, "store");
+}
+
+int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	struct store_step *list = NULL;
+	size_t n = 0;
+	int r = store_prepare(s, "SELECT * FROM step WHERE op=? ORDER BY seq", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	while ((r = store_next(s, stmt, err)) > 0) {
+		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store") : read_step(stmt, &list[n++], err);
+		if (r < 0)
+			break;
+	}
+	if (r < 0) {
+		store_steps_free(list, n);
+		return r;
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}
+
+int store_step_delete(struct store *s, int64_t op, int64_t seq, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "DELETE FROM step WHERE op=? AND seq=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	sqlite3_bind_int64(stmt, 2, seq);
+	return store_run(s, stmt, err);
+}
+
+int store_step_forget(struct store *s, int64_t op, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "DELETE FROM step WHERE op=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	return store_run(s, stmt, err);
+}

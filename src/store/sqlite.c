@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The database: opening, schema, transactions, binding and reading of values. */
+#include "store/internal.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+/* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
+#define SCHEMA_VERSION 1
+#define APPLICATION_ID 0x41746f6c /* "Atol" */
+#define BUSY_MS 20000
+
+static const char schema[] =
+	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
+	" created INTEGER NOT NULL, active INTEGER NOT NULL, durable INTEGER NOT NULL, removing INTEGER NOT NULL DEFAULT 0);"
+	"CREATE TABLE resource(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" sandbox INTEGER NOT NULL REFERENCES sandbox(id) ON DELETE CASCADE, seq INTEGER NOT NULL, kind INTEGER NOT NULL,"
+	" state INTEGER NOT NULL, path BLOB NOT NULL, strategy TEXT NOT NULL, mode BLOB, reason BLOB, work BLOB, stage BLOB,"
+	" copies INTEGER NOT NULL, root_id BLOB, stamp INTEGER NOT NULL, clock_offset INTEGER NOT NULL, boot_id TEXT,"
+	" synced_at INTEGER NOT NULL, dirty INTEGER NOT NULL, UNIQUE(sandbox, seq));"
+	"CREATE TABLE op(id INTEGER PRIMARY KEY AUTOINCREMENT, sandbox INTEGER NOT NULL REFERENCES sandbox(id) ON DELETE CASCADE,"
+	" number INTEGER NOT NULL, kind INTEGER NOT NULL, phase INTEGER NOT NULL, commit_op INTEGER NOT NULL DEFAULT 0,"
+	" taken_back INTEGER NOT NULL DEFAULT 0, rollback INTEGER NOT NULL DEFAULT 0, dir TEXT NOT NULL, message BLOB,"
+	" started INTEGER NOT NULL, ended INTEGER NOT NULL DEFAULT 0,"
+	" added INTEGER NOT NULL, modified INTEGER NOT NULL, deleted INTEGER NOT NULL, meta INTEGER NOT NULL);"
+	"CREATE INDEX op_of ON op(sandbox, id);"
+	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
+	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
+	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;"
+	"CREATE TABLE step(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
+	" resource INTEGER NOT NULL, kind INTEGER NOT NULL, path BLOB NOT NULL, slot BLOB, change INTEGER NOT NULL,"
+	" b_id BLOB, b_mode INTEGER, b_uid INTEGER, b_gid INTEGER, b_size INTEGER, b_mtime INTEGER, b_atime INTEGER,"
+	" a_id BLOB, a_mode INTEGER, a_uid INTEGER, a_gid INTEGER, a_size INTEGER, a_mtime INTEGER, a_atime INTEGER,"
+	" b_xattrs BLOB, a_xattrs BLOB, PRIMARY KEY(op, seq)) WITHOUT ROWID;"
+	"CREATE TABLE touch(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
+	" id BLOB, mode INTEGER, uid INTEGER, gid INTEGER, size INTEGER, mtime INTEGER, atime INTEGER, xattrs BLOB,"
+	" trusted INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;"
+	"CREATE TABLE stamp(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
+	" stamp INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;";
+
+static bool is_damage(int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_MISMATCH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int store_fail(struct store *s, struct atoll_error *err, const char *what)
+{
+	int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
+	const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
+	int sys = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
+
+	if (is_damage(code))
+		return error_set(err, ATOLL_CORRUPT, 0, what, s->path,
+				 "the state database \"%s\" is damaged (%s); move it aside, or restore it from a backup", s->path, text);
+	if ((code & 0xff) == SQLITE_BUSY)
+		return error_set(err, ATOLL_BUSY, 0, what, s->path, "the state database \"%s\" is in use; try again", s->path);
+	if ((code & 0xff) == SQLITE_FULL)
+		return error_set(err, ATOLL_NO_SPACE, ENOSPC, what, s->path, "no space left for the state database \"%s\"", s->path);
+	if (code == SQLITE_READONLY || (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_PERM)
+		return error_set(err, ATOLL_REFUSED, sys, what, s->path, "the state database \"%s\" cannot be opened for writing: %s",
+				 s->path, sys ? strerror(sys) : text);
+	return error_set(err, ATOLL_FAILED, sys, what, s->path, "state database \"%s\": %s", s->path, text);
+}
+
+int store_prepare(struct store *s, const char *sql, sqlite3_stmt **ret, struct atoll_error *err)
+{
+	if (sqlite3_prepare_v2(s->db, sql, -1, ret, NULL) != SQLITE_OK)
+		return store_fail(s, err, "store");
+	return 0;
+}
+
+int store_next(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
+{
+	int rc = sqlite3_step(stmt);
+
+	if (rc == SQLITE_ROW)
+		return 1;
+	return rc == SQLITE_DONE ? 0 : store_fail(s, err, "store");
+}
+
+int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
+{
+	int r = store_next(s, stmt, err);
+
+	sqlite3_finalize(stmt);
+	return MIN(r, 0);
+}
+
+static int execute(struct store *s, const char *sql, struct atoll_error *err)
+{
+	if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		return store_fail(s, err, "store");
+	return 0;
+}
+
+static int read_int(struct store *s, const char *sql, int64_t *ret, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s, sql, &stmt, err);
+
+	if (r < 0)
+		return r;
+	r = store_next(s, stmt, err);
+	if (r < 0)
+		return r;
+	*ret = r ? sqlite3_column_int64(stmt, 0) : 0;
+	return 0;
+}
+
+static int create_schema(struct store *s, struct atoll_error *err)
+{
+	int64_t version;
+	int r = execute(s, "BEGIN IMMEDIATE", err);
+
+	if (r < 0)
+		return r;
+	s->in_transaction = true;
+	r = read_int(s, "PRAGMA user_version", &version, err);
+	if (r == 0 && version == 0)
+		r = execute(s, schema, err);
+	if (r == 0 && version == 0) {
+		char pragma[96];
+
+		snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d; PRAGMA application_id=%d", SCHEMA_VERSION, APPLICATION_ID);
+		r = execute(s, pragma, err);
+	}
+	if (r == 0)
+		r = store_commit(s, err);
+	store_abort(s);
+	return r;
+}
+
+static int check_version(struct store *s, struct atoll_error *err)
+{
+	int64_t version, application;
+	int r = read_int(s, "PRAGMA user_version", &version, err);
+
+	if (r < 0)
+		return r;
+	if (version == 0) {
+		r = create_schema(s, err);
+		if (r < 0)
+			return r;
+		r = read_int(s, "PRAGMA user_version", &version, err);
+		if (r < 0)
+			return r;
+	}
+	r = read_int(s, "PRAGMA application_id", &application, err);
+	if (r < 0)
+		return r;
+	if (application != APPLICATION_ID)
+		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll", s->path);
+	if (version > SCHEMA_VERSION)
+		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path,
+				 "the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll", s->path,
+				 (long long)version, SCHEMA_VERSION);
+	return 0;
+}
+
+int store_open(const char *state_dir, struct store **ret, struct atoll_error *err)
+{
+	CLEANUP(cleanup_store) struct store *s = calloc(1, sizeof *s);
+	int r;
+
+	if (!s)
+		return error_oom(err, "open");
+	s->path = str_format("%s/atoll.db", state_dir);
+	if (!s->path)
+		return error_oom(err, "open");
+	sys_fault_hook_sqlite(sqlite3_vfs_find(NULL));
+	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		return store_fail(s, err, "open");
+	sqlite3_extended_result_codes(s->db, 1);
+	sqlite3_busy_timeout(s->db, BUSY_MS);
+	/* Closing must not checkpoint: that would cost every command two more flushes. */
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+	r = execute(s, "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000", err);
+	if (r < 0)
+		return r;
+	r = check_version(s, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s)
+		return NULL;
+	store_abort(s);
+	sqlite3_finalize(s->step_insert);
+	sqlite3_finalize(s->touch_insert);
+	sqlite3_close(s->db);
+	free(s->path);
+	free(s);
+	return NULL;
+}
+
+int store_begin(struct store *s, bool durable, struct atoll_error *err)
+{
+	/* EXTRA and FULL differ only for rollback journals; in WAL mode FULL syncs the log at each commit. */
+	int r = execute(s, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+
+	if (r < 0)
+		return r;
+	r = execute(s, "BEGIN IMMEDIATE", err);
+	if (r < 0)
+		return r;
+	s->in_transaction = true;
+	return 0;
+}
+
+int store_commit(struct store *s, struct atoll_error *err)
+{
+	int r = execute(s, "COMMIT", err);
+
+	if (r < 0)
+		return r;
+	s->in_transaction = false;
+	return 0;
+}
+
+void store_abort(struct store *s)
+{
+	if (s && s->in_transaction)
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	if (s)
+		s->in_transaction = false;
+}
+
+void bind_text(sqlite3_stmt *stmt, int i, const char *text)
+{
+	if (text)
+		sqlite3_bind_blob64(stmt, i, text, strlen(text), SQLITE_TRANSIENT);
+	else
+		sqlite3_bind_null(stmt, i);
+}
+
+void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id)
+{
+	if (id->size)
+		sqlite3_bind_blob(stmt, i, id->data, id->size, SQLITE_TRANSIENT);
+	else
+		sqlite3_bind_null(stmt, i);
+}
+
+int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look)
+{
+	bind_id(stmt, i++, &look->id);
+	sqlite3_bind_int64(stmt, i++, look->mode);
+	sqlite3_bind_int64(stmt, i++, look->uid);
+	sqlite3_bind_int64(stmt, i++, look->gid);
+	sqlite3_bind_int64(stmt, i++, (int64_t)look->size);
+	sqlite3_bind_int64(stmt, i++, look->mtime);
+	sqlite3_bind_int64(stmt, i++, look->atime);
+	return i;
+}
+
+char *column_data(sqlite3_stmt *stmt, int i, size_t *ret_size)
+{
+	const void *data = sqlite3_column_blob(stmt, i);
+	size_t size = (size_t)sqlite3_column_bytes(stmt, i);
+	char *copy;
+
+	if (sqlite3_column_type(stmt, i) == SQLITE_NULL)
+		return NULL;
+	copy = malloc(size + 1);
+	if (!copy)
+		return NULL;
+	if (size)
+		memcpy(copy, data, size);
+	copy[size] = 0;
+	if (ret_size)
+		*ret_size = size;
+	return copy;
+}
+
+char *column_text(sqlite3_stmt *stmt, int i)
+{
+	return column_data(stmt, i, NULL);
+}
+
+void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret)
+{
+	const void *data = sqlite3_column_blob(stmt, i);
+	int size = sqlite3_column_bytes(stmt, i);
+
+	memset(ret, 0, sizeof *ret);
+	if (data && size > 0 && size <= TREE_ID_MAX) {
+		ret->size = (uint8_t)size;
+		memcpy(ret->data, data, (size_t)size);
+	}
+}
+
+int column_look(sqlite3_stmt *stmt, int i, struct store_look *ret)
+{
+	column_id(stmt, i++, &ret->id);
+	ret->mode = (uint32_t)sqlite3_column_int64(stmt, i++);
+	ret->uid = (uint32_t)sqlite3_column_int64(stmt, i++);
+	ret->gid = (uint32_t)sqlite3_column_int64(stmt, i++);
+	ret->size = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->mtime = sqlite3_column_int64(stmt, i++);
+	ret->atime = sqlite3_column_int64(stmt, i++);
+	return i;
+}
+
+int array_grow(void *v, size_t n, size_t size)
+{
+	void **array = v;
+
+	/* Capacity is always a power of two, so it is exhausted exactly when n is 0 or one of them. */
+	if ((n & (n - 1)) == 0) {
+		void *grown = reallocarray(*array, n ? n * 2 : 1, size);
+
+		if (!grown)
+			return -ENOMEM;
+		*array = grown;
+	}
+	memset((char *)*array + n * size, 0, size);
+	return 0;
+}

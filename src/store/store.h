@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store: registry of sandboxes and journal of their commits, in one SQLite database (WAL) of the state directory.
+ *
+ * A struct store is one connection, used by one thread of one process; every operation opens its own. All writes happen between
+ * store_begin() and store_commit(). A durable transaction is on disk when store_commit() returns; a lazy one is atomic and
+ * ordered before all later ones, but may be lost to a power cut.
+ *
+ * Journal: an op is a commit or an undo. Its steps are written once, in the transaction that makes it *prepared*, and are the
+ * list that is executed. Nothing is recorded while steps are applied: each is recognisable on disk by inode identity.
+ *
+ *	(none) --prepared--> PREPARED --decided--> DECIDED --finished--> DONE
+ *	                        \--taken back--> FAILED
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <atoll/atoll.h>
+
+#include "tree/tree.h"
+
+struct store;
+
+int store_open(const char *state_dir, struct store **ret, struct atoll_error *err);
+struct store *store_close(struct store *s);
+static inline void cleanup_store(struct store **s)
+{
+	*s = store_close(*s);
+}
+
+int store_begin(struct store *s, bool durable, struct atoll_error *err);
+int store_commit(struct store *s, struct atoll_error *err);
+void store_abort(struct store *s); /* fine without a transaction */
+
+/* ---- sandboxes and resources (registry.c) ---- */
+
+struct store_sandbox {
+	int64_t id;
+	char uuid[37];
+	char *name;
+	int64_t created_ns, active_ns;
+	bool durable_workspace;
+	bool removing; /* rm has begun: recovery goes on with it */
+};
+void store_sandbox_release(struct store_sandbox *box);
+
+int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_error *err); /* sets id; ATOLL_EXISTS */
+int store_sandbox_find(struct store *s, const char *name, struct store_sandbox *ret, struct atoll_error *err);
+int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err);
+int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct atoll_error *err);
+int store_sandbox_set_removing(struct store *s, int64_t id, struct atoll_error *err);
+int store_sandbox_delete(struct store *s, int64_t id, struct atoll_error *err); /* with everything that hangs on it */
+
+struct store_resource {
+	int64_t id, sandbox;
+	int seq;
+	enum atoll_kind kind;
+	enum atoll_state state;
+	char *path;    /* absolute, resolved; of a file resource: the file */
+	char *strategy, *mode, *reason;
+	char *work;    /* area of the workspace, absolute; "" for none */
+	char *stage;   /* area of staging and undo data, absolute; may equal work */
+	bool copies;   /* workspace and original cannot be exchanged: changes are staged as copies */
+	struct tree_id root_id; /* of the directory (of a file resource: its parent) */
+	int64_t stamp;          /* see tree_stamp(): what changed in the original at or after it is foreign */
+	int64_t clock_offset;   /* REALTIME minus BOOTTIME when the stamp was taken */
+	char boot_id[40];       /* boot in which the workspace was last known to be durable */
+	int64_t synced_at;      /* stamp on the workspace's filesystem: what changed since is not known to be durable */
+	bool dirty;             /* a reset of the workspace was begun and not finished */
+};
+void store_resource_release(struct store_resource *r);
+
+int store_resource_add(struct store *s, struct store_resource *r, struct atoll_error *err); /* sets id */
+int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n, struct atoll_error *err);
+int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err);
+/* Every area path in use by any sandbox, for checks against nesting: fn returning non-zero stops. */
+int store_area_each(struct store *s, int (*fn)(const char *area, void *arg), void *arg, struct atoll_error *err);
+
+/* ---- the journal (journal.c) ---- */
+
+enum store_op_kind { STORE_OP_COMMIT, STORE_OP_UNDO };
+enum store_op_phase { STORE_PREPARED, STORE_DECIDED, STORE_DONE, STORE_FAILED };
+
+struct store_op {
+	int64_t id, sandbox;
+	int64_t number;      /* of the commit within the sandbox; an undo carries its commit's */
+	enum store_op_kind kind;
+	enum store_op_phase phase;
+	int64_t commit_op;   /* undo: the op it takes back; else 0 */
+	bool taken_back;     /* commit: an undo of it was decided */
+	bool rollback;       /* undo: the edits are dropped afterwards */
+	char *dir;           /* name of its directory in each area */
+	char *message;       /* NULL: none */
+	int64_t started_ns, ended_ns;
+	uint64_t added, modified, deleted, meta;
+};
+void store_op_release(struct store_op *op);
+
+/* How an op treats one resource. */
+enum store_source {
+	STORE_SOURCE_MOVE,   /* workspace inodes are exchanged in place; at the end the workspace layer is switched as a whole */
+	STORE_SOURCE_RETIRE, /* the same, but each entry leaves the workspace on its own (partial commit) */
+	STORE_SOURCE_COPY    /* staged copies are exchanged */
+};
+struct store_op_resource {
+	int64_t op, resource;
+	enum store_source source;
+	bool switches;        /* the workspace layer is switched as a whole */
+	struct tree_id fresh; /* identity of the empty layer that takes its place */
+	int64_t prepared_at;  /* stamp on the original's filesystem when the plan was complete */
+	int64_t landed_at;    /* stamp taken when everything was in place; written with the decision */
+};
+
+enum store_step_kind {
+	STORE_STEP_RETIRE,   /* workspace/path -> op dir/slot */
+	STORE_STEP_EXCHANGE, /* source <-> original/path */
+	STORE_STEP_INSTALL,  /* source -> original/path, which is absent */
+	STORE_STEP_TAKE,     /* original/path -> op dir/slot */
+	STORE_STEP_META,     /* mode, owner, xattrs of the directory original/path */
+	STORE_STEP_TIME,     /* times of the directory original/path, after everything else */
+	STORE_STEP_KIND_COUNT
+};
+
+/* What an inode looked like when the plan was made. */
+struct store_look {
+	struct tree_id id;
+	uint32_t mode, uid, gid;
+	uint64_t size;
+	int64_t mtime, atime;
+};
+
+struct store_step {
+	int64_t seq;
+	int64_t resource;
+	enum store_step_kind kind;
+	char *path;
+	char *slot;  /* name in the op's directory; NULL: the source is workspace/path */
+	struct store_look before, after; /* of the original's entry */
+	char *xattrs_before, *xattrs_after; /* META: encoded; NULL otherwise */
+	size_t xattrs_before_size, xattrs_after_size;
+	enum atoll_change_kind change; /* what it is called in results */
+};
+void store_step_release(struct store_step *step);
+void store_steps_free(struct store_step *steps, size_t n);
+
+int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err); /* sets id, and number for a commit */
+int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns, struct atoll_error *err);
+int store_op_set_taken_back(struct store *s, int64_t op, struct atoll_error *err);
+int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_t *ret_n, struct atoll_error *err); /* newest first; sandbox 0: all */
+void store_ops_free(struct store_op *ops, size_t n);
+int store_op_resource_put(struct store *s, const struct store_op_resource *r, struct atoll_error *err);
+int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n, struct atoll_error *err);
+int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err);
+int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n, struct atoll_error *err); /* by seq */
+int store_step_delete(struct store *s, int64_t op, int64_t seq, struct atoll_error *err);
+int store_step_forget(struct store *s, int64_t op, struct atoll_error *err); /* all of an op */
+
+/* ---- what conflicts are judged by (base.c) ---- */
+
+/* An original as it was when a run first touched it. */
+struct store_touch {
+	char *path;
+	struct store_look look;
+	char *xattrs; /* encoded, directories only */
+	size_t xattrs_size;
+	bool trusted; /* its ctime was earlier than the stamp when this was recorded */
+};
+void store_touch_release(struct store_touch *t);
+void store_touches_free(struct store_touch *t, size_t n);
+int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t, struct atoll_error *err); /* the first one stays */
+int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n, struct atoll_error *err); /* sorted by path */
+int store_touch_delete(struct store *s, int64_t resource, const char *path, struct atoll_error *err); /* and below; NULL: all */
+
+/* A later stamp for one path and everything below it: what Atoll itself put there. */
+struct store_stamp {
+	char *path;
+	int64_t stamp;
+};
+int store_stamp_put(struct store *s, int64_t resource, const char *path, int64_t stamp, struct atoll_error *err);
+int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n, struct atoll_error *err);
+void store_stamps_free(struct store_stamp *v, size_t n);
+int store_stamp_clear(struct store *s, int64_t resource, struct atoll_error *err);
+
+#endif
