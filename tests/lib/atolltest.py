@@ -236,17 +236,17 @@ class Box:
     def run(self, *argv, **more):
         return self.atoll("run", self.name, "--", *argv, **more)
 
-    def edit(self, script, cwd, report=None, **more):
-        """Carries out an edit script (a list of operations, or the path of one) inside, with cwd inside a resource."""
+    def _editor(self, script, way):
         if not isinstance(script, str):
             script = self.script(script)
-        return self.run(PYTHON, "-I", "-S", os.path.join(self.place.lib, "editor.py"), script,
-                        *([report] if report else []), cwd=cwd, **more)
+        return [PYTHON, "-I", "-S", os.path.join(self.place.lib, "editor.py"), script, *([way] if way else [])]
 
-    def edit_directly(self, script, cwd):
-        if not isinstance(script, str):
-            script = self.script(script)
-        return self.command([PYTHON, "-I", "-S", os.path.join(self.place.lib, "editor.py"), script], cwd=cwd)
+    def edit(self, script, cwd, way=None, **more):
+        """Carries out an edit script (a list of operations, or the path of one) inside; editor.py says what the ways are."""
+        return self.run(*self._editor(script, way), cwd=cwd, **more)
+
+    def edit_directly(self, script, cwd, way=None):
+        return self.command(self._editor(script, way), cwd=cwd)
 
     def script(self, operations):
         handle, path = tempfile.mkstemp(prefix="script-", suffix=".json", dir=self.place.root)
@@ -292,13 +292,13 @@ def give(path, uid):
     os.chown(path, uid, uid)
 
 
-def build_tree(place, who, script, below=None, hint="tree"):
+def build_tree(place, who, script, below=None, hint="tree", way=None):
     """A directory made by an edit script and owned by who."""
     path = place.fresh(hint, who, below)
     box = Box.__new__(Box)
     box.place, box.who = place, who
     box.environment = {"PATH": os.environ["PATH"]}
-    done = box.edit_directly(script, path)
+    done = box.edit_directly(script, path, way)
     if done.returncode != 0:
         raise RuntimeError("building a tree: " + said(done))
     return path

@@ -4,7 +4,9 @@
 A script is a JSON list of operations [name, argument…]. Paths and contents are latin-1 text standing for bytes. Renaming a
 directory falls back to copy and remove where the filesystem answers EXDEV, as mv does.
 
-    editor.py SCRIPT [MANIFEST]      with MANIFEST: also writes the manifest of the result there ("-": to stdout)
+    editor.py SCRIPT            stops at the first operation that fails
+    editor.py SCRIPT lenient    goes on, and prints "index errno" for each that failed: a script must fail alike everywhere
+    editor.py SCRIPT view       the same, and ends with the manifest of what it sees
 """
 import errno
 import json
@@ -79,7 +81,7 @@ def remove(path):
                 below = os.path.join(top, name)
                 if not os.path.islink(below):
                     os.chmod(below, 0o700)
-    subprocess.run([b"rm", b"-rf", b"--", b(path)], check=True)
+    subprocess.run([b"rm", b"-rf", b"--", b(path)], check=True, stderr=subprocess.DEVNULL)
 
 
 def deep(path, name, levels, data):
@@ -143,24 +145,26 @@ OPERATIONS = {
 }
 
 
-def run(script):
+def run(script, lenient):
     os.umask(0o022)
-    for operation in script:
+    for index, operation in enumerate(script):
         try:
             OPERATIONS[operation[0]](*operation[1:])
         except OSError as error:
-            raise SystemExit("editor: %r: %s" % (operation, error))
+            if not lenient:
+                raise SystemExit("editor: %r: %s" % (operation, error))
+            print(index, errno.errorcode.get(error.errno, error.errno))
+        except subprocess.CalledProcessError:
+            if not lenient:
+                raise
+            print(index, "tool")
 
 
 if __name__ == "__main__":
+    way = sys.argv[2] if len(sys.argv) > 2 else ""
     with open(sys.argv[1], encoding="utf-8") as file:
-        run(json.load(file))
-    if len(sys.argv) > 2:
+        run(json.load(file), way in ("lenient", "view"))
+    if way == "view":
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import manifest
-        text = manifest.dump(manifest.manifest(b"."))
-        if sys.argv[2] == "-":
-            print(text)
-        else:
-            with open(sys.argv[2], "w", encoding="utf-8") as file:
-                file.write(text)
+        print(manifest.dump(manifest.manifest(b".")))
