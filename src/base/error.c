@@ -143,11 +143,11 @@ int error_sys(struct atoll_error *err, int sys_errno, const char *operation, con
 
 	if (!err)
 		return -(int)code;
-	if (!reason)
-		reason = "unknown error";
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	if (!reason)
+		reason = "unknown error";
 	/* The reason is the part people need: a long name is shortened before it, not instead of it. */
 	copy_safely(safe, sizeof(safe) - strlen(reason) - 2, text);
 	snprintf(text, sizeof(text), "%s: %s", safe, reason);

@@ -80,7 +80,8 @@ static void parse(const char *text)
 	}
 }
 
-__attribute__((constructor)) static void start(void)
+/* Early: other constructors may already make counted calls. */
+__attribute__((constructor(101))) static void start(void)
 {
 	const char *text = getenv("ATOLL_FAULT");
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tap.h"
+
+#include "base/child.h"
+#include "base/clock.h"
+
+static int shell(const char *script, int timeout_ms, struct child_result *ret)
+{
+	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)script, NULL };
+
+	return child_run(argv, timeout_ms, ret);
+}
+
+TEST(the_exit_status_and_the_output_are_returned)
+{
+	struct child_result r;
+
+	CHECK_EQ(shell("echo out; echo err >&2; exit 3", 10000, &r), 0);
+	CHECK_EQ(r.exit_status, 3);
+	CHECK_STR(r.output, "out\nerr");
+}
+
+TEST(an_end_by_signal_is_128_plus_the_signal)
+{
+	struct child_result r;
+
+	CHECK_EQ(shell("kill -TERM $$", 10000, &r), 0);
+	CHECK_EQ(r.exit_status, 128 + SIGTERM);
+}
+
+TEST(a_program_that_is_not_there_or_not_executable_is_an_error)
+{
+	char *const missing[] = { (char *)"no-such-program-anywhere", NULL };
+	char *const plain[] = { (char *)"./plain", NULL };
+	struct child_result r;
+
+	tap_write(tap_dirfd, "plain", "x");
+	CHECK_EQ(child_run(missing, 1000, &r), -ENOENT);
+	CHECK_EQ(child_run(plain, 1000, &r), -EACCES);
+}
+
+TEST(of_long_output_the_end_is_kept)
+{
+	struct child_result r;
+
+	CHECK_EQ(shell("i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done", 30000, &r), 0);
+	CHECK_EQ(r.exit_status, 0);
+	CHECK_STR(r.output + strlen(r.output) - 10, "line 29999");
+	CHECK(strlen(r.output) > 1000);
+}
+
+TEST(a_hanging_program_is_killed_with_its_children)
+{
+	int64_t start = clock_monotonic_ns();
+	struct child_result r;
+
+	CHECK_EQ(shell("sleep 50 & echo $! >pid; wait", 300, &r), -ETIMEDOUT);
+	CHECK(clock_monotonic_ns() - start < 10 * NSEC_PER_SEC);
+	CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+	CHECK_EQ(errno, ECHILD);
+	for (int i = 0; i < 200 && kill(atoi(tap_read(tap_dirfd, "pid")), 0) == 0; i++)
+		usleep(10000);
+	CHECK_EQ(kill(atoi(tap_read(tap_dirfd, "pid")), 0), -1);
+}
+
+TEST(a_grandchild_that_keeps_the_output_open_does_not_delay_the_end)
+{
+	int64_t start = clock_monotonic_ns();
+	struct child_result r;
+
+	CHECK_EQ(shell("sleep 20 & echo done", 15000, &r), 0);
+	CHECK_STR(r.output, "done");
+	CHECK(clock_monotonic_ns() - start < 10 * NSEC_PER_SEC);
+}
+
+TEST(a_program_that_closes_its_output_is_still_waited_for)
+{
+	struct child_result r;
+
+	CHECK_EQ(shell("exec >&- 2>&-; sleep 0.3; exit 9", -1, &r), 0);
+	CHECK_EQ(r.exit_status, 9);
+}
+
+TEST(blocked_and_ignored_signals_and_open_files_are_not_inherited)
+{
+	struct child_result r;
+	sigset_t all;
+	int fd;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	fd = open("/dev/null", O_RDONLY); /* on purpose without close-on-exec */
+	CHECK(fd >= 0);
+	/* Signals 1 to 31: 32 and 33 belong to the C library and cannot be set by us. */
+	CHECK_EQ(shell("grep -E 'Sig(Blk|Ign):' /proc/self/status | grep -v '[08]0000000$'; ls /proc/$$/fd", 10000, &r), 0);
+	CHECK_STR(r.output, "0\n1\n2");
+}
+
+TEST(standard_input_is_empty)
+{
+	struct child_result r;
+
+	CHECK_EQ(shell("cat; echo end", 10000, &r), 0);
+	CHECK_STR(r.output, "end");
+}
+
+TEST(no_file_descriptor_is_left_behind)
+{
+	struct child_result r;
+	int before = dup(0), after;
+
+	close(before);
+	for (int i = 0; i < 20; i++)
+		shell(i % 2 ? "exit 1" : "sleep 9", 20, &r);
+	after = dup(0);
+	CHECK_EQ(after, before);
+}
