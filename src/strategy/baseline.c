@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The baseline in memory and as a file: a header, then one record per entry, path last. */
+#include "strategy/baseline.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define MAGIC "atollB1\n"
+
+struct header {
+	char magic[8];
+	uint64_t count, bytes;
+};
+
+struct record {
+	uint64_t ino, size, original_size;
+	int64_t ctime, mtime, original_mtime, original_atime;
+	uint32_t mode, uid, gid, original_mode, original_uid, original_gid;
+	uint32_t path_size;
+	uint8_t special, id_size, id[TREE_ID_MAX];
+};
+
+struct base_entry *baseline_add(struct baseline *b, const char *path)
+{
+	if (b->n == b->capacity) {
+		size_t capacity = b->capacity ? b->capacity * 2 : 64;
+		struct base_entry *v = reallocarray(b->v, capacity, sizeof *v);
+
+		if (!v)
+			return NULL;
+		b->v = v;
+		b->capacity = capacity;
+	}
+	b->v[b->n] = (struct base_entry){ .path = strdup(path) };
+	return b->v[b->n].path ? &b->v[b->n++] : NULL;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	return path_compare(((const struct base_entry *)a)->path, ((const struct base_entry *)b)->path);
+}
+
+void baseline_sort(struct baseline *b)
+{
+	qsort(b->v, b->n, sizeof *b->v, compare_entries);
+}
+
+struct base_entry *baseline_find(const struct baseline *b, const char *path)
+{
+	struct base_entry key = { .path = (char *)path };
+
+	return b->n ? bsearch(&key, b->v, b->n, sizeof *b->v, compare_entries) : NULL;
+}
+
+struct baseline *baseline_free(struct baseline *b)
+{
+	if (!b)
+		return NULL;
+	for (size_t i = 0; i < b->n; i++)
+		free(b->v[i].path);
+	free(b->v);
+	free(b);
+	return NULL;
+}
+
+static void pack(const struct base_entry *e, struct record *r)
+{
+	memset(r, 0, sizeof *r);
+	r->ino = e->ino;
+	r->size = e->size;
+	r->ctime = e->ctime;
+	r->mtime = e->mtime;
+	r->mode = e->mode;
+	r->uid = e->uid;
+	r->gid = e->gid;
+	r->original_size = e->original.size;
+	r->original_mtime = e->original.mtime;
+	r->original_atime = e->original.atime;
+	r->original_mode = e->original.mode;
+	r->original_uid = e->original.uid;
+	r->original_gid = e->original.gid;
+	r->special = e->special;
+	r->id_size = e->original.id.size;
+	memcpy(r->id, e->original.id.data, sizeof r->id);
+	r->path_size = (uint32_t)strlen(e->path);
+}
+
+static void unpack(const struct record *r, struct base_entry *e)
+{
+	e->ino = r->ino;
+	e->size = r->size;
+	e->ctime = r->ctime;
+	e->mtime = r->mtime;
+	e->mode = r->mode;
+	e->uid = r->uid;
+	e->gid = r->gid;
+	e->special = r->special;
+	e->original.size = r->original_size;
+	e->original.mtime = r->original_mtime;
+	e->original.atime = r->original_atime;
+	e->original.mode = r->original_mode;
+	e->original.uid = r->original_uid;
+	e->original.gid = r->original_gid;
+	e->original.id.size = r->id_size;
+	memcpy(e->original.id.data, r->id, sizeof r->id);
+}
+
+static int write_all(int fd, const struct baseline *b)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct header h = { .magic = MAGIC, .count = b->n };
+
+	strbuf_add(&out, &h, sizeof h);
+	for (size_t i = 0; i < b->n; i++) {
+		struct record r;
+
+		pack(&b->v[i], &r);
+		strbuf_add(&out, &r, sizeof r);
+		strbuf_adds(&out, b->v[i].path);
+	}
+	if (out.failed)
+		return -ENOMEM;
+	h.bytes = out.size;
+	memcpy(out.data, &h, sizeof h);
+	return sys_write(fd, out.data, out.size);
+}
+
+int baseline_save(int dirfd, const char *name, const struct baseline *b)
+{
+	AUTO_FREE char *fresh = str_format("%s.new", name);
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	if (!fresh)
+		return -ENOMEM;
+	r = sys_unlink(dirfd, fresh, 0);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	fd = sys_open(dirfd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fd;
+	r = write_all(fd, b);
+	if (r >= 0)
+		r = sys_fsync(fd);
+	if (r >= 0)
+		r = sys_rename(dirfd, fresh, dirfd, name, 0);
+	if (r >= 0)
+		r = sys_fsync(dirfd);
+	return MIN(r, 0);
+}
+
+static int parse(const char *data, size_t size, struct baseline *b)
+{
+	struct header h;
+	size_t at = sizeof h;
+
+	if (size < sizeof h)
+		return -EBADMSG;
+	memcpy(&h, data, sizeof h);
+	if (memcmp(h.magic, MAGIC, sizeof h.magic) != 0 || h.bytes != size)
+		return -EBADMSG;
+	for (uint64_t i = 0; i < h.count; i++) {
+		struct base_entry *e;
+		struct record r;
+		char *path;
+
+		if (size - at < sizeof r)
+			return -EBADMSG;
+		memcpy(&r, data + at, sizeof r);
+		at += sizeof r;
+		if (r.path_size > size - at || r.id_size > TREE_ID_MAX)
+			return -EBADMSG;
+		path = strndup(data + at, r.path_size);
+		at += r.path_size;
+		e = path ? baseline_add(b, path) : NULL;
+		free(path);
+		if (!e)
+			return -ENOMEM;
+		unpack(&r, e);
+	}
+	return at == size ? 0 : -EBADMSG;
+}
+
+int baseline_load(int dirfd, const char *name, struct baseline **ret)
+{
+	AUTO_FD fd = fd_open_beneath(dirfd, name, O_RDONLY);
+	struct baseline *b;
+	struct stat st;
+	char *data;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size <= 0)
+		return -EBADMSG;
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return -errno;
+	b = calloc(1, sizeof *b);
+	r = b ? parse(data, (size_t)st.st_size, b) : -ENOMEM;
+	munmap(data, (size_t)st.st_size);
+	if (r < 0) {
+		baseline_free(b);
+		return r;
+	}
+	*ret = b;
+	return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The baseline of a copied workspace: for every entry, what the copy looked like right after it was made and what the original
+ * looked like then. An entry whose copy still has the recorded inode, ctime, mtime, size and mode was not touched; its content need
+ * not be read. Kept as one file beside the copy, replaced as a whole.
+ */
+#ifndef STRATEGY_BASELINE_H
+#define STRATEGY_BASELINE_H
+
+#include "strategy/strategy.h"
+
+struct base_entry {
+	char *path;
+	bool special; /* left out of the copy */
+	bool seen;    /* for the reader's use */
+	bool pinned;  /* for the reader's use */
+	/* the copy; ctime 0: compare it with the original, whatever it looks like */
+	uint64_t ino, size;
+	int64_t ctime, mtime;
+	uint32_t mode, uid, gid;
+	/* the original */
+	struct store_look original;
+};
+
+struct baseline {
+	struct base_entry *v; /* sorted by path_compare() after baseline_sort() and baseline_load() */
+	size_t n, capacity;
+};
+
+struct base_entry *baseline_add(struct baseline *b, const char *path); /* NULL: out of memory */
+void baseline_sort(struct baseline *b);
+struct base_entry *baseline_find(const struct baseline *b, const char *path);
+struct baseline *baseline_free(struct baseline *b);
+
+int baseline_load(int dirfd, const char *name, struct baseline **ret); /* -EBADMSG if damaged */
+int baseline_save(int dirfd, const char *name, const struct baseline *b); /* atomically, synced */
+
+#endif

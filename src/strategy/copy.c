@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy_on_write: a private copy of the whole tree, sharing blocks where the filesystem can (reflink). The fallback for machines and
+ * filesystems without overlayfs. The workspace is "tree", its baseline a file beside it. Changes are found by walking the copy;
+ * the original is only looked at where the copy was touched.
+ */
+#include "strategy/strategies.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "strategy/baseline.h"
+
+#define TREE "tree"
+#define BASELINE "baseline"
+
+struct clone {
+	struct resource *r;
+	struct baseline *base;
+};
+
+static bool skip_excluded(const struct tree_entry *from, void *arg)
+{
+	struct clone *c = arg;
+
+	if (c->r->only && *from->path && !path_is_below(from->path, c->r->only))
+		return (!S_ISREG(from->stat.mode) && !S_ISLNK(from->stat.mode)) || strchr(from->path, '/') != NULL;
+	return *from->path && resource_excludes(c->r, from->path);
+}
+
+static int note_left_out(const char *path, const struct tree_stat *st, void *arg)
+{
+	struct clone *c = arg;
+	struct base_entry *e = baseline_add(c->base, path);
+
+	if (!e)
+		return -ENOMEM;
+	e->special = true;
+	e->original.mode = st->mode;
+	return 0;
+}
+
+static void describe_copy(struct base_entry *e, const struct tree_stat *st)
+{
+	e->ino = st->ino;
+	e->size = S_ISDIR(st->mode) ? 0 : st->size;
+	e->ctime = st->ctime;
+	e->mtime = st->mtime;
+	e->mode = st->mode;
+	e->uid = st->uid;
+	e->gid = st->gid;
+}
+
+static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
+		       int to_dir, const char *to_name, void *arg)
+{
+	struct clone *c = arg;
+	struct base_entry *e = baseline_add(c->base, path);
+
+	if (!e)
+		return -ENOMEM;
+	describe_copy(e, to);
+	return resource_look(from_dir, from_name, from, &e->original);
+}
+
+/* Places where a nested resource is mounted, or Atoll's own directories are hidden, must exist in the copy. */
+static int make_mount_points(struct resource *r, int tree_fd)
+{
+	for (size_t i = 0; i < r->n_excluded; i++) {
+		AUTO_FD fd = fd_make_path(tree_fd, r->excluded[i]);
+
+		if (fd < 0 && fd != -ENOTDIR)
+			return fd;
+	}
+	return 0;
+}
+
+/* Later writes must be told apart from the copying itself by their ctime. */
+static int settle(int tree_fd)
+{
+	int64_t ignored;
+
+	return tree_stamp(tree_fd, &ignored);
+}
+
+static int copy_begin(struct resource *r, struct atoll_error *err)
+{
+	struct baseline *base = calloc(1, sizeof *base);
+	struct clone clone = { r, base };
+	struct tree_copy_hooks hooks = { skip_excluded, note_left_out, note_copied, &clone };
+	struct tree_copy_report report = { 0 };
+	AUTO_FREE char *path = NULL;
+	AUTO_FD tree = -EBADF;
+	int rc;
+
+	if (!base)
+		return error_oom(err, "new");
+	rc = sys_mkdir(r->work_fd, TREE, 0700);
+	tree = rc < 0 ? rc : fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	rc = tree < 0 ? tree : tree_copy(r->root_fd, tree, TREE_COPY_KEEP_SET_ID, &hooks, &report, &path);
+	if (rc >= 0)
+		rc = make_mount_points(r, tree);
+	if (rc >= 0) {
+		baseline_sort(base);
+		rc = baseline_save(r->work_fd, BASELINE, base);
+	}
+	if (rc >= 0)
+		rc = settle(r->work_fd);
+	baseline_free(base);
+	if (rc < 0)
+		return error_sys(err, rc, "new", r->row.path, "cannot copy \"%s%s%s\" into its workspace", r->row.path,
+				 path && *path ? "/" : "", path ? path : "");
+	return 0;
+}
+
+static int copy_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+{
+	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+
+	if (tree < 0)
+		return error_sys(err, tree, "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+	*ret = (struct strategy_view){ STRATEGY_VIEW_BIND, TAKE_FD(tree), -EBADF, -EBADF };
+	return 0;
+}
+
+/* ---- changes ---- */
+
+static int load(struct resource *r, struct baseline **ret, struct atoll_error *err)
+{
+	int rc = 0;
+
+	if (!r->priv) {
+		struct baseline *b = NULL;
+
+		rc = baseline_load(r->work_fd, BASELINE, &b);
+		if (rc < 0)
+			return error_set(err, rc == -EBADMSG ? ATOLL_CORRUPT : ATOLL_FAILED, -rc, "diff", r->row.path,
+					 "the baseline of \"%s\" in \"%s\" cannot be read: %s", r->row.path, r->row.work, strerror(-rc));
+		r->priv = b;
+	}
+	*ret = r->priv;
+	return 0;
+}
+
+static void copy_release(struct resource *r)
+{
+	r->priv = baseline_free(r->priv);
+}
+
+struct copy_walk {
+	struct classify classify;
+	struct baseline *base;
+	struct strbuf covered;
+	bool in_covered;
+};
+
+static bool untouched(const struct base_entry *b, const struct tree_stat *st)
+{
+	return b->ctime == st->ctime && b->ino == st->ino && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid &&
+	       b->gid == st->gid && (S_ISDIR(st->mode) || b->size == st->size);
+}
+
+/* A directory's ctime moves when anything in it does; what counts is what was done to itself. */
+static bool directory_unchanged(const struct base_entry *b, const struct tree_stat *st)
+{
+	return b->ctime != 0 && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid && b->gid == st->gid &&
+	       b->ctime == st->ctime;
+}
+
+static int visit_copy(const struct tree_entry *e, void *arg)
+{
+	struct copy_walk *w = arg;
+	struct base_entry *b;
+	struct tree_stat owner = { 0 };
+	struct change *c;
+	int r;
+
+	if (w->in_covered && !path_is_below(e->path, strbuf_str(&w->covered)))
+		w->in_covered = false;
+	if (*e->path && resource_excludes(w->classify.r, e->path))
+		return TREE_WALK_SKIP;
+	b = baseline_find(w->base, e->path);
+	if (b)
+		b->seen = true;
+	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat)))
+		return TREE_WALK_GO;
+	if (b && !b->special && b->ctime) {
+		owner.uid = b->uid;
+		owner.gid = b->gid;
+	}
+	r = classify_entry(&w->classify, e, w->in_covered, b && !b->special && b->ctime ? &owner : NULL, &c);
+	if (r < 0)
+		return r;
+	if (c && b && c->kind == ATOLL_ADDED && !c->below)
+		c->gone = true;
+	if (c && S_ISDIR(e->stat.mode) && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && !w->in_covered) {
+		strbuf_truncate(&w->covered, 0);
+		strbuf_adds(&w->covered, e->path);
+		w->in_covered = true;
+	}
+	/* Compared with the copy's own base: what others did to the original's directory is not this sandbox's change. */
+	if (c && b && b->ctime && S_ISDIR(e->stat.mode) && c->kind == ATOLL_META) {
+		if (b->mtime == e->stat.mtime)
+			c->what &= ~(unsigned)ATOLL_WHAT_TIME;
+		if (b->mode == e->stat.mode)
+			c->what &= ~(unsigned)ATOLL_WHAT_MODE;
+		if (!c->what) {
+			free(c->path);
+			w->classify.changes->n--;
+		}
+	}
+	return TREE_WALK_GO;
+}
+
+/* Whoever holds a special file that the copy does not have cannot be removed as a whole. */
+static void pin_parents_of_specials(struct baseline *base)
+{
+	for (size_t i = 0; i < base->n; i++) {
+		AUTO_FREE char *path = base->v[i].special ? strdup(base->v[i].path) : NULL;
+		char *slash;
+
+		while (path && (slash = strrchr(path, '/'))) {
+			struct base_entry *parent;
+
+			*slash = 0;
+			parent = baseline_find(base, path);
+			if (parent)
+				parent->pinned = true;
+		}
+	}
+}
+
+static int add_missing(struct copy_walk *w, struct base_entry *b, const char *top)
+{
+	const char *slash = strrchr(b->path, '/');
+	const char *name = slash ? slash + 1 : b->path;
+	int peer = peer_dir(&w->classify.peer, b->path, slash ? (size_t)(slash - b->path) : 0);
+	struct tree_stat st;
+	struct change *c;
+	int r = peer < 0 ? peer : tree_stat(peer, name, &st);
+
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
+		return r;
+	if (r < 0 && top)
+		return 0;
+	c = changes_add(w->classify.changes, b->path, b->pinned ? ATOLL_SKIPPED : ATOLL_DELETED);
+	if (!c)
+		return -ENOMEM;
+	if (b->pinned)
+		c->note = "holds a FIFO, socket or device of the original and stays";
+	c->below = top != NULL;
+	c->gone = r < 0;
+	c->has_before = r >= 0;
+	if (r >= 0)
+		c->before = st;
+	return 0;
+}
+
+/* What the baseline has and the copy no longer has. A directory that went as a whole takes what is below along, foreign additions
+ * included: they are found by walking the original's directory. */
+static int find_missing(struct copy_walk *w)
+{
+	const char *top = NULL;
+
+	pin_parents_of_specials(w->base);
+	for (size_t i = 0; i < w->base->n; i++) {
+		struct base_entry *b = &w->base->v[i];
+		struct change *c;
+		int r;
+
+		if (b->seen || b->special || (top && path_is_below(b->path, top)))
+			continue;
+		top = NULL;
+		r = add_missing(w, b, NULL);
+		if (r < 0)
+			return r;
+		c = &w->classify.changes->v[w->classify.changes->n - 1];
+		if (b->pinned || c->gone || !S_ISDIR(c->before.mode)) {
+			if (c->gone)
+				top = b->path;
+			continue;
+		}
+		top = b->path;
+		r = changes_add_deleted_below(w->classify.changes, w->classify.r, w->classify.r->root_fd, b->path, b->path);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Below an entry that changed its type everything was listed as deleted already, and the baseline's children must not be again. */
+static void mark_below_types_seen(struct copy_walk *w)
+{
+	for (size_t i = 0; i < w->classify.changes->n; i++) {
+		const struct change *c = &w->classify.changes->v[i];
+
+		if (c->kind != ATOLL_TYPE || !S_ISDIR(c->before.mode))
+			continue;
+		for (size_t k = 0; k < w->base->n; k++)
+			if (path_is_below(w->base->v[k].path, c->path))
+				w->base->v[k].seen = true;
+	}
+}
+
+static struct changes *copy_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	CLEANUP(cleanup_changes) struct changes *changes = changes_new();
+	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	struct copy_walk w = { .classify = { r, changes, { r->root_fd, NULL, -EBADF }, exact } };
+	AUTO_FREE char *path = NULL;
+	int rc;
+
+	if (!changes) {
+		error_oom(err, "diff");
+		return NULL;
+	}
+	if (tree < 0) {
+		error_sys(err, tree, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+		return NULL;
+	}
+	if (load(r, &w.base, err) < 0)
+		return NULL;
+	for (size_t i = 0; i < w.base->n; i++)
+		w.base->v[i].seen = w.base->v[i].pinned = false;
+	rc = tree_walk(tree, TREE_WALK_SORTED, visit_copy, &w, &path);
+	if (rc >= 0) {
+		mark_below_types_seen(&w);
+		rc = find_missing(&w);
+	}
+	peer_release(&w.classify.peer);
+	strbuf_release(&w.covered);
+	if (rc < 0) {
+		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path, path ? path : "");
+		return NULL;
+	}
+	return TAKE_PTR(changes);
+}
+
+/* The strings of *ret stay the resource's. */
+static int copy_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
+{
+	struct base_entry *e;
+	struct baseline *b;
+	int rc = load(r, &b, err);
+
+	if (rc < 0)
+		return rc;
+	e = baseline_find(b, path);
+	if (!e || e->special)
+		return 0;
+	*ret = (struct store_touch){ .path = e->path, .look = e->original, .trusted = true };
+	return 1;
+}
+
+/* ---- after commit and undo: the baseline follows ---- */
+
+struct rebase {
+	struct resource *r;
+	struct baseline *base;
+	const char *top;
+	struct peer peer;
+	bool compare; /* mark the copy as to be compared */
+	int tree_fd;
+};
+
+static int rebase_entry(const struct tree_entry *e, void *arg)
+{
+	struct rebase *b = arg;
+	AUTO_FREE char *path = *e->path ? (*b->top ? str_format("%s/%s", b->top, e->path) : strdup(e->path)) : strdup(b->top);
+	const char *slash;
+	struct base_entry *entry;
+	struct tree_stat copy;
+	int peer, r;
+
+	if (!path)
+		return -ENOMEM;
+	if (*path && resource_excludes(b->r, path))
+		return TREE_WALK_SKIP;
+	entry = baseline_add(b->base, path);
+	if (!entry)
+		return -ENOMEM;
+	r = resource_look(e->dirfd, e->name, &e->stat, &entry->original);
+	if (r < 0)
+		return r;
+	entry->special = tree_is_special(e->stat.mode);
+	slash = strrchr(path, '/');
+	peer = peer_dir(&b->peer, path, slash ? (size_t)(slash - path) : 0);
+	if (peer >= 0 && tree_stat(peer, slash ? slash + 1 : path, &copy) >= 0) {
+		describe_copy(entry, &copy);
+		if (b->compare)
+			entry->ctime = 0;
+	}
+	return TREE_WALK_GO;
+}
+
+static bool moves_entries(const struct store_step *step)
+{
+	return step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_INSTALL || step->kind == STORE_STEP_TAKE;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return path_compare(*(char *const *)a, *(char *const *)b);
+}
+
+/* The topmost paths at which the steps moved entries, sorted. */
+static int collect_tops(struct resource *r, const struct store_step *steps, size_t n, const char ***ret, size_t *ret_n)
+{
+	const char **tops = reallocarray(NULL, n ? n : 1, sizeof *tops);
+	size_t count = 0, kept = 0;
+
+	if (!tops)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].resource == r->row.id && moves_entries(&steps[i]))
+			tops[count++] = steps[i].path;
+	qsort(tops, count, sizeof *tops, compare_paths);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || !path_is_below(tops[i], tops[kept - 1]))
+			tops[kept++] = tops[i];
+	*ret = tops;
+	*ret_n = kept;
+	return 0;
+}
+
+static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
+{
+	size_t kept = 0, at = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		while (at < n && path_compare(tops[at], b->v[i].path) < 0 && !path_is_below(b->v[i].path, tops[at]))
+			at++;
+		if (at < n && path_is_below(b->v[i].path, tops[at]))
+			free(b->v[i].path);
+		else
+			b->v[kept++] = b->v[i];
+	}
+	b->n = kept;
+}
+
+/* A directory that stayed: its copy, as it is, is the base of its own metadata. */
+static void rebase_directory(struct rebase *b, const char *path)
+{
+	AUTO_FD fd = fd_open_beneath(b->tree_fd, path, O_PATH | O_DIRECTORY);
+	struct base_entry *entry = baseline_find(b->base, path);
+	struct tree_stat st;
+
+	if (!entry || fd < 0 || tree_stat(fd, "", &st) < 0)
+		return;
+	describe_copy(entry, &st);
+	if (b->compare)
+		entry->ctime = 0;
+}
+
+static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
+{
+	drop_tops(b->base, tops, n);
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FD fd = fd_open_beneath(b->r->root_fd, tops[i], O_PATH);
+		int rc;
+
+		if (fd == -ENOENT || fd == -ENOTDIR)
+			continue;
+		b->top = tops[i];
+		rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);
+		if (rc < 0)
+			return rc;
+	}
+	baseline_sort(b->base);
+	return 0;
+}
+
+/* Takes the originals at the steps' paths as the new base. */
+static int rebase(struct resource *r, const struct store_step *steps, size_t n, bool compare, struct atoll_error *err)
+{
+	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	struct rebase b = { .r = r, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
+	AUTO_FREE const char **tops = NULL;
+	size_t n_tops = 0;
+	int rc = load(r, &b.base, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].resource == r->row.id && (steps[i].kind == STORE_STEP_META || steps[i].kind == STORE_STEP_TIME))
+			rebase_directory(&b, steps[i].path);
+	rc = tree < 0 ? tree : collect_tops(r, steps, n, &tops, &n_tops);
+	if (rc >= 0)
+		rc = rebase_tops(&b, tops, n_tops);
+	peer_release(&b.peer);
+	if (rc >= 0)
+		rc = baseline_save(r->work_fd, BASELINE, b.base);
+	if (rc >= 0)
+		rc = settle(r->work_fd);
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot renew the baseline of \"%s\" in \"%s\"", r->row.path, r->row.work);
+	return 0;
+}
+
+static int copy_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	return rebase(r, steps, n, false, err);
+}
+
+static int copy_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	return rebase(r, steps, n, true, err);
+}
+
+const struct strategy_ops strategy_copy = {
+	.name = "copy_on_write",
+	.summary = "a private copy of the tree, by reflink where the filesystem can; works everywhere",
+	.strength = 30,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_SINGLE_FILE,
+	.workspace = TREE,
+	.begin = copy_begin,
+	.view = copy_view,
+	.changes = copy_changes,
+	.base = copy_base,
+	.landed = copy_landed,
+	.returned = copy_returned,
+	.release = copy_release,
+};

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * overlay: kernel overlayfs over the original. At rest the workspace is two directories, upper and work; they are mounted only
+ * inside the namespace of a run. The change set is read from the upper layer:
+ *
+ *	character device 0/0   the original was removed
+ *	opaque directory       hides everything of the original below it
+ *	directory              merges with the original's
+ *	anything else          stands in place of the original's
+ */
+#include "strategy/strategies.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define UPPER "upper"
+#define WORK "work"
+
+struct touches {
+	struct store_touch *v;
+	size_t n;
+};
+
+static int overlay_begin(struct resource *r, struct atoll_error *err)
+{
+	struct tree_copy_report report = { 0 };
+	int rc = tree_copy_entry(r->root_fd, "", r->work_fd, UPPER, TREE_COPY_KEEP_SET_ID, &report);
+
+	if (rc >= 0)
+		rc = sys_mkdir(r->work_fd, WORK, 0700);
+	if (rc < 0)
+		return error_sys(err, rc, "new", r->row.path, "cannot make the workspace of \"%s\" in \"%s\"", r->row.path, r->row.work);
+	return 0;
+}
+
+static int overlay_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_FD work = fd_open_beneath(r->work_fd, WORK, O_RDONLY | O_DIRECTORY);
+
+	if (upper < 0 || work < 0)
+		return error_sys(err, MIN(upper, work), "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path,
+				 r->row.work);
+	*ret = (struct strategy_view){ STRATEGY_VIEW_OVERLAY, r->root_fd, TAKE_FD(upper), TAKE_FD(work) };
+	return 0;
+}
+
+/* ---- what was there before ---- */
+
+static int load_touches(struct resource *r, struct touches **ret, struct atoll_error *err)
+{
+	struct touches *t = r->priv;
+	int rc;
+
+	if (!t) {
+		t = calloc(1, sizeof *t);
+		if (!t)
+			return error_oom(err, "diff");
+		rc = store_touch_list(r->store, r->row.id, &t->v, &t->n, err);
+		if (rc < 0) {
+			free(t);
+			return rc;
+		}
+		r->priv = t;
+	}
+	*ret = t;
+	return 0;
+}
+
+static void overlay_release(struct resource *r)
+{
+	struct touches *t = r->priv;
+
+	if (t)
+		store_touches_free(t->v, t->n);
+	free(t);
+	r->priv = NULL;
+}
+
+static int compare_touch(const void *path, const void *touch)
+{
+	return strcmp(path, ((const struct store_touch *)touch)->path);
+}
+
+static const struct store_touch *find_touch(const struct touches *t, const char *path)
+{
+	return t->n ? bsearch(path, t->v, t->n, sizeof *t->v, compare_touch) : NULL;
+}
+
+/* The strings of *ret stay the resource's. */
+static int overlay_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
+{
+	const struct store_touch *found;
+	struct touches *t;
+	int rc = load_touches(r, &t, err);
+
+	if (rc < 0)
+		return rc;
+	found = find_touch(t, path);
+	if (found)
+		*ret = *found;
+	return found != NULL;
+}
+
+/* ---- reading the upper layer ---- */
+
+struct upper_walk {
+	struct classify classify;
+	const struct touches *touches;
+	struct strbuf covered; /* the new directory one is in; valid if in_covered */
+	struct strbuf opaque;
+	bool in_covered, in_opaque;
+};
+
+static bool is_whiteout(const struct tree_stat *st)
+{
+	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
+}
+
+static bool has_origin(int fd)
+{
+	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 || fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
+}
+
+/* Directories are compared with what they were when first touched: their original may have been changed by others since, and
+ * that is not this sandbox's change. */
+static int judge_by_base(struct change *c, int fd, const struct store_touch *base)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
+	AUTO_STRBUF encoded = STRBUF_INIT;
+	int r;
+
+	if ((c->after.mode & 07777) == (base->look.mode & 07777))
+		c->what &= ~(unsigned)ATOLL_WHAT_MODE;
+	if (c->after.uid == base->look.uid && c->after.gid == base->look.gid)
+		c->what &= ~(unsigned)ATOLL_WHAT_OWNER;
+	if (c->after.mtime == base->look.mtime)
+		c->what &= ~(unsigned)ATOLL_WHAT_TIME;
+	if (!(c->what & ATOLL_WHAT_XATTR))
+		return 0;
+	r = tree_xattrs_read(fd, &now);
+	if (r >= 0)
+		r = tree_xattrs_encode(&now, &encoded);
+	if (r < 0)
+		return r;
+	if (encoded.size == base->xattrs_size && (!encoded.size || memcmp(encoded.data, base->xattrs, encoded.size) == 0))
+		c->what &= ~(unsigned)ATOLL_WHAT_XATTR;
+	return 0;
+}
+
+/* Everything of the original's directory that the opaque one does not have is deleted. */
+struct hidden_walk {
+	struct upper_walk *upper;
+	int upper_fd;
+	const char *path;
+};
+
+static int add_hidden(const struct tree_entry *e, void *arg)
+{
+	struct hidden_walk *h = arg;
+	struct classify *c = &h->upper->classify;
+	AUTO_FREE char *path = *h->path ? str_format("%s/%s", h->path, e->name) : strdup(e->name);
+	struct change *change;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	if (resource_excludes(c->r, path) || faccessat(h->upper_fd, e->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return TREE_WALK_SKIP;
+	change = changes_add(c->changes, path, ATOLL_DELETED);
+	if (!change)
+		return -ENOMEM;
+	change->has_before = true;
+	change->before = e->stat;
+	change->in_opaque = true;
+	if (S_ISDIR(e->stat.mode)) {
+		r = changes_add_deleted_below(c->changes, c->r, e->dirfd, e->name, path);
+		if (r < 0)
+			return r;
+	}
+	return TREE_WALK_SKIP;
+}
+
+static int add_all_hidden(struct upper_walk *w, const struct tree_entry *e)
+{
+	struct hidden_walk h = { w, e->fd, e->path };
+	AUTO_FD fd = fd_open_beneath(w->classify.r->root_fd, e->path, O_RDONLY | O_DIRECTORY);
+
+	if (fd == -ENOENT || fd == -ENOTDIR)
+		return 0;
+	return fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT, add_hidden, &h, NULL);
+}
+
+static int visit_whiteout(struct upper_walk *w, const struct tree_entry *e)
+{
+	const char *slash = strrchr(e->path, '/');
+	int peer = peer_dir(&w->classify.peer, e->path, slash ? (size_t)(slash - e->path) : 0);
+	struct tree_stat before;
+	struct change *c;
+	int r = peer < 0 ? peer : tree_stat(peer, e->name, &before);
+
+	if (peer == -ENOENT || peer == -ENOTDIR)
+		return TREE_WALK_GO; /* its directory is gone, and is named */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	c = changes_add(w->classify.changes, e->path, ATOLL_DELETED);
+	if (!c)
+		return -ENOMEM;
+	c->gone = r == -ENOENT;
+	c->in_opaque = w->in_opaque;
+	if (c->gone)
+		return TREE_WALK_GO;
+	c->has_before = true;
+	c->before = before;
+	if (S_ISDIR(before.mode))
+		r = changes_add_deleted_below(w->classify.changes, w->classify.r, peer, e->name, e->path);
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static void enter(struct strbuf *at, bool *in, const char *path)
+{
+	strbuf_truncate(at, 0);
+	strbuf_adds(at, path);
+	*in = true;
+}
+
+static int visit_dir(struct upper_walk *w, const struct tree_entry *e, struct change *c)
+{
+	const struct store_touch *base = find_touch(w->touches, e->path);
+	bool fresh = c && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE);
+	int r = e->fd < 0 ? 0 : tree_is_opaque(e->fd);
+
+	if (r < 0)
+		return r;
+	if (fresh && !w->in_covered) {
+		c->gone = c->kind == ATOLL_ADDED && (base || (e->fd >= 0 && has_origin(e->fd)));
+		enter(&w->covered, &w->in_covered, e->path);
+	}
+	if (fresh)
+		return 0;
+	if (c && base && e->fd >= 0) {
+		int j = judge_by_base(c, e->fd, base);
+
+		if (j < 0)
+			return j;
+		if (!c->what) {
+			free(c->path);
+			w->classify.changes->n--;
+			c = NULL;
+		}
+	}
+	if (r > 0 && c)
+		c->opaque = true;
+	if (r > 0 && !w->in_opaque)
+		enter(&w->opaque, &w->in_opaque, e->path);
+	return w->in_opaque ? add_all_hidden(w, e) : 0;
+}
+
+static int visit_upper(const struct tree_entry *e, void *arg)
+{
+	struct upper_walk *w = arg;
+	struct change *c;
+	int r;
+
+	if (w->in_covered && !path_is_below(e->path, strbuf_str(&w->covered)))
+		w->in_covered = false;
+	if (w->in_opaque && !path_is_below(e->path, strbuf_str(&w->opaque)))
+		w->in_opaque = false;
+	if (*e->path && resource_excludes(w->classify.r, e->path))
+		return TREE_WALK_SKIP;
+	if (is_whiteout(&e->stat))
+		return w->in_covered ? TREE_WALK_GO : visit_whiteout(w, e);
+	r = classify_entry(&w->classify, e, w->in_covered, NULL, &c);
+	if (r < 0)
+		return r;
+	if (c)
+		c->in_opaque = w->in_opaque;
+	if (S_ISDIR(e->stat.mode)) {
+		r = visit_dir(w, e, c);
+		return r < 0 ? r : TREE_WALK_GO;
+	}
+	if (c && c->kind == ATOLL_ADDED && !c->below && find_touch(w->touches, e->path))
+		c->gone = true;
+	return TREE_WALK_GO;
+}
+
+static struct changes *overlay_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	CLEANUP(cleanup_changes) struct changes *changes = changes_new();
+	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
+	struct upper_walk w = { .classify = { r, changes, { r->root_fd, NULL, -EBADF }, exact } };
+	AUTO_FREE char *path = NULL;
+	struct touches *touches;
+	int rc;
+
+	if (!changes) {
+		error_oom(err, "diff");
+		return NULL;
+	}
+	if (upper < 0) {
+		error_sys(err, upper, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+		return NULL;
+	}
+	if (load_touches(r, &touches, err) < 0)
+		return NULL;
+	w.touches = touches;
+	rc = tree_walk(upper, TREE_WALK_SORTED, visit_upper, &w, &path);
+	peer_release(&w.classify.peer);
+	strbuf_release(&w.covered);
+	strbuf_release(&w.opaque);
+	if (rc < 0) {
+		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path, path ? path : "");
+		return NULL;
+	}
+	return TAKE_PTR(changes);
+}
+
+/* ---- after a run ---- */
+
+struct touch_walk {
+	struct resource *r;
+	struct peer peer;
+	struct atoll_error *err;
+	bool failed; /* in the store: err says why */
+};
+
+static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st)
+{
+	struct store_touch t = { .path = (char *)path, .trusted = st->ctime < resource_stamp(w->r, path) };
+	AUTO_STRBUF encoded = STRBUF_INIT;
+	int r = resource_look(peer, name, st, &t.look);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (S_ISDIR(st->mode)) {
+		CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+		AUTO_FD fd = openat(peer, *name ? name : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd < 0)
+			return errno == ENOENT ? 0 : -errno;
+		r = tree_xattrs_read(fd, &x);
+		if (r >= 0)
+			r = tree_xattrs_encode(&x, &encoded);
+		if (r < 0)
+			return r;
+		t.xattrs = (char *)strbuf_str(&encoded);
+		t.xattrs_size = encoded.size;
+	}
+	if (store_touch_add(w->r->store, w->r->row.id, &t, w->err) < 0) {
+		w->failed = true;
+		return -EIO;
+	}
+	return 0;
+}
+
+static int visit_touched(const struct tree_entry *e, void *arg)
+{
+	struct touch_walk *w = arg;
+	const char *slash = strrchr(e->path, '/');
+	struct tree_stat st;
+	int peer, r;
+
+	if (*e->path && resource_excludes(w->r, e->path))
+		return TREE_WALK_SKIP;
+	peer = peer_dir(&w->peer, e->path, slash ? (size_t)(slash - e->path) : 0);
+	r = peer < 0 ? peer : tree_stat(peer, e->name, &st);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */
+	if (r >= 0)
+		r = record(w, peer, e->name, e->path, &st);
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static int overlay_ran(struct resource *r, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
+	struct touch_walk w = { .r = r, .peer = { r->root_fd, NULL, -EBADF }, .err = err };
+	AUTO_FREE char *path = NULL;
+	int rc = upper < 0 ? upper : tree_walk(upper, 0, visit_touched, &w, &path);
+
+	peer_release(&w.peer);
+	overlay_release(r);
+	if (w.failed)
+		return -(int)ATOLL_FAILED;
+	if (rc < 0)
+		return error_sys(err, rc, "run", r->row.path, "cannot record what was touched in \"%s\" at \"%s\"", r->row.path, path ? path : "");
+	return 0;
+}
+
+const struct strategy_ops strategy_overlay = {
+	.name = "overlay",
+	.summary = "kernel overlayfs over the original; O(1) to create, nothing is copied",
+	.strength = 50,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED | STRATEGY_OVERLAY |
+			STRATEGY_SINGLE_FILE,
+	.workspace = UPPER,
+	.begin = overlay_begin,
+	.view = overlay_view,
+	.ran = overlay_ran,
+	.changes = overlay_changes,
+	.base = overlay_base,
+	.release = overlay_release,
+};

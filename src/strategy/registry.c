@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one list of strategies, and the wrappers the engine calls. */
+#include "strategy/strategies.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+const struct strategy_ops *const strategy_all[] = { &strategy_overlay, &strategy_copy, &strategy_none, NULL };
+
+const struct strategy_ops *strategy_find(const char *name)
+{
+	for (size_t i = 0; strategy_all[i]; i++)
+		if (strcmp(strategy_all[i]->name, name) == 0 || (strategy_all[i]->alias && strcmp(strategy_all[i]->alias, name) == 0))
+			return strategy_all[i];
+	return NULL;
+}
+
+void strategy_names(struct strbuf *out)
+{
+	for (size_t i = 0; strategy_all[i]; i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", strategy_all[i]->name);
+}
+
+bool resource_excludes(const struct resource *r, const char *path)
+{
+	for (size_t i = 0; i < r->n_excluded; i++)
+		if (strcmp(r->excluded[i], path) == 0)
+			return true;
+	return false;
+}
+
+static int compare_stamp(const void *path, const void *stamp)
+{
+	return strcmp(path, ((const struct store_stamp *)stamp)->path);
+}
+
+int64_t resource_stamp(const struct resource *r, const char *path)
+{
+	AUTO_FREE char *at = r->n_stamps ? strdup(path) : NULL;
+	int64_t stamp = r->row.stamp;
+
+	/* The path itself, then each directory above it. */
+	while (at) {
+		const struct store_stamp *found = bsearch(at, r->stamps, r->n_stamps, sizeof *r->stamps, compare_stamp);
+		char *slash = strrchr(at, '/');
+
+		if (found)
+			stamp = MAX(stamp, found->stamp);
+		if (!*at)
+			break;
+		*(slash ? slash : at) = 0;
+	}
+	return stamp;
+}
+
+int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret)
+{
+	struct tree_id id;
+	int rc = tree_identify(dirfd, name, st, &id);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct store_look){ id, st->mode, st->uid, st->gid, st->size, st->mtime, st->atime };
+	return 0;
+}
+
+/* A file resource is its parent directory, of which one name counts. */
+static void keep_only(struct changes *c, const char *only)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct change change = c->v[i];
+
+		if (path_is_below(change.path, only)) {
+			c->v[kept++] = change;
+			continue;
+		}
+		if (*change.path && !strchr(change.path, '/') && !change.gone) {
+			change.kind = ATOLL_SKIPPED;
+			change.note = "lies outside the file resource";
+			c->v[kept++] = change;
+			continue;
+		}
+		free(change.path);
+		free(change.old_path);
+	}
+	c->n = kept;
+}
+
+struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	struct changes *c;
+
+	if (!r->ops->changes)
+		c = changes_new();
+	else
+		c = r->ops->changes(r, exact, err);
+	if (!c) {
+		if (!r->ops->changes)
+			error_oom(err, "diff");
+		return NULL;
+	}
+	changes_sort(c);
+	if (r->only)
+		keep_only(c, r->only);
+	return c;
+}

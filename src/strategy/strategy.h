@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strategies: how one resource is isolated.
+ *
+ * A strategy knows how to make a workspace, how a view is built from it, what was changed in it, and how to make it fresh. All that
+ * lands changes (staging, applying, undo, recovery) is in the engine, once for all of them. The engine asks for capabilities, never
+ * for names. To add one: a const struct strategy_ops in a file of its own and a line in the array of registry.c.
+ */
+#ifndef STRATEGY_STRATEGY_H
+#define STRATEGY_STRATEGY_H
+
+#include <atoll/atoll.h>
+
+#include "store/store.h"
+#include "tree/tree.h"
+
+/* What a strategy can do. Whatever is not declared is not there: the zero value is the safe one. */
+enum {
+	STRATEGY_ISOLATES = 1 << 0,    /* writes do not reach the original before commit */
+	STRATEGY_UNDO_BEFORE = 1 << 1, /* edits can be dropped before commit */
+	STRATEGY_UNDO_AFTER = 1 << 2,  /* a commit can be taken back */
+	STRATEGY_LAYERED = 1 << 3,     /* the workspace holds changes only, over a live view of the original */
+	STRATEGY_OVERLAY = 1 << 4,     /* needs overlayfs in a mount namespace */
+	STRATEGY_SINGLE_FILE = 1 << 5, /* may serve a file resource */
+};
+
+struct resource;
+
+/* How the resource appears at its path inside. Fds are borrowed from the resource or owned by the view. */
+enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND };
+struct strategy_view {
+	enum strategy_view_kind kind;
+	int lower_fd, upper_fd, work_fd; /* BIND: lower_fd alone */
+};
+
+struct strategy_ops {
+	const char *name;
+	const char *alias;     /* NULL or a second accepted name */
+	const char *summary;
+	int strength;          /* a total order; the strongest that works is the default */
+	unsigned capabilities;
+	const char *workspace; /* name of the workspace tree in the work area; NULL: there is none */
+
+	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
+	int (*begin)(struct resource *r, struct atoll_error *err);
+	/* must. Opens what a view needs. Not idempotent; changes nothing durable but what a mount needs. */
+	int (*view)(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
+	/* may. After a run: records what was touched for the first time. Inside a store transaction. */
+	int (*ran)(struct resource *r, struct atoll_error *err);
+	/* must, if it isolates. What differs between workspace and original. exact: read contents where only times differ. */
+	struct changes *(*changes)(struct resource *r, bool exact, struct atoll_error *err);
+	/* must, if it isolates. The original at path as the sandbox knew it: 1 and *ret, or 0 if nothing is recorded. *ret_trusted: it was
+	 * recorded before anybody else changed it. */
+	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
+	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
+	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+	/* may. Frees r->priv. */
+	void (*release)(struct resource *r);
+};
+
+/* One resource, opened. */
+struct resource {
+	struct store_resource row;
+	const struct strategy_ops *ops;
+	struct store *store;
+	int root_fd;     /* the original: the directory, or a file resource's parent */
+	int work_fd;     /* its work area, -EBADF for none */
+	int stage_fd;    /* its stage area; may be a second fd of the same directory */
+	char *root_path;
+	const char *only; /* file resource: the one name (points into row.path), else NULL */
+	char **excluded; /* paths below the root that belong to Atoll or to a nested resource, sorted */
+	size_t n_excluded;
+	struct store_stamp *stamps; /* later stamps of single paths */
+	size_t n_stamps;
+	void *priv;      /* the strategy's own */
+};
+
+bool resource_excludes(const struct resource *r, const char *path);
+/* What changed in the original at path at or after this moment was changed by somebody else. */
+int64_t resource_stamp(const struct resource *r, const char *path);
+/* What an entry looks like, for the journal; name "" is the fd itself. */
+int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret);
+
+/* ---- registry.c ---- */
+
+extern const struct strategy_ops *const strategy_all[]; /* strongest first, NULL at the end */
+const struct strategy_ops *strategy_find(const char *name); /* NULL if unknown */
+void strategy_names(struct strbuf *out);                    /* "overlay, copy_on_write, none" */
+
+/* ---- wrappers the engine calls ---- */
+
+struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_error *err);
+
+/* ---- changes.c ---- */
+
+struct change {
+	char *path; /* relative to the root; "" is the root */
+	char *old_path;
+	enum atoll_change_kind kind;
+	unsigned what;
+	bool below;     /* lands or leaves with a directory above it */
+	bool implied;   /* a directory whose times moved because of what was changed in it */
+	bool gone;      /* the workspace knew an original here that is no longer there */
+	bool in_opaque; /* below a directory that hides the original's whole content */
+	bool opaque;    /* is such a directory */
+	const char *note;
+	bool has_before, has_after;
+	struct tree_stat before, after;
+};
+
+struct changes {
+	struct change *v;
+	size_t n, capacity;
+};
+
+struct changes *changes_new(void);
+struct changes *changes_free(struct changes *c);
+static inline void cleanup_changes(struct changes **c)
+{
+	*c = changes_free(*c);
+}
+struct change *changes_add(struct changes *c, const char *path, enum atoll_change_kind kind); /* NULL: out of memory */
+/* Parents before children, siblings by bytes; implied directory times marked. */
+void changes_sort(struct changes *c);
+int path_compare(const char *a, const char *b); /* that order */
+bool path_is_below(const char *path, const char *top); /* equal, or below it; top "" covers all */
+
+/* A directory of the original, found again and again by neighbouring paths. */
+struct peer {
+	int root_fd;
+	char *path;
+	int fd; /* -ENOENT and the like where there is none */
+};
+int peer_dir(struct peer *p, const char *path, size_t size); /* fd (borrowed), or -errno */
+void peer_release(struct peer *p);
+
+/* What differs between two entries of the same type. owner: whom `b` is taken to belong to. */
+struct pair {
+	int dir_a; /* workspace */
+	const char *name_a;
+	const struct tree_stat *a;
+	int dir_b; /* original */
+	const char *name_b;
+	const struct tree_stat *b;
+	uid_t uid;
+	gid_t gid;
+};
+int pair_differs(const struct pair *pair, bool exact, unsigned *ret_what);
+
+/* Adds everything below the original's directory as deleted, and below. */
+int changes_add_deleted_below(struct changes *c, struct resource *r, int dirfd, const char *name, const char *path);
+
+/* Classifies a workspace entry against the original and adds what it finds. covered: its directory is new as a whole. */
+struct classify {
+	struct resource *r;
+	struct changes *changes;
+	struct peer peer;
+	bool exact;
+};
+int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner, struct change **ret);
+
+#endif
