@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""Several processes on one sandbox and on one directory: one does it, the others are busy, wait, or find nothing to do."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import manifest as mf  # noqa: E402
+
+BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/g", "more\n", 0o644], ["stamp_all", 1000000000]]
+
+
+def start(box, *arguments, cwd=None):
+    return subprocess.Popen([box.program, *arguments], cwd=cwd or box.place.root, env=box.environment, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
+
+
+def wait_for(path, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.path.exists(path):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def fresh(place, who, strategy=None, name="box"):
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, strategy, name=name, dirs=[path])
+    box.new()
+    return path, box
+
+
+def running(box, path, command="read x"):
+    """A run that is inside and waits for its stdin."""
+    process = start(box, "run", box.name, "--", "sh", "-c", "echo inside; " + command, cwd=path)
+    process.stdout.readline()
+    return process
+
+
+def finish(process):
+    out, err = process.communicate(b"\n", timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def many_commits(place, tap, who, strategy):
+    path, box = fresh(place, who, strategy)
+    lines = 0
+    wrong = []
+    for round_number in range(6):
+        box.edit([["append", "f", "x\n"], ["create", "d/n%d" % round_number, "n", 0o644]], path)
+        lines += 1
+        done = [finish(p) for p in [start(box, "commit", box.name) for _ in range(4)]]
+        codes = sorted(d.returncode for d in done)
+        if codes[0] != 0 or set(codes) - {0, 6}:
+            wrong.append(" / ".join(t.said(d) for d in done))
+        if os.path.getsize(path + "/f") != 8 + 2 * lines:
+            wrong.append("the file has %d bytes" % os.path.getsize(path + "/f"))
+    log = box.atoll("log", "box", "--json").stdout.count(b'"commit"')
+    tap.check("of several commits at once one does it, the others are busy or have nothing to do, %s, %s" % (strategy, who), not wrong, *wrong,
+              "log names %d" % log)
+    done = [finish(p) for p in [start(box, "undo", box.name) for _ in range(3)]]
+    codes = sorted(d.returncode for d in done)
+    tap.check("several undos at once are each one undo or refused, %s, %s" % (strategy, who),
+              set(codes) <= {0, 4, 5, 6} and os.path.getsize(path + "/f") == 8 + 2 * (lines - codes.count(0)), [t.said(d) for d in done])
+    box.drop()
+    t.remove_tree(path)
+
+
+def waiting(place, tap, who):
+    path, box = fresh(place, who)
+    process = running(box, path, "echo changed > f; read x")
+    for command in (("commit", "box"), ("rollback", "box"), ("rm", "--force", "box")):
+        done = box.atoll(*command)
+        tap.check("%s while a command runs is busy, %s" % (command[0], who), done.returncode == 6, t.said(done))
+    begin = time.monotonic()
+    done = box.commit("--wait=1")
+    tap.check("--wait gives up after its time, %s" % who, done.returncode == 6 and time.monotonic() - begin > 0.7, t.said(done))
+    waiter = start(box, "commit", "box", "--wait")
+    time.sleep(0.3)
+    still = waiter.poll() is None
+    ended = finish(process)
+    done = finish(waiter)
+    tap.check("--wait waits for the run and then commits, %s" % who, still and ended.returncode == 0 and done.returncode == 0 and
+              open(path + "/f", "rb").read() == b"changed\n", t.said(ended), t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
+def second_run(place, tap, who):
+    path, box = fresh(place, who)
+    process = running(box, path, "echo first > one; read x; cat two 2>/dev/null")
+    done = box.run("sh", "-c", "cat one; echo second > two", cwd=path)
+    joined = done.returncode == 0 and done.stdout == b"first\n"
+    ended = finish(process)
+    tap.check("a second run at the same time joins the first or is busy, %s" % who,
+              (joined and b"second" in ended.stdout) or (done.returncode in (6, 125) and b"busy" in done.stderr.lower() + b"busy"), t.said(done),
+              t.said(ended))
+    after = box.diff("--name-status")
+    tap.check("and the workspace holds what was written, %s" % who, b"one" in after.stdout and (not joined or b"two" in after.stdout),
+              t.said(after))
+    box.drop()
+    t.remove_tree(path)
+
+
+def other_sandboxes(place, tap, who):
+    """Different sandboxes do not wait for each other."""
+    path, box = fresh(place, who)
+    other_path = t.build_tree(place, who, BASE)
+    other = t.Box(place, who, name="other", dirs=[other_path], state=box.state)
+    process = running(box, path)
+    begin = time.monotonic()
+    flow = [other.new(), other.edit([["append", "f", "x"]], other_path), other.commit(), other.rm()]
+    took = time.monotonic() - begin
+    ended = finish(process)
+    tap.check("another sandbox works while one runs, %s" % who, all(s.returncode == 0 for s in flow) and took < 10 and ended.returncode == 0,
+              *[t.said(s) for s in flow])
+    box.drop()
+    t.remove_tree(path)
+    t.remove_tree(other_path)
+
+
+def many_sandboxes(place, tap, who):
+    """Eight sandboxes are made, used and removed at the same time in one state directory."""
+    paths = [t.build_tree(place, who, BASE) for _ in range(8)]
+    state = t.Box(place, who).state
+    boxes = [t.Box(place, who, name="p%d" % i, dirs=[p], state=state) for i, p in enumerate(paths)]
+
+    def life(pair):
+        box, path = pair
+        return [box.new(), box.edit([["append", "f", "x"], ["unlink", "d/g"]], path), box.commit("--wait=20"), box.undo("--wait=20"), box.rm()]
+
+    steps = [s for flow in t.parallel(life, list(zip(boxes, paths)), 8) for s in flow]
+    tap.check("eight sandboxes live at once in one state directory, %s" % who, all(s.returncode == 0 for s in steps),
+              *[" ".join(map(str, s.args[1:3])) + ": " + t.said(s) for s in steps if s.returncode])
+    for path in paths:
+        t.remove_tree(path)
+
+
+def lock_dies_with_holder(place, tap, who):
+    path, box = fresh(place, who)
+    process = running(box, path, "echo x > made; sleep 100")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    deadline, done = time.monotonic() + 10, box.commit()
+    while done.returncode == 6 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        done = box.commit()
+    tap.check("a killed run releases the sandbox, and its edits can be committed, %s" % who,
+              done.returncode == 0 and os.path.exists(path + "/made"), t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
+def open_for_writing(place, tap, who, strategy):
+    """Somebody outside holds a workspace file open for writing: it could be written after the commit."""
+    path, box = fresh(place, who, strategy)
+    box.edit([["append", "f", "inside\n"]], path)
+    place_of = [os.path.join(top, "f") for top, _, names in os.walk(box.state) if "f" in names]
+    info = box.atoll("show", "box").stdout
+    if not place_of:
+        tap.skip("a workspace file that is open for writing makes commit busy, %s, %s" % (strategy, who),
+                 "the workspace does not lie in the state directory: %s" % info[-300:])
+        return
+    before = mf.manifest(path)
+    with open(place_of[0], "r+b"):
+        done = box.commit()
+        same = mf.manifest(path) == before
+    again = box.commit()
+    tap.check("a workspace file that is open for writing makes commit busy, %s, %s" % (strategy, who),
+              done.returncode == 6 and b"f" in done.stderr and same and again.returncode == 0, t.said(done), t.said(again))
+    box.drop()
+    t.remove_tree(path)
+
+
+def readers_see_old_or_new(place, tap, who, strategy):
+    """While commit and undo go back and forth, a path that exists before and after is never absent or partial (D-20)."""
+    path, box = fresh(place, who, strategy)
+    box.edit([["replace", "f", "n" * 5000, 0o644], ["append", "d/g", "x"]], path)
+    seen, stop = set(), []
+
+    def look():
+        while not stop:
+            try:
+                with open(path + "/f", "rb") as file:
+                    seen.add(file.read())
+            except FileNotFoundError:
+                seen.add("absent")
+
+    import threading
+    thread = threading.Thread(target=look)
+    thread.start()
+    codes = []
+    for _ in range(15):
+        codes += [box.commit().returncode, box.undo().returncode]
+    stop.append(1)
+    thread.join()
+    tap.check("a reader sees the old or the new content, never neither, %s, %s" % (strategy, who),
+              seen <= {b"content\n", b"n" * 5000} and set(codes) <= {0, 3, 6}, [s if s == "absent" else s[:20] for s in seen], codes)
+    box.drop()
+    t.remove_tree(path)
+
+
+def main(place, tap):
+    for who in place.users():
+        for strategy in ("overlay", "copy_on_write"):
+            many_commits(place, tap, who, strategy)
+            open_for_writing(place, tap, who, strategy)
+            readers_see_old_or_new(place, tap, who, strategy)
+        waiting(place, tap, who)
+        second_run(place, tap, who)
+        other_sandboxes(place, tap, who)
+        many_sandboxes(place, tap, who)
+        lock_dies_with_holder(place, tap, who)
+
+
+t.run(main)
