@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 struct child_result {
-	int exit_status;        /* 0..255, or 128 + signal */
-	char output[1024];      /* end of its standard error (and output), for messages */
+	int exit_status;   /* 0..255, or 128 + signal */
+	char output[1024]; /* end of its standard error (and output), for messages */
 };
 
 /* Runs argv (searched in PATH), waits up to timeout_ms. 0 if it ran and ended by itself (look at exit_status), -ETIMEDOUT

@@ -68,7 +68,10 @@ static void copy_safely(char *to, size_t size, const char *text)
 		if (n > 0) {
 			text += n;
 		} else {
-			const char *short_form = *text == '\n' ? "\\n" : *text == '\t' ? "\\t" : *text == '\r' ? "\\r" : NULL;
+			const char *short_form = *text == '\n'   ? "\\n"
+						 : *text == '\t' ? "\\t"
+						 : *text == '\r' ? "\\r"
+								 : NULL;
 
 			n = (size_t)snprintf(escape, sizeof(escape), "\\x%02x", (unsigned)(unsigned char)*text);
 			if (short_form)
@@ -91,8 +94,8 @@ static void copy_safely(char *to, size_t size, const char *text)
 /* Format results are made here first: the arguments may point into the struct that is to be filled. */
 #define TEXT_SIZE 4096
 
-static void fill(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation, const char *object,
-		 const char *text)
+static void fill(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation,
+		 const char *object, const char *text)
 {
 	struct atoll_error e = { .code = code, .sys_errno = sys_errno };
 
@@ -134,7 +137,8 @@ static enum atoll_code code_of_errno(int sys_errno)
 	}
 }
 
-int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format, ...)
+int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format,
+	      ...)
 {
 	enum atoll_code code = code_of_errno(abs(sys_errno));
 	const char *reason = strerrordesc_np(abs(sys_errno));

@@ -19,8 +19,8 @@ int error_set(struct atoll_error *err, enum atoll_code code, int sys_errno, cons
 
 /* For a failed system call: the code is chosen by the errno (ENOSPC, EDQUOT -> NO_SPACE; ETXTBSY -> BUSY; EROFS,
  * EACCES, EPERM -> REFUSED; ENOMEM and the rest -> FAILED) and ": <strerror>" is appended. sys_errno may be negative. */
-int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format, ...)
-	PRINTF_LIKE(5, 6);
+int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format,
+	      ...) PRINTF_LIKE(5, 6);
 
 /* Out of memory. */
 int error_oom(struct atoll_error *err, const char *operation);

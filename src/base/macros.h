@@ -15,19 +15,19 @@
 #define CLEANUP(f) __attribute__((cleanup(f)))
 
 /* Hands over what a variable owns: its value is returned and the variable emptied. */
-#define TAKE_PTR(p)                      \
-	({                               \
+#define TAKE_PTR(p)                        \
+	({                                 \
 		__typeof__(p) *_pp = &(p); \
 		__typeof__(p) _v = *_pp;   \
-		*_pp = NULL;             \
-		_v;                      \
+		*_pp = NULL;               \
+		_v;                        \
 	})
-#define TAKE_FD(fd)           \
-	({                    \
+#define TAKE_FD(fd)              \
+	({                       \
 		int *_f = &(fd); \
-		int _v = *_f; \
-		*_f = -EBADF; \
-		_v;           \
+		int _v = *_f;    \
+		*_f = -EBADF;    \
+		_v;              \
 	})
 
 /* Closes an fd if there is one and keeps errno; returns -EBADF, the empty fd. */

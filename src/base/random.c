@@ -44,20 +44,20 @@ void random_uuid(char buffer[37])
 
 /* 64 of each, so that six random bits choose one without bias. */
 static const char *const qualities[64] = {
-	"amber",  "ancient", "azure",  "blue",    "bold",   "brave",  "bright", "brisk",  "calm",    "clear",  "cobalt",
-	"cool",   "coral",	"crimson", "dark",    "deep",   "distant", "eager", "early",  "emerald", "fair",   "fresh",
-	"gentle", "golden",  "grand",  "green",   "hidden", "indigo", "ivory",  "jade",   "keen",    "late",   "light",
-	"lively", "lone",    "lucid",  "mellow",  "misty",  "noble",  "olive",  "opal",   "pale",    "pearl",  "plain",
-	"proud",  "quick",   "quiet",  "rapid",   "red",    "rosy",   "royal",  "ruby",   "salty",   "sandy",  "silent",
-	"silver", "smooth",  "steady", "still",   "sunny",  "swift",  "warm",   "white",  "wild",
+	"amber",  "ancient", "azure",   "blue",   "bold",   "brave",   "bright", "brisk", "calm",    "clear", "cobalt",
+	"cool",   "coral",   "crimson", "dark",   "deep",   "distant", "eager",  "early", "emerald", "fair",  "fresh",
+	"gentle", "golden",  "grand",   "green",  "hidden", "indigo",  "ivory",  "jade",  "keen",    "late",  "light",
+	"lively", "lone",    "lucid",   "mellow", "misty",  "noble",   "olive",  "opal",  "pale",    "pearl", "plain",
+	"proud",  "quick",   "quiet",   "rapid",  "red",    "rosy",    "royal",  "ruby",  "salty",   "sandy", "silent",
+	"silver", "smooth",  "steady",  "still",  "sunny",  "swift",   "warm",   "white", "wild",
 };
 static const char *const things[64] = {
-	"anchor", "bay",     "beach",  "beacon",  "breeze", "brook",   "buoy",   "cape",   "cay",    "channel", "cliff",
-	"cloud",  "coast",   "cove",   "crab",    "creek",  "current", "delta",  "dock",   "dolphin", "dune",   "fjord",
-	"float",  "foam",    "gale",   "gull",    "gulf",   "harbour", "heron",  "inlet",  "island", "jetty",   "kelp",
-	"lagoon", "lake",    "ledge",  "marsh",   "mast",   "oar",     "ocean",  "otter",  "palm",   "pelican", "pier",
-	"pool",   "port",    "quay",   "raft",    "reef",   "ripple",  "river",  "rock",   "sail",   "sand",    "shell",
-	"shoal",  "shore",   "sound",  "spray",   "strait", "surf",    "tern",   "tide",   "wave",
+	"anchor", "bay",   "beach", "beacon", "breeze", "brook",   "buoy",  "cape",  "cay",     "channel", "cliff",
+	"cloud",  "coast", "cove",  "crab",   "creek",  "current", "delta", "dock",  "dolphin", "dune",    "fjord",
+	"float",  "foam",  "gale",  "gull",   "gulf",   "harbour", "heron", "inlet", "island",  "jetty",   "kelp",
+	"lagoon", "lake",  "ledge", "marsh",  "mast",   "oar",     "ocean", "otter", "palm",    "pelican", "pier",
+	"pool",   "port",  "quay",  "raft",   "reef",   "ripple",  "river", "rock",  "sail",    "sand",    "shell",
+	"shoal",  "shore", "sound", "spray",  "strait", "surf",    "tern",  "tide",  "wave",
 };
 
 void random_name(char *buffer, size_t size)

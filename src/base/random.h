@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 void random_bytes(void *data, size_t size);
-void random_uuid(char buffer[37]);          /* version 4, lower case */
+void random_uuid(char buffer[37]);           /* version 4, lower case */
 void random_name(char *buffer, size_t size); /* a readable pair: "amber-reef" */
 
 #endif

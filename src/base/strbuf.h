@@ -13,7 +13,10 @@ struct strbuf {
 	size_t size, capacity;
 	bool failed;
 };
-#define STRBUF_INIT { 0 }
+#define STRBUF_INIT \
+	{           \
+		0   \
+	}
 
 void strbuf_release(struct strbuf *s);
 void strbuf_add(struct strbuf *s, const void *data, size_t size);

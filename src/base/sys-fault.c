@@ -191,18 +191,18 @@ static struct {
 } real;
 
 /* Like a system call: -1 and errno. */
-#define COUNTED_FOR_SQLITE(name, call)                 \
-	({                                             \
+#define COUNTED_FOR_SQLITE(name, call)                  \
+	({                                              \
 		int _fault = sys_fault("sqlite " name); \
-		__typeof__(call) _r = -1;              \
-                                                       \
-		if (_fault < 0) {                      \
-			errno = -_fault;               \
-		} else {                               \
-			_r = (call);                   \
-			sys_fault_after();             \
-		}                                      \
-		_r;                                    \
+		__typeof__(call) _r = -1;               \
+                                                        \
+		if (_fault < 0) {                       \
+			errno = -_fault;                \
+		} else {                                \
+			_r = (call);                    \
+			sys_fault_after();              \
+		}                                       \
+		_r;                                     \
 	})
 
 static int hook_open(const char *path, int flags, int mode)
@@ -280,11 +280,11 @@ static int hook_vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *
 }
 
 /* Some of them are not compiled into every SQLite: those stay as they are. */
-#define HOOK(vfs, name, member, function)                                                                    \
-	do {                                                                                                 \
-		real.member = (__typeof__(real.member))(vfs)->xGetSystemCall((vfs), (name));                 \
-		if (real.member)                                                                             \
-			(vfs)->xSetSystemCall((vfs), (name), (sqlite3_syscall_ptr)(function));               \
+#define HOOK(vfs, name, member, function)                                                      \
+	do {                                                                                   \
+		real.member = (__typeof__(real.member))(vfs)->xGetSystemCall((vfs), (name));   \
+		if (real.member)                                                               \
+			(vfs)->xSetSystemCall((vfs), (name), (sqlite3_syscall_ptr)(function)); \
 	} while (0)
 
 void sys_fault_hook_sqlite(struct sqlite3_vfs *vfs)

@@ -10,18 +10,18 @@
 #include "base/sys-fault.h"
 
 /* One counted call: its result, or -errno. A call that a signal interrupted is made again and is still the same one. */
-#define COUNTED(call)                                                \
-	({                                                           \
-		ssize_t _r = sys_fault(__func__);                    \
-                                                                     \
-		if (_r == 0) {                                       \
-			do                                           \
-				_r = (call);                         \
-			while (_r < 0 && errno == EINTR);            \
-			_r = _r < 0 ? -errno : _r;                   \
-			sys_fault_after();                           \
-		}                                                    \
-		_r;                                                  \
+#define COUNTED(call)                                     \
+	({                                                \
+		ssize_t _r = sys_fault(__func__);         \
+                                                          \
+		if (_r == 0) {                            \
+			do                                \
+				_r = (call);              \
+			while (_r < 0 && errno == EINTR); \
+			_r = _r < 0 ? -errno : _r;        \
+			sys_fault_after();                \
+		}                                         \
+		_r;                                       \
 	})
 
 #define PROC_FD_SIZE (sizeof("/proc/self/fd/") + 12)

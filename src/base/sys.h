@@ -37,9 +37,11 @@ int sys_mkdir(int dirfd, const char *name, mode_t mode);
 int sys_symlink(const char *target, int dirfd, const char *name);
 int sys_write(int fd, const void *data, size_t size); /* all of it, or -errno */
 int sys_truncate(int fd, off_t size);
-int sys_chmod(int fd, mode_t mode);                         /* fd may be O_PATH: goes through /proc/self/fd then */
-int sys_chown(int dirfd, const char *name, uid_t uid, gid_t gid); /* never follows; name "" with AT_EMPTY_PATH = the fd itself */
-int sys_utimens(int dirfd, const char *name, const struct timespec times[2]); /* never follows; name "": the fd itself */
+int sys_chmod(int fd, mode_t mode); /* fd may be O_PATH: goes through /proc/self/fd then */
+int sys_chown(int dirfd, const char *name, uid_t uid,
+	      gid_t gid); /* never follows; name "" with AT_EMPTY_PATH = the fd itself */
+int sys_utimens(int dirfd, const char *name,
+		const struct timespec times[2]);                            /* never follows; name "": the fd itself */
 int sys_setxattr(int fd, const char *name, const void *value, size_t size); /* fd may be O_PATH */
 int sys_removexattr(int fd, const char *name);
 int sys_fsync(int fd);

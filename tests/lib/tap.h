@@ -47,20 +47,20 @@ static char *tap_skip_reason; /* in a page shared with the child */
 static char tap_dir[4096] TAP_UNUSED;
 static int tap_dirfd TAP_UNUSED = -EBADF;
 
-#define TEST(test_name)                                                                            \
-	static void test_##test_name(void);                                                        \
-	__attribute__((constructor)) static void tap_register_##test_name(void)                    \
-	{                                                                                          \
-		if (tap_n_tests == TAP_MAX_TESTS)                                                  \
-			abort();                                                                   \
-		tap_tests[tap_n_tests++] = (struct tap_test){ #test_name, test_##test_name };      \
-	}                                                                                          \
+#define TEST(test_name)                                                                       \
+	static void test_##test_name(void);                                                   \
+	__attribute__((constructor)) static void tap_register_##test_name(void)               \
+	{                                                                                     \
+		if (tap_n_tests == TAP_MAX_TESTS)                                             \
+			abort();                                                              \
+		tap_tests[tap_n_tests++] = (struct tap_test){ #test_name, test_##test_name }; \
+	}                                                                                     \
 	static void test_##test_name(void)
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
-__attribute__((noreturn, format(printf, 3, 4), unused)) static void tap_fail(const char *file, int line, const char *format,
-									     ...)
+__attribute__((noreturn, format(printf, 3, 4), unused)) static void tap_fail(const char *file, int line,
+									     const char *format, ...)
 {
 	va_list args;
 
@@ -73,43 +73,43 @@ __attribute__((noreturn, format(printf, 3, 4), unused)) static void tap_fail(con
 	_exit(1);
 }
 
-#define CHECK(condition)                                                              \
-	do {                                                                          \
-		if (!(condition))                                                     \
-			tap_fail(__FILE__, __LINE__, "not true: %s", #condition);     \
+#define CHECK(condition)                                                          \
+	do {                                                                      \
+		if (!(condition))                                                 \
+			tap_fail(__FILE__, __LINE__, "not true: %s", #condition); \
 	} while (0)
 
 /* Integers. */
-#define CHECK_EQ(got, expected)                                                                                           \
-	do {                                                                                                              \
-		long long _got = (long long)(got), _expected = (long long)(expected);                                     \
-		if (_got != _expected)                                                                                    \
-			tap_fail(__FILE__, __LINE__, "%s is %lld, not %lld (%s)", #got, _got, _expected, #expected);      \
+#define CHECK_EQ(got, expected)                                                                                      \
+	do {                                                                                                         \
+		long long _got = (long long)(got), _expected = (long long)(expected);                                \
+		if (_got != _expected)                                                                               \
+			tap_fail(__FILE__, __LINE__, "%s is %lld, not %lld (%s)", #got, _got, _expected, #expected); \
 	} while (0)
 
 /* A result of the kind "0 or positive, or -errno". */
-#define CHECK_OK(got)                                                                                                   \
-	do {                                                                                                            \
-		long long _got = (long long)(got);                                                                      \
-		if (_got < 0)                                                                                           \
-			tap_fail(__FILE__, __LINE__, "%s is %lld (%s)", #got, _got, strerror((int)-_got));              \
+#define CHECK_OK(got)                                                                                      \
+	do {                                                                                               \
+		long long _got = (long long)(got);                                                         \
+		if (_got < 0)                                                                              \
+			tap_fail(__FILE__, __LINE__, "%s is %lld (%s)", #got, _got, strerror((int)-_got)); \
 	} while (0)
 
 /* Strings; NULL equals NULL only. */
-#define CHECK_STR(got, expected)                                                                                         \
-	do {                                                                                                             \
-		const char *_got = (got), *_expected = (expected);                                                       \
-		if (!_got != !_expected || (_got && strcmp(_got, _expected) != 0))                                       \
-			tap_fail(__FILE__, __LINE__, "%s is \"%s\", not \"%s\"", #got, _got ? _got : "(null)",           \
-				 _expected ? _expected : "(null)");                                                      \
+#define CHECK_STR(got, expected)                                                                               \
+	do {                                                                                                   \
+		const char *_got = (got), *_expected = (expected);                                             \
+		if (!_got != !_expected || (_got && strcmp(_got, _expected) != 0))                             \
+			tap_fail(__FILE__, __LINE__, "%s is \"%s\", not \"%s\"", #got, _got ? _got : "(null)", \
+				 _expected ? _expected : "(null)");                                            \
 	} while (0)
 
-#define CHECK_CONTAINS(text, part)                                                                                       \
-	do {                                                                                                             \
-		const char *_text = (text), *_part = (part);                                                             \
-		if (!_text || !strstr(_text, _part))                                                                     \
-			tap_fail(__FILE__, __LINE__, "%s is \"%s\", without \"%s\"", #text, _text ? _text : "(null)",    \
-				 _part);                                                                                 \
+#define CHECK_CONTAINS(text, part)                                                                                    \
+	do {                                                                                                          \
+		const char *_text = (text), *_part = (part);                                                          \
+		if (!_text || !strstr(_text, _part))                                                                  \
+			tap_fail(__FILE__, __LINE__, "%s is \"%s\", without \"%s\"", #text, _text ? _text : "(null)", \
+				 _part);                                                                              \
 	} while (0)
 
 /* Ends the test as skipped: something it needs is not on this machine. The reason is printed. */
@@ -172,8 +172,8 @@ static void tap_remove_dir(void)
 	struct stat st;
 
 	if (pid == 0) {
-		execl("/bin/sh", "sh", "-c", "chmod -R u+rwX -- \"$1\" 2>&-; rm -rf --one-file-system -- \"$1\"", "sh", tap_dir,
-		      (char *)NULL);
+		execl("/bin/sh", "sh", "-c", "chmod -R u+rwX -- \"$1\" 2>&-; rm -rf --one-file-system -- \"$1\"", "sh",
+		      tap_dir, (char *)NULL);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, NULL, 0) < 0 || lstat(tap_dir, &st) == 0)

@@ -93,7 +93,8 @@ TEST(blocked_and_ignored_signals_and_open_files_are_not_inherited)
 	fd = open("/dev/null", O_RDONLY); /* on purpose without close-on-exec */
 	CHECK(fd >= 0);
 	/* Signals 1 to 31: 32 and 33 belong to the C library and cannot be set by us. */
-	CHECK_EQ(shell("grep -E 'Sig(Blk|Ign):' /proc/self/status | grep -v '[08]0000000$'; ls /proc/$$/fd", 10000, &r), 0);
+	CHECK_EQ(shell("grep -E 'Sig(Blk|Ign):' /proc/self/status | grep -v '[08]0000000$'; ls /proc/$$/fd", 10000, &r),
+		 0);
 	CHECK_STR(r.output, "0\n1\n2");
 }
 

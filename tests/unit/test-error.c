@@ -20,9 +20,10 @@ TEST(every_code_has_a_name_a_meaning_and_an_exit_status)
 TEST(exit_statuses_are_the_documented_ones)
 {
 	static const int expected[ATOLL_CODE_COUNT] = {
-		[ATOLL_OK] = 0,	       [ATOLL_FAILED] = 1,	[ATOLL_INVALID] = 2, [ATOLL_CONFLICT] = 3, [ATOLL_REFUSED] = 4,
-		[ATOLL_NOT_FOUND] = 5, [ATOLL_BUSY] = 6,	[ATOLL_IN_DOUBT] = 7, [ATOLL_EXISTS] = 4,  [ATOLL_STATE] = 4,
-		[ATOLL_UNSUPPORTED] = 4, [ATOLL_NO_SPACE] = 4, [ATOLL_CORRUPT] = 1, [ATOLL_TIMEOUT] = 1,
+		[ATOLL_OK] = 0,      [ATOLL_FAILED] = 1,    [ATOLL_INVALID] = 2,     [ATOLL_CONFLICT] = 3,
+		[ATOLL_REFUSED] = 4, [ATOLL_NOT_FOUND] = 5, [ATOLL_BUSY] = 6,        [ATOLL_IN_DOUBT] = 7,
+		[ATOLL_EXISTS] = 4,  [ATOLL_STATE] = 4,     [ATOLL_UNSUPPORTED] = 4, [ATOLL_NO_SPACE] = 4,
+		[ATOLL_CORRUPT] = 1, [ATOLL_TIMEOUT] = 1,
 	};
 
 	for (int i = 0; i < ATOLL_CODE_COUNT; i++)
@@ -32,15 +33,16 @@ TEST(exit_statuses_are_the_documented_ones)
 TEST(a_code_out_of_range_is_named_unknown_and_fails)
 {
 	CHECK_STR(atoll_code_name((enum atoll_code)ATOLL_CODE_COUNT), "unknown");
-	CHECK_STR(atoll_code_name((enum atoll_code)-1), "unknown");
-	CHECK_EQ(atoll_code_exit_status((enum atoll_code)-1), 1);
+	CHECK_STR(atoll_code_name((enum atoll_code) - 1), "unknown");
+	CHECK_EQ(atoll_code_exit_status((enum atoll_code) - 1), 1);
 }
 
 TEST(set_fills_every_field_and_returns_the_negative_code)
 {
 	struct atoll_error e = { 0 };
 
-	CHECK_EQ(error_set(&e, ATOLL_NOT_FOUND, 0, "show", "fix", "there is no sandbox \"%s\"", "fix"), -ATOLL_NOT_FOUND);
+	CHECK_EQ(error_set(&e, ATOLL_NOT_FOUND, 0, "show", "fix", "there is no sandbox \"%s\"", "fix"),
+		 -ATOLL_NOT_FOUND);
 	CHECK_EQ(e.code, ATOLL_NOT_FOUND);
 	CHECK_EQ(e.sys_errno, 0);
 	CHECK_STR(e.operation, "show");
@@ -62,8 +64,9 @@ TEST(the_errno_chooses_the_code)
 		int sys_errno;
 		enum atoll_code code;
 	} rows[] = {
-		{ ENOSPC, ATOLL_NO_SPACE }, { EDQUOT, ATOLL_NO_SPACE }, { ETXTBSY, ATOLL_BUSY }, { EROFS, ATOLL_REFUSED },
-		{ EACCES, ATOLL_REFUSED },  { EPERM, ATOLL_REFUSED },	{ ENOMEM, ATOLL_FAILED }, { EIO, ATOLL_FAILED },
+		{ ENOSPC, ATOLL_NO_SPACE }, { EDQUOT, ATOLL_NO_SPACE }, { ETXTBSY, ATOLL_BUSY },
+		{ EROFS, ATOLL_REFUSED },   { EACCES, ATOLL_REFUSED },  { EPERM, ATOLL_REFUSED },
+		{ ENOMEM, ATOLL_FAILED },   { EIO, ATOLL_FAILED },
 	};
 	struct atoll_error e;
 

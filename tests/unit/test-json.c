@@ -44,9 +44,10 @@ static void write_mixed(struct json *j)
 
 TEST(values_are_separated_by_commas_at_every_level)
 {
-	check_output(write_mixed, false,
-		     "{\"name\":\"fix\",\"n\":-42,\"yes\":true,\"no\":false,\"none\":null,\"list\":[1,\"two\",{\"x\":null}],"
-		     "\"empty\":[],\"bare\":{}}\n");
+	check_output(
+		write_mixed, false,
+		"{\"name\":\"fix\",\"n\":-42,\"yes\":true,\"no\":false,\"none\":null,\"list\":[1,\"two\",{\"x\":null}],"
+		"\"empty\":[],\"bare\":{}}\n");
 }
 
 TEST(pretty_output_is_indented_and_empty_brackets_stay_together)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front over Meson: every target first sees to the packages it needs, then builds what it needs.
+#
+#	make            the program at build/atoll, the library at build/src
+#	make test       every suite; ends with "N passed, N failed, N skipped"      (TESTS="unit/fd e2e" selects)
+#	make torture    the same with the exhaustive parameters; takes hours
+#	make bench      measures, and compares with the limits
+#	make demo       shows what it does, in a temporary directory
+#	make install    DESTDIR, PREFIX (/usr/local)
+#	make format     clang-format over the sources
+#	make lint       clang-tidy over the sources
+ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+BUILD := $(ROOT)/build
+FAULTS := $(ROOT)/build-faults
+PREFIX ?= /usr/local
+DESTDIR ?=
+TESTS ?=
+SOURCES = $(shell cd '$(ROOT)' && find include src tests bench examples -name '*.[ch]' 2>/dev/null)
+
+.NOTPARALLEL:
+.PHONY: all faults test torture bench demo install clean format format-check lint deps-%
+
+all: deps-build
+	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)'
+
+faults: deps-build
+	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true
+
+test: deps-test all faults
+	@'$(ROOT)/scripts/run-tests' $(TESTS)
+
+torture: deps-test all faults
+	@'$(ROOT)/scripts/run-tests' --torture $(TESTS)
+
+bench: deps-bench all
+	@ATOLL='$(BUILD)/atoll' BUILD='$(BUILD)' SRC='$(ROOT)' '$(ROOT)/bench/run'
+
+demo: deps-demo all
+	@ATOLL='$(BUILD)/atoll' '$(ROOT)/scripts/demo'
+
+install: all
+	@DESTDIR='$(DESTDIR)' meson install -C '$(BUILD)' --no-rebuild
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+clean:
+	rm -rf '$(ROOT)'/build '$(ROOT)'/build-*
+
+format: deps-format
+	@cd '$(ROOT)' && clang-format -i $(SOURCES)
+
+format-check: deps-format
+	@cd '$(ROOT)' && clang-format --dry-run --Werror $(SOURCES)
+
+lint: deps-lint all
+	@'$(ROOT)/scripts/lint' '$(BUILD)'
+
+deps-%:
+	@'$(ROOT)/scripts/install-deps' $*
