@@ -25,6 +25,7 @@ int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
 /* Overlays are given by fd (FSCONFIG_SET_FD, 6.13) rather than by /proc/self/fd/N strings. Off under ATOLL_OLD_KERNEL=1. */
 bool jail_overlay_takes_fds(void);
 unsigned jail_probe_count(void); /* how many times jail_probe_overlay() really mounted; for tests */
+void jail_probe_again(void);     /* forgets the answers; for tests */
 
 /* ---- ids.c: who can be mapped ---- */
 

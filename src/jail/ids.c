@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who can be mapped into a user namespace, and the mapping itself. Every id is mapped to itself, so that owners look the same
+ * inside and outside. The caller's own uid and gid need nobody's help; more are granted by /etc/subuid and /etc/subgid
+ * through the set-uid helpers newuidmap and newgidmap.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/child.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "base/sys.h"
+#include "jail/private.h"
+
+#define RANGES_MAX 32 /* the kernel takes 340 lines, of which one is for our own id */
+#define HELPER_TIMEOUT_MS 10000
+#define SUBID_FILE_MAX (1 << 20)
+
+struct range {
+	uint32_t first, count;
+};
+struct ranges {
+	size_t n;
+	struct range v[RANGES_MAX];
+};
+
+/* What was found, for one uid: a process may change its own. */
+static struct {
+	pthread_mutex_t lock;
+	bool known;
+	uid_t uid;
+	struct ranges uids, gids;
+	int wide_fd;
+	struct stat wide_stat;
+} cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .wide_fd = -EBADF };
+
+static bool ranges_hold(const struct ranges *r, uint32_t id)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (id >= r->v[i].first && id - r->v[i].first < r->v[i].count)
+			return true;
+	}
+	return false;
+}
+
+/* The kernel refuses a map whose lines overlap, so what does is left out; so is what holds our own id or wraps around. */
+static void ranges_add(struct ranges *r, uint32_t own, uint64_t first, uint64_t count)
+{
+	if (r->n == RANGES_MAX || count == 0 || first + count > UINT32_MAX || (own >= first && own < first + count))
+		return;
+	for (size_t i = 0; i < r->n; i++) {
+		if (first < (uint64_t)r->v[i].first + r->v[i].count && r->v[i].first < first + count)
+			return;
+	}
+	r->v[r->n++] = (struct range){ .first = (uint32_t)first, .count = (uint32_t)count };
+}
+
+/* One line is "name-or-uid:first:count". */
+static void parse_line(char *line, const char *name, uid_t uid, uint32_t own, struct ranges *ret)
+{
+	char number[16], *save = NULL, *end;
+	const char *who = strtok_r(line, ":", &save);
+	const char *first = strtok_r(NULL, ":", &save);
+	const char *count = strtok_r(NULL, ":", &save);
+	unsigned long long f, c;
+
+	snprintf(number, sizeof(number), "%u", (unsigned)uid);
+	if (!who || !first || !count || ((!name || strcmp(who, name) != 0) && strcmp(who, number) != 0))
+		return;
+	errno = 0;
+	f = strtoull(first, &end, 10);
+	if (errno != 0 || *end != '\0')
+		return;
+	c = strtoull(count, &end, 10);
+	if (errno != 0 || *end != '\0' || f > UINT32_MAX || c > UINT32_MAX)
+		return;
+	ranges_add(ret, own, f, c);
+}
+
+static void read_ranges(const char *path, const char *name, uid_t uid, uint32_t own, struct ranges *ret)
+{
+	AUTO_FREE char *text = NULL;
+	char *save = NULL;
+
+	ret->n = 0;
+	if (fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &text, NULL) < 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		parse_line(line, name, uid, own, ret);
+}
+
+static void cache_drop_wide(void)
+{
+	struct stat st;
+
+	/* A program that closes all fds (a daemon does) may have something else under this number by now. */
+	if (cache.wide_fd >= 0 && fstat(cache.wide_fd, &st) == 0 && st.st_dev == cache.wide_stat.st_dev &&
+	    st.st_ino == cache.wide_stat.st_ino)
+		close(cache.wide_fd);
+	cache.wide_fd = -EBADF;
+}
+
+static void cache_load(void)
+{
+	struct passwd pw, *found = NULL;
+	char buffer[4096];
+	uid_t uid = geteuid();
+
+	if (cache.known && cache.uid == uid)
+		return;
+	cache_drop_wide();
+	cache.known = true;
+	cache.uid = uid;
+	cache.uids.n = cache.gids.n = 0;
+	if (access("/etc/subuid", R_OK) < 0 && access("/etc/subgid", R_OK) < 0)
+		return;
+	if (getpwuid_r(uid, &pw, buffer, sizeof(buffer), &found) != 0)
+		found = NULL;
+	read_ranges("/etc/subuid", found ? pw.pw_name : NULL, uid, uid, &cache.uids);
+	read_ranges("/etc/subgid", found ? pw.pw_name : NULL, uid, getegid(), &cache.gids);
+}
+
+/* Runs "newuidmap PID own own 1 first first count …". */
+static int run_helper(const char *program, pid_t pid, uint32_t own, const struct ranges *r)
+{
+	char numbers[2 + 2 * RANGES_MAX + 1][12];
+	char *argv[2 + 3 + 3 * RANGES_MAX + 1];
+	struct child_result result;
+	size_t a = 0, n = 0;
+	int rc;
+
+	argv[a++] = (char *)program;
+	snprintf(numbers[n], sizeof(numbers[n]), "%d", (int)pid);
+	argv[a++] = numbers[n++];
+	snprintf(numbers[n], sizeof(numbers[n]), "%u", own);
+	argv[a++] = numbers[n];
+	argv[a++] = numbers[n++];
+	argv[a++] = (char *)"1";
+	for (size_t i = 0; i < r->n; i++) {
+		snprintf(numbers[n], sizeof(numbers[n]), "%u", r->v[i].first);
+		argv[a++] = numbers[n];
+		argv[a++] = numbers[n++];
+		snprintf(numbers[n], sizeof(numbers[n]), "%u", r->v[i].count);
+		argv[a++] = numbers[n++];
+	}
+	argv[a] = NULL;
+	rc = child_run(argv, HELPER_TIMEOUT_MS, &result);
+	if (rc < 0)
+		return rc;
+	return result.exit_status == 0 ? 0 : -EPERM;
+}
+
+static int write_own(const char *path, const char *text)
+{
+	AUTO_FD fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	/* The kernel takes a map in one write or not at all. */
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		return -errno;
+	return 0;
+}
+
+int ids_map_own(const struct ids_own *own)
+{
+	/* The kernel wants setgroups given up before an ordinary user may map a group; the groups one has stay. */
+	int r = write_own("/proc/self/setgroups", "deny");
+
+	if (r == 0)
+		r = write_own("/proc/self/uid_map", own->uid_map);
+	if (r == 0)
+		r = write_own("/proc/self/gid_map", own->gid_map);
+	return r;
+}
+
+void ids_own(struct ids_own *ret)
+{
+	snprintf(ret->uid_map, sizeof(ret->uid_map), "%u %u 1\n", (unsigned)geteuid(), (unsigned)geteuid());
+	snprintf(ret->gid_map, sizeof(ret->gid_map), "%u %u 1\n", (unsigned)getegid(), (unsigned)getegid());
+}
+
+/* The first inhabitant of the wide namespace: gives up setgroups, says so, and waits until the mapping is done. */
+static _Noreturn void wait_for_maps(int socket)
+{
+	char byte = 0;
+
+	if (unshare(CLONE_NEWUSER) == 0 && write_own("/proc/self/setgroups", "deny") == 0 &&
+	    send(socket, &byte, 1, MSG_NOSIGNAL) == 1)
+		(void)recv(socket, &byte, 1, 0);
+	_exit(0);
+}
+
+static int map_wide(pid_t pid, int socket, int *ret)
+{
+	char byte, path[32];
+	ssize_t n;
+	int fd, r;
+
+	do {
+		n = recv(socket, &byte, 1, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		return -EPERM;
+	r = run_helper("newuidmap", pid, cache.uid, &cache.uids);
+	if (r == 0)
+		r = run_helper("newgidmap", pid, getegid(), &cache.gids);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret = fd;
+	return 0;
+}
+
+static int wait_at_gate(int setup, void *arg)
+{
+	(void)setup;
+	wait_for_maps(*(int *)arg);
+}
+
+static int make_wide(int *ret)
+{
+	int pair[2];
+	struct spawn s;
+	int r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	r = spawn_plain(wait_at_gate, &pair[1], &s);
+	close(pair[1]);
+	if (r == 0) {
+		r = map_wide(s.pid, pair[0], ret);
+		(void)shutdown(pair[0], SHUT_RDWR);
+		(void)spawn_wait(&s);
+	}
+	close(pair[0]);
+	return r;
+}
+
+static int wide_userns_locked(void)
+{
+	struct stat st;
+	int fd = -EBADF, r;
+
+	cache_load();
+	if (cache.uids.n == 0 && cache.gids.n == 0)
+		return -ENOENT;
+	if (cache.wide_fd >= 0 && fstat(cache.wide_fd, &st) == 0 && st.st_dev == cache.wide_stat.st_dev &&
+	    st.st_ino == cache.wide_stat.st_ino)
+		return cache.wide_fd;
+	r = make_wide(&fd);
+	if (r == 0 && fstat(fd, &cache.wide_stat) < 0) {
+		r = -errno;
+		close(fd);
+	}
+	if (r < 0) {
+		/* What is granted on paper cannot be had: from now on the answer is that it is not granted. */
+		cache.uids.n = cache.gids.n = 0;
+		return -ENOENT;
+	}
+	cache.wide_fd = fd;
+	return fd;
+}
+
+int ids_wide_userns(void)
+{
+	int r;
+
+	pthread_mutex_lock(&cache.lock);
+	r = wide_userns_locked();
+	pthread_mutex_unlock(&cache.lock);
+	return r;
+}
+
+/* Made once for real, so that the answer is what the helpers do and not what the files say. */
+static bool maps(const struct ranges *r, uint32_t id)
+{
+	bool answer;
+
+	pthread_mutex_lock(&cache.lock);
+	(void)wide_userns_locked();
+	answer = ranges_hold(r, id);
+	pthread_mutex_unlock(&cache.lock);
+	return answer;
+}
+
+bool jail_maps_uid(uid_t uid)
+{
+	return jail_is_root() || uid == geteuid() || maps(&cache.uids, uid);
+}
+
+bool jail_maps_gid(gid_t gid)
+{
+	return jail_is_root() || gid == getegid() || maps(&cache.gids, gid);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pid 1 of a run: builds the view, starts the command, reaps, passes signals on, and ends everything by ending itself. All of
+ * it is child side.
+ *
+ * It talks with the caller over one socket: a report out when the command cannot start or has ended, a byte in for every
+ * signal the caller was sent. Signals sent to pid 1 itself are blocked and mean nothing: a terminal or a kill of the whole process
+ * group reaches the command without help, and would otherwise reach it twice.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "jail/private.h"
+
+static void send_report(const struct init *in, const struct init_report *report)
+{
+	while (send(in->socket, report, sizeof(*report), MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static int fail(const struct init *in, struct init_report *report, enum view_step step, int error)
+{
+	report->event = INIT_FAILED;
+	if (step != VIEW_STEP_NONE) {
+		report->failure.step = step;
+		report->failure.error = error;
+	}
+	send_report(in, report);
+	return 1;
+}
+
+/* By path, so that it lies in the new mounts. */
+static int enter_cwd(const char *cwd)
+{
+	AUTO_FD fd = -EBADF;
+
+	if (chdir(cwd) == 0)
+		return 0;
+	if (errno != ENAMETOOLONG)
+		return -errno;
+	fd = mount_open_path(cwd, MOUNT_MAKE_NOTHING);
+	if (fd < 0)
+		return fd;
+	return fchdir(fd) < 0 ? -errno : 0;
+}
+
+/* The program's handlers must not run in the command before exec: pid 1 shares its memory then. What is ignored stays so. */
+static void reset_handlers(void)
+{
+	struct sigaction action;
+
+	for (int sig = 1; sig < NSIG; sig++) {
+		if (sigaction(sig, NULL, &action) < 0 || action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL)
+			continue;
+		action = (struct sigaction){ .sa_handler = SIG_DFL };
+		(void)sigaction(sig, &action, NULL);
+	}
+	/* pid 1 must see its children end, whatever the caller does. */
+	action = (struct sigaction){ .sa_handler = SIG_DFL };
+	(void)sigaction(SIGCHLD, &action, NULL);
+}
+
+/* vfork: nothing of pid 1's memory is copied, and the error of exec is known at once. */
+static pid_t start_command(const struct init *in, int *ret_exec_error)
+{
+	volatile int exec_error = 0;
+	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
+
+	if (pid == 0) {
+		const struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+		if (in->hold_fd >= 0)
+			close(in->hold_fd);
+		if (in->child_ignored)
+			(void)sigaction(SIGCHLD, &ignore, NULL);
+		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
+		execvp(in->argv[0], in->argv);
+		exec_error = errno;
+		_exit(127);
+	}
+	*ret_exec_error = exec_error;
+	return pid < 0 ? -errno : pid;
+}
+
+/* pid 1 keeps its standard fds and those named, so that no lock, pipe or layer of the caller stays open through it. */
+static void close_others(int a, int b, int c)
+{
+	int keep[3] = { a, b, c };
+	int from = STDERR_FILENO + 1;
+
+	for (;;) {
+		int next = -1;
+
+		for (size_t i = 0; i < ARRAY_SIZE(keep); i++) {
+			if (keep[i] >= from && (next < 0 || keep[i] < next))
+				next = keep[i];
+		}
+		if (next < 0)
+			break;
+		if (next > from)
+			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
+		from = next + 1;
+	}
+	(void)close_range((unsigned)from, ~0U, 0);
+}
+
+/* True once the command itself has ended. */
+static bool reap(pid_t command, int *ret_status)
+{
+	bool ended = false;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+		if (pid == command) {
+			*ret_status = status;
+			ended = true;
+		}
+	}
+	return ended;
+}
+
+/* Passes the signals on. False if the caller is gone. */
+static bool pass_on(int socket, pid_t command)
+{
+	unsigned char sig;
+
+	for (;;) {
+		ssize_t n = recv(socket, &sig, 1, MSG_DONTWAIT);
+
+		if (n == 1)
+			(void)kill(command, sig);
+		else if (n == 0)
+			return false;
+		else if (errno != EINTR)
+			return errno == EAGAIN;
+	}
+}
+
+static int watch(const struct init *in, int signal_fd, pid_t command, int *ret_status)
+{
+	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN }, { .fd = in->socket, .events = POLLIN } };
+	struct signalfd_siginfo info;
+
+	for (;;) {
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[0].revents) {
+			(void)!read(signal_fd, &info, sizeof(info));
+			if (reap(command, ret_status))
+				return 0;
+		}
+		if (fds[1].revents && !pass_on(in->socket, command))
+			return -ECONNRESET;
+	}
+}
+
+/* Waits until the caller has noted that pid 1 exists. */
+static int wait_for_go(int socket)
+{
+	char byte;
+	ssize_t n;
+
+	do {
+		n = recv(socket, &byte, 1, 0);
+	} while (n < 0 && errno == EINTR);
+	return n == 1 && byte == INIT_GO ? 0 : -ECONNRESET;
+}
+
+static int open_child_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Before anything that could look at it exists inside: through /proc/1/exe the command could otherwise reach the program
+ * on the host, whose mount is writable there. The second call ends it even if the caller dies while exec hangs. */
+static void seal(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
+static int prepare(struct init *in, struct view_failure *f)
+{
+	int r;
+
+	if (view_build(in->view, f) < 0)
+		return -1;
+	r = enter_cwd(in->cwd);
+	f->step = VIEW_STEP_CWD;
+	if (r == 0) {
+		f->step = VIEW_STEP_START;
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+			r = -errno;
+	}
+	f->error = -r;
+	return r < 0 ? -1 : 0;
+}
+
+int init_main(int setup, void *arg)
+{
+	struct init *in = arg;
+	struct init_report report = { 0 };
+	int signal_fd, exec_error, r;
+	pid_t command;
+
+	if (setup < 0)
+		return fail(in, &report, VIEW_STEP_IDS, -setup);
+	seal();
+	reset_handlers();
+	if (prepare(in, &report.failure) < 0)
+		return fail(in, &report, VIEW_STEP_NONE, 0);
+	signal_fd = open_child_signals();
+	if (signal_fd < 0)
+		return fail(in, &report, VIEW_STEP_START, -signal_fd);
+	if (wait_for_go(in->socket) < 0)
+		return 1;
+	command = start_command(in, &exec_error);
+	if (command < 0)
+		return fail(in, &report, VIEW_STEP_START, -command);
+	close_others(signal_fd, in->socket, in->hold_fd);
+	if (exec_error != 0) {
+		report.event = INIT_NO_EXEC;
+		report.value = exec_error;
+		send_report(in, &report);
+		return 0;
+	}
+	r = watch(in, signal_fd, command, &report.value);
+	if (r < 0)
+		return 1;
+	report.event = INIT_ENDED;
+	send_report(in, &report);
+	return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a view, made by the caller before there is a child, and the words for what fails in it. */
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "jail/private.h"
+
+static const char operation[] = "run";
+
+struct view *view_free(struct view *v)
+{
+	if (!v)
+		return NULL;
+	for (size_t i = 0; i < v->n_mounts; i++) {
+		struct view_mount *vm = &v->mounts[i];
+
+		for (size_t j = 0; j < vm->n_sources; j++)
+			free(vm->sources[j].path);
+		free(vm->sources);
+		free(vm->path);
+	}
+	free(v->mounts);
+	free(v);
+	return NULL;
+}
+
+static void cleanup_view(struct view **v)
+{
+	view_free(*v);
+}
+
+static int add_source(struct view_mount *vm, int fd)
+{
+	struct view_source *s = &vm->sources[vm->n_sources];
+	int r = fd_path(fd, &s->path);
+
+	s->fd = fd;
+	vm->n_sources++;
+	/* Only the original itself can be found without it: upper and work lie in a place of ours. */
+	return r == -ENAMETOOLONG && vm->n_sources == 1 ? 0 : r;
+}
+
+static int add_sources(struct view_mount *vm, const struct jail_mount *m)
+{
+	size_t n = vm->kind == JAIL_MOUNT_BIND ? 1 : m->n_lower;
+	int r = 0;
+
+	if (n == 0 || n > ARRAY_SIZE(m->lower_fds))
+		return -EINVAL;
+	vm->sources = calloc(n + 2, sizeof(*vm->sources));
+	if (!vm->sources)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_source(vm, m->lower_fds[i]);
+	if (r == 0 && vm->kind == JAIL_MOUNT_OVERLAY)
+		r = add_source(vm, m->upper_fd);
+	if (r == 0 && vm->kind == JAIL_MOUNT_OVERLAY)
+		r = add_source(vm, m->work_fd);
+	return r;
+}
+
+static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path, const struct jail_mount *m)
+{
+	struct view_mount *vm = &v->mounts[v->n_mounts];
+
+	*vm = (struct view_mount){ .kind = kind, .order = v->n_mounts, .fd = -EBADF, .mode = "0755" };
+	vm->path = strdup(path);
+	if (!vm->path)
+		return -ENOMEM;
+	v->n_mounts++;
+	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
+		vm->mode = "1777";
+	return kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND ? add_sources(vm, m) : 0;
+}
+
+/* /tmp or /dev/shm, wherever it really is, unless the caller has put something there. */
+static int add_standard(struct view *v, const char *where)
+{
+	AUTO_FREE char *path = realpath(where, NULL);
+	int r;
+
+	if (!path)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	for (size_t i = 0; i < v->n_mounts; i++) {
+		if (strcmp(v->mounts[i].path, path) == 0)
+			return 0;
+	}
+	r = add_mount(v, JAIL_MOUNT_TMPFS, path, NULL);
+	if (r == 0)
+		v->mounts[v->n_mounts - 1].mode = "1777";
+	return r;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct view_mount *x = a, *y = b;
+	int r = strcmp(x->path, y->path);
+
+	if (r != 0)
+		return r;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* Sorted by path, the last mount before it that it lies below is the innermost one. */
+static void find_made(struct view *v)
+{
+	for (size_t i = 1; i < v->n_mounts; i++) {
+		for (size_t j = i; j-- > 0;) {
+			if (!is_below(v->mounts[i].path, v->mounts[j].path))
+				continue;
+			v->mounts[i].make = v->mounts[j].kind == JAIL_MOUNT_TMPFS;
+			break;
+		}
+	}
+}
+
+int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error *err)
+{
+	CLEANUP(cleanup_view) struct view *v = calloc(1, sizeof(*v));
+	int r;
+
+	if (!v)
+		return error_oom(err, operation);
+	v->mounts = calloc(spec->n_mounts + 2, sizeof(*v->mounts));
+	if (!v->mounts)
+		return error_oom(err, operation);
+	mount_style(&v->style);
+	v->root = jail_is_root();
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const struct jail_mount *m = &spec->mounts[i];
+
+		if (m->path[0] != '/' || m->path[1] == '\0')
+			return error_set(err, ATOLL_INVALID, 0, operation, m->path, "\"%s\" cannot be mounted over", m->path);
+		r = add_mount(v, m->kind, m->path, m);
+		if (r < 0)
+			return error_sys(err, r, operation, m->path, "cannot find the layers of \"%s\"", m->path);
+	}
+	r = add_standard(v, "/tmp");
+	if (r == 0)
+		r = add_standard(v, "/dev/shm");
+	if (r < 0)
+		return error_sys(err, r, operation, NULL, "cannot plan the private /tmp");
+	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
+	find_made(v);
+	*ret = TAKE_PTR(v);
+	return 0;
+}
+
+static bool is_forbidden(int error)
+{
+	return error == EPERM || error == EACCES;
+}
+
+static int mount_error(const char *path, const struct view_failure *f, struct atoll_error *err)
+{
+	if (f->step == VIEW_STEP_LAYER && f->error == ESTALE)
+		return error_set(err, ATOLL_CONFLICT, f->error, operation, path,
+				 "\"%s\" or its workspace was moved or mounted over just now: try again", path);
+	if (f->step == VIEW_STEP_LAYER)
+		return error_sys(err, f->error, operation, path, "cannot open the layers of \"%s\"", path);
+	if (f->step == VIEW_STEP_TARGET)
+		return error_sys(err, f->error, operation, path, "there is no place for the view at \"%s\"", path);
+	if (f->step == VIEW_STEP_MOUNT && is_forbidden(f->error))
+		return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, path,
+				 "mounting a view at \"%s\" is not permitted here: see `atoll doctor`", path);
+	if (f->detail[0] != '\0')
+		return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\" (%s)", path, f->detail);
+	return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\"", path);
+}
+
+int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err)
+{
+	switch (f->step) {
+	case VIEW_STEP_LAYER:
+	case VIEW_STEP_MOUNT:
+	case VIEW_STEP_TARGET:
+	case VIEW_STEP_ATTACH:
+		return mount_error(v->mounts[f->mount].path, f, err);
+	case VIEW_STEP_CWD:
+		if (f->error == ENOENT || f->error == ENOTDIR)
+			return error_set(err, ATOLL_NOT_FOUND, f->error, operation, cwd,
+					 "the directory \"%s\" does not exist inside the sandbox: start from another one", cwd);
+		return error_sys(err, f->error, operation, cwd, "cannot enter \"%s\" inside the sandbox", cwd);
+	case VIEW_STEP_IDS:
+		return error_sys(err, f->error, operation, NULL, "cannot map your ids into a user namespace: see `atoll doctor`");
+	case VIEW_STEP_PRIVATE:
+		if (is_forbidden(f->error))
+			return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, NULL,
+					 "mounting is not permitted in user namespaces here: see `atoll doctor`");
+		return error_sys(err, f->error, operation, NULL, "cannot take the mounts apart from the host's");
+	case VIEW_STEP_READ_ONLY:
+		return error_sys(err, f->error, operation, NULL, "cannot make the view of the host read-only");
+	case VIEW_STEP_PROC:
+		return error_sys(err, f->error, operation, NULL, "cannot mount a private /proc");
+	case VIEW_STEP_NONE:
+	case VIEW_STEP_START:
+		break;
+	}
+	return error_sys(err, f->error, operation, NULL, "cannot start a process inside the sandbox");
+}

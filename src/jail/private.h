@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this folder share with each other and with nobody else.
+ *
+ * Code that runs in a child made by spawn_start() is marked "child side": the caller may have had threads, whose locks are
+ * frozen in the child, so it makes system calls and nothing else: no malloc, no stdio. All it needs was prepared before.
+ */
+#ifndef JAIL_PRIVATE_H
+#define JAIL_PRIVATE_H
+
+#include <signal.h>
+#include <stdnoreturn.h>
+
+#include "base/macros.h"
+#include "jail/jail.h"
+
+/* ---- ids.c ---- */
+
+/* What the child side needs to map its own user and group: the texts for uid_map and gid_map. */
+struct ids_own {
+	char uid_map[64];
+	char gid_map[64];
+};
+void ids_own(struct ids_own *ret);
+/* Child side, inside a new user namespace: maps the caller's own uid and gid, each to itself. */
+int ids_map_own(const struct ids_own *own);
+
+/* A user namespace in which the sub-ids granted by /etc/subuid and /etc/subgid are mapped too, each to itself. Made by newuidmap
+ * and newgidmap, which cost milliseconds, and therefore once per process and kept. The fd is the process's, not the caller's.
+ * -ENOENT if nothing is granted or the helpers refuse: the caller then makes a namespace with ids_map_own(). */
+int ids_wide_userns(void);
+
+/* ---- spawn.c ---- */
+
+struct spawn {
+	pid_t pid;
+	int pidfd;
+};
+
+/* Called on the child side; what it returns is the exit status. setup is 0, or -errno if the ids could not be mapped. */
+typedef int (*spawn_fn)(int setup, void *arg);
+
+/*
+ * Starts fn in a child inside the given new namespaces (CLONE_NEWNS, CLONE_NEWPID), and inside a user namespace with
+ * the caller's ids unless the caller is root. All signals are blocked in the child. Its end raises no SIGCHLD and is invisible to wait():
+ * a library must not disturb what the program around it does with its own children.
+ */
+int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
+/* The same in the caller's own namespaces. */
+int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret);
+/* Waits for the end of the child and closes pidfd. Returns its wait status, or -errno. */
+int spawn_wait(struct spawn *s);
+/* Child side: enters the wide user namespace if there is one (wide_fd >= 0), else a new one with the caller's own ids. */
+int spawn_enter_userns(int wide_fd, const struct ids_own *own);
+
+/* ---- mount.c: mounts that are nowhere yet; child side ---- */
+
+/* How overlays are made here; decided before the child is started. */
+struct mount_style {
+	bool by_fd;       /* layers by FSCONFIG_SET_FD, else by /proc/self/fd */
+	bool user_xattrs; /* private attributes in user.overlay, else trusted.overlay */
+};
+void mount_style(struct mount_style *ret); /* not child side */
+
+#define MOUNT_DETAIL_SIZE 128
+
+/* All return the fd of a mount that is attached nowhere, or -errno. detail, if not NULL, receives what the kernel had to say. */
+int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail);
+int mount_tmpfs(const char *mode, unsigned attributes);
+int mount_proc(void);
+int mount_bind(int fd); /* of what the fd, of this mount namespace, is */
+int mount_attach(int mount_fd, int target_fd);
+int mount_make_private(void);   /* everything: nothing goes to the host, nothing comes from it */
+int mount_make_read_only(void); /* everything that is mounted now */
+
+/* A tmpfs in which layers are built. It must be attached while overlays are made of it (before 6.15 the kernel takes no layer
+ * from a detached mount), so it is put over "/", where no lookup sees it, and taken away again. */
+int mount_stage(void);
+void mount_unstage(int stage_fd);
+
+/* Opens an absolute path one name at a time, following no link: any length works. With make, missing directories are created
+ * (0755) and a missing last name as directory or file. Child side. */
+enum mount_make { MOUNT_MAKE_NOTHING, MOUNT_MAKE_DIR, MOUNT_MAKE_FILE };
+int mount_open_path(const char *path, enum mount_make make);
+/* Appends a number in decimal; false if there is no room. */
+bool mount_add_number(char *text, size_t size, int number);
+/* The entry that fd is, in this process's own mount namespace: looked up by path and verified. -ESTALE if it is another. */
+int mount_reopen(int fd, const char *path, int flags);
+
+/* ---- plan.c: the view as data, made before the child is started ---- */
+
+struct view_source {
+	int fd;     /* as given: of the host's mount namespace */
+	char *path; /* where it is; NULL if that is too long to be told */
+};
+struct view_mount {
+	enum jail_mount_kind kind;
+	char *path;
+	size_t order;  /* in which it was given */
+	bool make;     /* lies in a private tmpfs: the mount point is made */
+	const char *mode; /* of a tmpfs */
+	struct view_source *sources; /* an overlay's lowers, then its upper and work; of a bind the one tree */
+	size_t n_sources;
+	int fd;        /* child side: the mount, or -EBADF where there is nothing to mount */
+	bool is_file;  /* child side */
+};
+struct view {
+	struct mount_style style;
+	bool root;
+	struct view_mount *mounts; /* sorted by path */
+	size_t n_mounts;
+};
+#define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
+
+/* Reads the mounts of the spec into a plan: sorted, with the standard ones added, every path known. */
+int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error *err);
+struct view *view_free(struct view *v);
+
+/* ---- view.c ---- */
+
+/* What went wrong on the child side, as it is sent to the caller. */
+enum view_step {
+	VIEW_STEP_NONE,
+	VIEW_STEP_IDS,
+	VIEW_STEP_PRIVATE,
+	VIEW_STEP_LAYER,
+	VIEW_STEP_MOUNT,
+	VIEW_STEP_READ_ONLY,
+	VIEW_STEP_PROC,
+	VIEW_STEP_TARGET,
+	VIEW_STEP_ATTACH,
+	VIEW_STEP_CWD,
+	VIEW_STEP_START,
+};
+struct view_failure {
+	enum view_step step;
+	int error;         /* errno */
+	size_t mount;      /* index into the plan, where the step is about one */
+	char detail[MOUNT_DETAIL_SIZE];
+};
+/* Child side: builds the view in this mount namespace. 0, or -1 with *ret filled. */
+int view_build(struct view *v, struct view_failure *ret);
+/* Makes the error of a failure (plan.c). */
+int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err);
+
+/* ---- init.c: pid 1 ---- */
+
+enum init_event {
+	INIT_FAILED,  /* failure: the command was not started */
+	INIT_NO_EXEC, /* value: errno of exec */
+	INIT_ENDED,   /* value: wait status of the command */
+};
+struct init_report {
+	enum init_event event;
+	int value;
+	struct view_failure failure;
+};
+/* From the caller: one byte each. INIT_GO first, then the numbers of signals for the command. */
+#define INIT_GO '\0'
+
+struct init {
+	struct view *view;
+	char *const *argv;
+	const char *cwd;
+	int hold_fd;
+	int socket;          /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
+	sigset_t signals;    /* the mask the command starts with */
+	bool child_ignored;  /* the caller ignored SIGCHLD, so the command starts that way */
+};
+int init_main(int setup, void *init);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this machine can do, found by doing it in a child whose namespaces vanish with it. */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "jail/private.h"
+#include "tree/tree.h"
+
+bool jail_is_root(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (geteuid() != 0 || syscall(SYS_capget, &header, data) < 0)
+		return false;
+	return (data[0].effective & (1U << CAP_SYS_ADMIN)) != 0;
+}
+
+/* An answer that is found once. */
+struct answer {
+	pthread_mutex_t lock;
+	_Atomic bool known;
+	int value;
+	unsigned found;
+};
+static struct answer userns = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct answer overlay = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int answer_get(struct answer *a, int (*find)(void))
+{
+	if (atomic_load_explicit(&a->known, memory_order_acquire))
+		return a->value;
+	pthread_mutex_lock(&a->lock);
+	if (!atomic_load_explicit(&a->known, memory_order_relaxed)) {
+		a->value = find();
+		a->found++;
+		atomic_store_explicit(&a->known, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return a->value;
+}
+
+/* The exit status of a probing child is its errno. */
+static int probe(spawn_fn fn, void *arg)
+{
+	struct spawn s;
+	int r = spawn_start(CLONE_NEWNS, fn, arg, &s);
+
+	if (r < 0)
+		return r;
+	r = spawn_wait(&s);
+	if (r < 0)
+		return r;
+	return WIFEXITED(r) ? -WEXITSTATUS(r) : -EINTR;
+}
+
+/* Having a namespace is not enough: some machines give one without the rights in it. Making mounts private needs them. */
+static int try_userns(int setup, void *arg)
+{
+	(void)arg;
+	return setup < 0 ? -setup : -mount_make_private();
+}
+
+static int find_userns(void)
+{
+	return probe(try_userns, NULL);
+}
+
+int jail_probe_userns(void)
+{
+	return answer_get(&userns, find_userns);
+}
+
+static int open_new_dir(int dir, const char *name)
+{
+	int fd;
+
+	if (mkdirat(dir, name, 0700) < 0)
+		return -errno;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int try_overlay(int setup, void *arg)
+{
+	const struct mount_style *style = arg;
+	int stage, lower, upper, work, r;
+
+	r = setup < 0 ? setup : mount_make_private();
+	if (r < 0)
+		return -r;
+	stage = mount_stage();
+	if (stage < 0)
+		return -stage;
+	lower = open_new_dir(stage, "lower");
+	upper = open_new_dir(stage, "upper");
+	work = open_new_dir(stage, "work");
+	if (lower < 0 || upper < 0 || work < 0)
+		return EIO;
+	r = mount_overlay(style, &lower, 1, upper, work, NULL);
+	return r < 0 ? -r : 0;
+}
+
+static int find_overlay(void)
+{
+	struct mount_style style;
+
+	mount_style(&style);
+	return probe(try_overlay, &style);
+}
+
+int jail_probe_overlay(void)
+{
+	return answer_get(&overlay, find_overlay);
+}
+
+unsigned jail_probe_count(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&overlay.lock);
+	n = overlay.found;
+	pthread_mutex_unlock(&overlay.lock);
+	return n;
+}
+
+void jail_probe_again(void)
+{
+	atomic_store(&userns.known, false);
+	atomic_store(&overlay.known, false);
+}
+
+struct layers {
+	struct mount_style style;
+	int fds[3];
+	char *paths[3];
+};
+
+static void layers_release(struct layers *l)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(l->paths); i++)
+		free(l->paths[i]);
+}
+
+static int try_layers(int setup, void *arg)
+{
+	const struct layers *l = arg;
+	int fds[ARRAY_SIZE(l->fds)];
+	int r = setup < 0 ? setup : mount_make_private();
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds) && r >= 0; i++) {
+		r = mount_reopen(l->fds[i], l->paths[i], O_RDONLY | O_DIRECTORY);
+		fds[i] = r;
+	}
+	if (r >= 0)
+		r = mount_overlay(&l->style, fds, 1, fds[1], fds[2], NULL);
+	return r < 0 ? -r : 0;
+}
+
+int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd)
+{
+	CLEANUP(layers_release) struct layers l = { .fds = { lower_fd, upper_fd, work_fd } };
+	int r, cleared;
+
+	mount_style(&l.style);
+	for (size_t i = 0; i < ARRAY_SIZE(l.fds); i++) {
+		r = fd_path(l.fds[i], &l.paths[i]);
+		if (r < 0)
+			return r;
+	}
+	r = probe(try_layers, &l);
+	cleared = jail_clear_volatile(work_fd);
+	return r < 0 ? r : cleared;
+}
+
+int jail_clear_volatile(int work_fd)
+{
+	AUTO_FD node = openat(work_fd, "work", O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	if (node < 0)
+		return errno == ENOENT ? 0 : -errno;
+	/* The kernel makes it with mode 0, and makes it anew at the next mount. */
+	r = sys_chmod(node, 0700);
+	if (r < 0)
+		return r;
+	fd = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : tree_remove(fd, "incompat");
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller's side of a run.
+ *
+ *	caller					pid 1 (init.c)
+ *	plan, block signals, clone ------------> map ids, build the view, enter the cwd
+ *	started(), then INIT_GO ---------------> start the command
+ *	signals, one byte each ----------------> kill(command)
+ *	report of failure or end <-------------- exit, by which the kernel ends everything inside
+ *	wait for pid 1
+ *
+ * Building the view and noting the run go on side by side. Signals are blocked in the calling thread alone and read from
+ * a signalfd, since the dispositions belong to the program around the library.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "jail/private.h"
+
+static const char operation[] = "run";
+static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+
+struct run {
+	struct init init;
+	struct spawn child;
+	int socket, signal_fd;
+	bool reported;
+	struct init_report report;
+};
+
+static void cleanup_view(struct view **v)
+{
+	view_free(*v);
+}
+
+static void restore_signals(sigset_t *old)
+{
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+static void block_signals(sigset_t *ret_set, sigset_t *ret_old)
+{
+	sigemptyset(ret_set);
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+		sigaddset(ret_set, passed_on[i]);
+	pthread_sigmask(SIG_BLOCK, ret_set, ret_old);
+}
+
+/* Field 22 of /proc/PID/stat; the command name before it may hold anything, so counting begins behind its bracket. */
+static int read_start_time(pid_t pid, uint64_t *ret)
+{
+	AUTO_FREE char *text = NULL;
+	char path[32], *p;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	r = fd_read_file(AT_FDCWD, path, 8192, &text, NULL);
+	if (r < 0)
+		return r;
+	p = strrchr(text, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (!p)
+		return -EIO;
+	*ret = strtoull(p + 1, NULL, 10);
+	return 0;
+}
+
+static int clone_error(int r, struct atoll_error *err)
+{
+	if (!jail_is_root() && (r == -EPERM || r == -EACCES || r == -ENOSPC || r == -EUSERS || r == -EINVAL))
+		return error_set(err, ATOLL_UNSUPPORTED, -r, operation, NULL,
+				 "this machine does not let you make user namespaces (%s): see `atoll doctor`", strerror(-r));
+	return error_sys(err, r, operation, NULL, "cannot make the sandbox's namespaces");
+}
+
+static int tell_started(const struct jail_spec *spec, struct run *run, struct atoll_error *err)
+{
+	uint64_t start_time;
+	int r;
+
+	if (!spec->started)
+		return 0;
+	r = read_start_time(run->child.pid, &start_time);
+	if (r < 0)
+		return error_sys(err, r, operation, NULL, "cannot read when the sandbox's first process started");
+	return spec->started(run->child.pid, start_time, spec->started_arg, err);
+}
+
+static void send_byte(int socket, char byte)
+{
+	while (send(socket, &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+/* What the terminal sends goes to the command's process group by itself. */
+static void pass_signals_on(const struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_code != SI_KERNEL)
+			send_byte(run->socket, (char)info.ssi_signo);
+	}
+}
+
+static void read_report(struct run *run)
+{
+	struct init_report report;
+	ssize_t n;
+
+	do {
+		n = recv(run->socket, &report, sizeof(report), MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(report))
+		return;
+	run->report = report;
+	run->reported = true;
+}
+
+/* Until pid 1 is gone, and with it everything inside. */
+static int wait_for_end(struct run *run)
+{
+	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN }, { .fd = run->signal_fd, .events = POLLIN } };
+
+	do {
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+			return -errno;
+		pass_signals_on(run);
+	} while (!fds[0].revents);
+	read_report(run);
+	return 0;
+}
+
+static int read_result(const struct run *run, int status, struct atoll_run_result *ret, struct atoll_error *err)
+{
+	int command = run->report.value;
+
+	if (!run->reported) {
+		/* Somebody ended pid 1 from outside, and the command with it. */
+		int sig = WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL;
+
+		ret->signal = sig;
+		ret->exit_status = 128 + sig;
+		return 0;
+	}
+	switch (run->report.event) {
+	case INIT_FAILED:
+		return view_error(run->init.view, run->init.cwd, &run->report.failure, err);
+	case INIT_NO_EXEC:
+		ret->not_started = true;
+		ret->exit_status = command == ENOENT ? 127 : 126;
+		break;
+	case INIT_ENDED:
+		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
+		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
+		break;
+	}
+	return 0;
+}
+
+/* Ends everything inside and waits until it is gone. */
+static int end(struct run *run)
+{
+	(void)syscall(SYS_pidfd_send_signal, run->child.pidfd, SIGKILL, NULL, 0);
+	return spawn_wait(&run->child);
+}
+
+static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret, struct atoll_error *err)
+{
+	int r = spawn_start(CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child);
+
+	run->init.socket = fd_close(run->init.socket);
+	if (r < 0)
+		return clone_error(r, err);
+	r = tell_started(spec, run, err);
+	if (r < 0) {
+		(void)end(run);
+		return r;
+	}
+	send_byte(run->socket, INIT_GO);
+	r = wait_for_end(run);
+	if (r < 0) {
+		(void)end(run);
+		return error_sys(err, r, operation, NULL, "cannot wait for the command");
+	}
+	r = spawn_wait(&run->child);
+	if (r < 0)
+		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
+	return read_result(run, r, ret, err);
+}
+
+static int open_channels(struct run *run, const sigset_t *signals)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	run->socket = pair[0];
+	run->init.socket = pair[1];
+	run->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return run->signal_fd < 0 ? -errno : 0;
+}
+
+static void run_release(struct run *run)
+{
+	run->socket = fd_close(run->socket);
+	run->init.socket = fd_close(run->init.socket);
+	run->signal_fd = fd_close(run->signal_fd);
+}
+
+int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err)
+{
+	CLEANUP(cleanup_view) struct view *view = NULL;
+	CLEANUP(restore_signals) sigset_t old;
+	CLEANUP(run_release) struct run run = { .socket = -EBADF, .signal_fd = -EBADF, .init.socket = -EBADF };
+	int64_t began = clock_monotonic_ns();
+	struct atoll_run_result result = { 0 };
+	struct sigaction action;
+	sigset_t signals;
+	int r;
+
+	block_signals(&signals, &old);
+	if (!spec->argv || !spec->argv[0] || !spec->cwd)
+		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
+	r = view_new(spec, &view, err);
+	if (r < 0)
+		return r;
+	r = open_channels(&run, &signals);
+	if (r < 0)
+		return error_sys(err, r, operation, NULL, "cannot make a channel to the sandbox");
+	run.init = (struct init){ .view = view, .argv = spec->argv, .cwd = spec->cwd, .hold_fd = spec->hold_fd,
+				  .socket = run.init.socket, .signals = old };
+	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+	r = run_command(spec, &run, &result, err);
+	if (r < 0)
+		return r;
+	result.elapsed_ns = clock_monotonic_ns() - began;
+	*ret = result;
+	return 0;
+}

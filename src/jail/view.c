@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building the view a command has of the filesystem. All of it is child side.
+ *
+ * The order matters:
+ *
+ *   1. every mount of the new namespace is made private, so that nothing of the following reaches the host;
+ *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
+ *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
+ *   3. everything that is attached becomes read-only;
+ *   4. the new mounts are put in place, outer ones first.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "jail/private.h"
+
+/* In a fresh, writable /proc root could still change the host's settings. */
+static const char *const proc_read_only[] = {
+	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+};
+
+static int set_read_only(int mount_fd)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	return mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+static int open_sources(const struct view_mount *vm, int *fds)
+{
+	int flags = vm->kind == JAIL_MOUNT_BIND ? O_PATH : O_RDONLY | O_DIRECTORY;
+
+	for (size_t i = 0; i < vm->n_sources; i++) {
+		const struct view_source *s = &vm->sources[i];
+
+		/* Where the path is too long to be told, the original is still at the path of the mount. */
+		fds[i] = mount_reopen(s->fd, s->path ? s->path : vm->path, flags);
+		if (fds[i] < 0)
+			return fds[i];
+	}
+	return 0;
+}
+
+/* An overlay or bind of what the caller gave. */
+static int make_given(const struct view *v, struct view_mount *vm, struct view_failure *f)
+{
+	int fds[VIEW_SOURCES_MAX];
+	size_t n = vm->n_sources;
+	struct stat st;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		fds[i] = -EBADF;
+	f->step = VIEW_STEP_LAYER;
+	r = open_sources(vm, fds);
+	if (r == 0 && fstat(fds[0], &st) < 0)
+		r = -errno;
+	if (r == 0) {
+		f->step = VIEW_STEP_MOUNT;
+		vm->is_file = !S_ISDIR(st.st_mode);
+		r = vm->kind == JAIL_MOUNT_BIND ? mount_bind(fds[0])
+						: mount_overlay(&v->style, fds, n - 2, fds[n - 2], fds[n - 1], f->detail);
+	}
+	for (size_t i = 0; i < n; i++)
+		fd_close(fds[i]);
+	return r;
+}
+
+static int open_stage(int *stage)
+{
+	if (*stage < 0)
+		*stage = mount_stage();
+	return *stage < 0 ? *stage : 0;
+}
+
+/* A new directory of the stage, e.g. "u3". */
+static int make_stage_dir(int stage, char kind, size_t number)
+{
+	char name[16] = { kind, '\0' };
+	int fd;
+
+	if (!mount_add_number(name, sizeof(name), (int)number))
+		return -ENAMETOOLONG;
+	if (mkdirat(stage, name, 0700) < 0)
+		return -errno;
+	fd = openat(stage, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The root of an overlay looks like the root of its upper. An owner that cannot be mapped cannot be given either; the
+ * mode is then what keeps others out. */
+static int look_like(int fd, const struct stat *st)
+{
+	if (fchown(fd, st->st_uid, st->st_gid) < 0 && errno != EPERM && errno != EINVAL)
+		return -errno;
+	return fchmod(fd, st->st_mode & 07777) < 0 ? -errno : 0;
+}
+
+static bool is_out_of_reach(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -EACCES;
+}
+
+static int make_scratch(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+{
+	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	AUTO_FD lower = -EBADF;
+	AUTO_FD upper = -EBADF;
+	AUTO_FD work = -EBADF;
+	struct stat st;
+	int r;
+
+	f->step = VIEW_STEP_LAYER;
+	if (node < 0)
+		return is_out_of_reach(node) ? -EBADF : node;
+	lower = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lower < 0)
+		return is_out_of_reach(-errno) ? -EBADF : -errno;
+	r = open_stage(stage);
+	if (r < 0)
+		return r;
+	upper = make_stage_dir(*stage, 'u', vm->order);
+	work = make_stage_dir(*stage, 'w', vm->order);
+	if (upper < 0 || work < 0)
+		return upper < 0 ? upper : work;
+	if (fstat(lower, &st) < 0)
+		return -errno;
+	r = look_like(upper, &st);
+	if (r < 0)
+		return r;
+	f->step = VIEW_STEP_MOUNT;
+	return mount_overlay(&v->style, &lower, 1, upper, work, f->detail);
+}
+
+static int make_empty_file(int *stage)
+{
+	AUTO_FD file = -EBADF;
+	AUTO_FD fd = -EBADF;
+	int r = open_stage(stage);
+
+	if (r < 0)
+		return r;
+	file = openat(*stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0);
+	if (file < 0)
+		return -errno;
+	fd = mount_bind(file);
+	if (fd < 0)
+		return fd;
+	r = set_read_only(fd);
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int make_hide(struct view_mount *vm, int *stage, struct view_failure *f)
+{
+	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	struct stat st;
+
+	f->step = VIEW_STEP_LAYER;
+	if (node < 0)
+		return is_out_of_reach(node) ? -EBADF : node;
+	if (fstat(node, &st) < 0)
+		return -errno;
+	f->step = VIEW_STEP_MOUNT;
+	vm->is_file = !S_ISDIR(st.st_mode);
+	return vm->is_file ? make_empty_file(stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY);
+}
+
+/* The mount's fd, -EBADF where there is nothing to mount, or -errno. */
+static int make_mount(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+{
+	f->step = VIEW_STEP_MOUNT;
+	switch (vm->kind) {
+	case JAIL_MOUNT_OVERLAY:
+	case JAIL_MOUNT_BIND:
+		return make_given(v, vm, f);
+	case JAIL_MOUNT_TMPFS:
+		return mount_tmpfs(vm->mode, 0);
+	case JAIL_MOUNT_SCRATCH:
+		return make_scratch(v, vm, stage, f);
+	case JAIL_MOUNT_HIDE:
+		return make_hide(vm, stage, f);
+	}
+	return -EINVAL;
+}
+
+static int make_mounts(struct view *v, struct view_failure *f)
+{
+	int stage = -EBADF, r = 0;
+
+	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
+		f->mount = i;
+		v->mounts[i].fd = make_mount(v, &v->mounts[i], &stage, f);
+		if (v->mounts[i].fd < 0 && v->mounts[i].fd != -EBADF)
+			r = v->mounts[i].fd;
+	}
+	mount_unstage(stage);
+	return r;
+}
+
+static int attach(struct view_mount *vm, struct view_failure *f)
+{
+	enum mount_make make = !vm->make || vm->kind == JAIL_MOUNT_HIDE ? MOUNT_MAKE_NOTHING
+			       : vm->is_file				? MOUNT_MAKE_FILE
+									: MOUNT_MAKE_DIR;
+	AUTO_FD target = -EBADF;
+	int r;
+
+	if (vm->fd < 0)
+		return 0;
+	f->step = VIEW_STEP_TARGET;
+	target = mount_open_path(vm->path, make);
+	if (target < 0) {
+		/* What is not there needs no hiding: the host's own is below a private tmpfs. */
+		return vm->kind == JAIL_MOUNT_HIDE && target == -ENOENT ? 0 : target;
+	}
+	f->step = VIEW_STEP_ATTACH;
+	r = mount_attach(vm->fd, target);
+	vm->fd = fd_close(vm->fd);
+	return r;
+}
+
+static int attach_proc(int proc_fd, bool root)
+{
+	AUTO_FD target = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (proc_fd < 0 || target < 0)
+		return 0;
+	r = mount_attach(proc_fd, target);
+	for (size_t i = 0; i < ARRAY_SIZE(proc_read_only) && r == 0 && root; i++) {
+		AUTO_FD node = open(proc_read_only[i], O_PATH | O_CLOEXEC);
+		AUTO_FD fd = -EBADF;
+
+		if (node < 0)
+			continue;
+		fd = mount_bind(node);
+		r = fd < 0 ? fd : set_read_only(fd);
+		if (r == 0)
+			r = mount_attach(fd, node);
+	}
+	return r;
+}
+
+static int build(struct view *v, struct view_failure *f)
+{
+	AUTO_FD proc_fd = -EBADF;
+	int r;
+
+	f->step = VIEW_STEP_PRIVATE;
+	r = mount_make_private();
+	if (r < 0)
+		return r;
+	r = make_mounts(v, f);
+	if (r < 0)
+		return r;
+	/* Containers whose own /proc is partly covered forbid a new one. The host's stays then, read-only. */
+	proc_fd = mount_proc();
+	f->step = VIEW_STEP_READ_ONLY;
+	r = mount_make_read_only();
+	if (r < 0)
+		return r;
+	f->step = VIEW_STEP_PROC;
+	r = attach_proc(proc_fd, v->root);
+	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
+		f->mount = i;
+		r = attach(&v->mounts[i], f);
+	}
+	return r;
+}
+
+int view_build(struct view *v, struct view_failure *ret)
+{
+	mode_t mask = umask(0);
+	int r = build(v, ret);
+
+	umask(mask);
+	ret->error = -r;
+	return r < 0 ? -1 : 0;
+}
