@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 900
+# Builds without a warning (each is an error) by the other compiler and with the other options, and the unit tests pass under the
+# sanitizers.
+set -u
+number=0
+
+point() { # NAME STATUS
+	number=$((number + 1))
+	if [ "$2" = 0 ]; then echo "ok $number - $1"; else echo "not ok $number - $1"; fi
+}
+
+# COMPILER OPTIONS…: into a directory beside the others, so that the next run compiles only what changed.
+compile() {
+	local name=$1 compiler=$2
+	shift 2
+	CC=$compiler "$SRC/scripts/build" "$SRC/build-$name" "$@" >"$log" 2>&1 && return
+	sed 's/^/# /' "$log" | tail -40
+	return 1
+}
+
+log=$(mktemp "$TEST_TMP/gate.XXXXXX")
+trap 'rm -f "$log"' EXIT
+
+compile clang clang
+point "clang_builds_everything_without_a_warning" $?
+
+compile sanitized gcc -Db_sanitize=address,undefined -Db_lundef=false
+point "the_sanitizers_build_has_no_warning" $?
+
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+bad=0
+for program in "$SRC"/build-sanitized/tests/unit/test-*; do
+	[ -f "$program" ] && [ -x "$program" ] || continue
+	"$program" >"$log" 2>&1 || { bad=1; sed "s|^|# ${program##*/}: |" "$log" | grep -v ': ok ' | tail -40; }
+done
+point "unit_tests_pass_under_address_and_undefined_behaviour_sanitizers" $bad
+echo "1..$number"

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 1800
+# What can be said of the sources without running them: layout, static analysis, first lines.
+set -u
+cd "$SRC" || exit 1
+number=0
+
+point() { # NAME, diagnosis on standard input: empty is good
+	local text
+	number=$((number + 1))
+	text=$(cat)
+	if [ -z "$text" ]; then
+		echo "ok $number - $1"
+	else
+		echo "not ok $number - $1"
+		echo "$text" | head -60 | sed 's/^/# /'
+	fi
+}
+
+mapfile -t sources < <(find include src tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+
+clang-format --dry-run --Werror "${sources[@]}" 2>&1 | grep 'error:' | point "sources_are_formatted_as_make_format_does"
+scripts/lint "$BUILD" 2>&1 | grep -E '(error|warning):' | point "clang_tidy_finds_nothing"
+for file in "${sources[@]}" scripts/* .ci/run tests/*/*.sh tests/*/*.py; do
+	[ -f "$file" ] || continue
+	head -3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
+done | point "every_source_file_names_its_licence_first"
+grep -rnE '(T[O]DO|F[I]XME|X[X]X)\b' include src tests scripts man docs 2>/dev/null | point "nothing_is_marked_as_unfinished"
+nm -D --defined-only "$BUILD"/src/libatoll.so 2>&1 | grep -v ' A LIBATOLL' | grep -vE ' T atoll_[a-z_]+(@@LIBATOLL_0)?$' |
+	point "the_library_exports_nothing_but_atoll_functions"
+for name in $(grep -oE '\batoll_[a-z_]+\(' include/atoll/atoll.h | tr -d '(' | sort -u); do
+	[ "$name" = atoll_progress_fn ] && continue
+	nm -D --defined-only "$BUILD"/src/libatoll.so | grep -qE " T $name(@@|\$)" || echo "$name"
+done | point "the_library_exports_every_function_of_its_header"
+echo "1..$number"
