@@ -4,6 +4,7 @@
 """The whole flow, each step a process of its own: new, list, run, diff, commit, log, undo, rollback, rm; exit codes and JSON."""
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -134,8 +135,8 @@ def everyday(place, tap, who):
     tap.check("run without changes leaves no sandbox, %s" % who, done.returncode == 0 and b"[]" in b"".join(
         box.atoll("list", "--json").stdout.split()), t.said(done))
     with open(path + "/log", "wb") as log:
-        done = __import__("subprocess").run([box.program, "run", "--discard", "--", "true"], cwd=path, env=box.environment, stdout=log,
-                                            stderr=-1, check=False, **box.identity())
+        done = subprocess.run([box.program, "run", "--discard", "--", "true"], cwd=path, env=box.environment, stdout=log,
+                              stderr=subprocess.PIPE, check=False, **box.identity())
     tap.check("a redirection into the resource is warned about, %s" % who, done.returncode == 0 and b"log" in done.stderr, done.stderr)
     box.drop()
     t.remove_tree(path)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -193,7 +194,6 @@ def readers_see_old_or_new(place, tap, who, strategy):
             except FileNotFoundError:
                 seen.add("absent")
 
-    import threading
     thread = threading.Thread(target=look)
     thread.start()
     codes = []

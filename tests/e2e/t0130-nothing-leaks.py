@@ -5,6 +5,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -118,7 +119,6 @@ def state_inside(place, tap, who):
 
 def under_tmp(place, tap, who):
     """A resource below /tmp is there inside, though /tmp is private."""
-    import tempfile
     path = tempfile.mkdtemp(dir="/tmp", prefix="atoll-test-")
     try:
         if place.is_root:

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# serial
+# timeout: 900
+"""Somebody edits an affected file between a crash and the recovery: their file stays, all else is all-old or all-new.
+
+Where the recovery would have had to touch that file, it says so (exit 7) and names where the other version lies.
+"""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import faultlib as f  # noqa: E402
+import manifest as mf  # noqa: E402
+
+# What somebody does: name -> (function of the first directory, the entry that then is theirs)
+FOREIGN = {
+    "appends to a file that the commit changes": (lambda d: append(d + "/mod.txt"), b"mod.txt"),
+    "replaces a file that the commit changes": (lambda d: replace(d + "/rep.txt"), b"rep.txt"),
+    "puts a file where the commit adds one": (lambda d: append(d + "/new-name"), b"new-name"),
+}
+
+
+def append(path):
+    with open(path, "ab") as file:
+        file.write(b"foreign\n")
+
+
+def replace(path):
+    with open(path + ".tmp", "wb") as file:
+        file.write(b"foreign\n")
+    os.rename(path + ".tmp", path)
+
+
+def sides(trial, theirs):
+    """The side of each directory, the foreign entry and the time of its directory left out."""
+    result = []
+    for index, name in enumerate("ab"):
+        now = mf.manifest(os.path.join(trial.work, name))
+        trees = [dict(tree) for tree in (now, trial.s.old[index], trial.s.new[index])]
+        for tree in trees:
+            tree.pop(theirs if name == "a" else b"", None)
+            if name == "a":
+                tree[b"."] = dict(tree[b"."], mtime=0)
+        result.append("old" if trees[0] == trees[1] else "new" if trees[0] == trees[2] else
+                      "neither: from old %s, from new %s" % (mf.differences(trees[1], trees[0], 4), mf.differences(trees[2], trees[0], 4)))
+    return result
+
+
+def one(scenario, fault, change, theirs):
+    """Returns (exit status of recover, problems)."""
+    trial = scenario.fresh("edited")
+    problems = []
+    try:
+        trial.box.commit(fault=fault)
+        target = os.path.join(os.fsencode(trial.work + "/a"), theirs)
+        change(trial.work + "/a")
+        with open(target, "rb") as file:
+            wanted = file.read()
+        done = trial.box.recover("--json")
+        with open(target, "rb") as file:
+            if file.read() != wanted:
+                problems.append("their file was changed")
+        both = sides(trial, theirs)
+        if both[0] != both[1] or both[0] not in ("old", "new"):
+            problems.append(" | ".join(both))
+        if done.returncode not in (0, 7):
+            problems.append("recover: " + t.said(done))
+        if done.returncode == 7:
+            if theirs not in done.stdout + done.stderr:
+                problems.append("the path is not named: " + t.said(done))
+            json.loads(done.stdout)
+        again = trial.box.recover()
+        if again.returncode not in (0, 7) or sides(trial, theirs) != both:
+            problems.append("a second recover: %s, now %s" % (t.said(again), sides(trial, theirs)))
+        gone = trial.box.rm()
+        if gone.returncode != 0:
+            problems.append("rm afterwards: " + t.said(gone))
+        return done.returncode, problems
+    except (OSError, ValueError, f.Failure) as error:
+        return -1, [repr(error)]
+    finally:
+        trial.abandon()
+
+
+def main(place, tap):
+    if not place.faults_bin:
+        tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
+        return
+    for strategy, who in (("overlay", "user"), ("copy_on_write", place.users()[0])):
+        scenario = f.Scenario(place, who, strategy, place.faults_bin)
+        number = f.count(scenario, "edited", lambda b, **m: b.commit(**m))
+        step = 1 if t.TORTURE else max(1, number // 24)
+        for what, (change, theirs) in FOREIGN.items():
+            points = ["%d:kill" % n for n in range(1, number + 1, step)]
+            results = t.parallel(lambda fault, c=change, x=theirs: one(scenario, fault, c, x), points)
+            found = ["%s: %s" % (fault, p) for fault, (_, problems) in zip(points, results) for p in problems]
+            told = sum(code == 7 for code, _ in results)
+            tap.check("somebody %s after %d crashes: theirs stays, the rest is whole, %s, %s" % (what, len(points), strategy, who),
+                      not found, *found[:8], "%d problems" % len(found))
+            tap.note("%d of %d recoveries told about it" % (told, len(points)))
+        scenario.close()
+
+
+t.run(main)
