@@ -166,7 +166,7 @@ int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
 	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
 	AUTO_FD reader = -EBADF, writer = -EBADF, pidfd = -EBADF;
 	int pipe_fds[2], r;
-	pid_t pid;
+	pid_t pid = -1;
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;

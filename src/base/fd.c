@@ -235,7 +235,7 @@ int fd_path(int fd, char **ret)
 	if (r < 0)
 		return r;
 	/* Removed, or not below our root: the text is then no path. */
-	if (st.st_nlink == 0 || path[0] != '/')
+	if (st.st_nlink == 0 || !path || path[0] != '/')
 		return -ENOENT;
 	*ret = TAKE_PTR(path);
 	return 0;
