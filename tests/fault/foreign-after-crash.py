@@ -19,7 +19,7 @@ import manifest as mf  # noqa: E402
 FOREIGN = {
     "appends to a file that the commit changes": (lambda d: append(d + "/mod.txt"), b"mod.txt"),
     "replaces a file that the commit changes": (lambda d: replace(d + "/rep.txt"), b"rep.txt"),
-    "puts a file where the commit adds one": (lambda d: append(d + "/new-name"), b"new-name"),
+    "puts a file where the commit adds one": (lambda d: append(d + "/keep/ren2"), b"keep/ren2"),
 }
 
 
@@ -35,7 +35,7 @@ def replace(path):
 
 
 def sides(trial, theirs):
-    """The side of each directory, the foreign entry and the time of its directory left out."""
+    """The side of each directory, the foreign entry and the times of the directories around it left out."""
     result = []
     for index, name in enumerate("ab"):
         now = mf.manifest(os.path.join(trial.work, name))
@@ -43,7 +43,8 @@ def sides(trial, theirs):
         for tree in trees:
             tree.pop(theirs if name == "a" else b"", None)
             if name == "a":
-                tree[b"."] = dict(tree[b"."], mtime=0)
+                for parent in (b".", b"keep"):
+                    tree[parent] = dict(tree[parent], mtime=0)
         result.append("old" if trees[0] == trees[1] else "new" if trees[0] == trees[2] else
                       "neither: from old %s, from new %s" % (mf.differences(trees[1], trees[0], 4), mf.differences(trees[2], trees[0], 4)))
     return result

@@ -264,6 +264,43 @@ def one(place, tap, kind, strategy, apart, wanted, recorder):
     scenario.close()
 
 
+def trust(place, tap, kind, recorder):
+    """The bench itself: a synced file survives every cut after its mark, and one that was not synced is lost in some."""
+    bench = Bench(place, kind, 1, recorder)
+    top = bench.points[0]
+
+    def work(mark):
+        subprocess.run(["sync"], check=True)
+        mark("made")
+        for name in ("synced", "loose"):
+            with open(os.path.join(top, name), "wb") as file:
+                file.write(b"x" * 10000)
+                if name == "synced":
+                    os.fsync(file.fileno())
+            if name == "synced":
+                handle = os.open(top, os.O_RDONLY)
+                os.fsync(handle)
+                os.close(handle)
+                mark("synced")
+        mark("end")
+
+    recording = bench.record(work)
+    lost = {"synced": 0, "loose": 0}
+
+    def look():
+        for name in lost:
+            path = os.path.join(top, name)
+            lost[name] += not os.path.exists(path) or os.path.getsize(path) != 10000
+        return []
+
+    first, last = recording.find("synced"), recording.find("end")
+    cuts = [first + 1, last + 1, *range(first + 1, last + 1, max(1, (last - first) // 4))]
+    for position in cuts:
+        bench.replay(recording, position, set(), None, look)
+    tap.check("the recorder on %s keeps what was synced and loses what was not" % kind, not lost["synced"] and lost["loose"], lost, cuts)
+    bench.close()
+
+
 def build_recorder(place):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorder.c")
     target = os.path.join(place.root, "recorder")
@@ -288,6 +325,7 @@ def main(place, tap):
         return
     per_case = 40 if t.TORTURE else 8
     for kind in ("ext4", "xfs", "btrfs"):
+        trust(place, tap, kind, recorder)
         one(place, tap, kind, "overlay", False, per_case, recorder)
         one(place, tap, kind, "overlay", True, per_case, recorder)
         if t.TORTURE or kind == "ext4":
