@@ -186,9 +186,14 @@ static struct {
 	int (*unlink)(const char *);
 	int (*directory)(const char *, int *);
 	int (*vfs_open)(sqlite3_vfs *, sqlite3_filename, sqlite3_file *, int, int *);
-	const sqlite3_io_methods *methods;
-	sqlite3_io_methods with_sync;
 } real;
+
+/* A file's methods with one of them replaced. SQLite has one set for databases and another for journals. */
+struct wrapped {
+	sqlite3_io_methods methods; /* first: a file's pMethods points to it */
+	const sqlite3_io_methods *inner;
+};
+static struct wrapped wrapped[4];
 
 /* Like a system call: -1 and errno. */
 #define COUNTED_FOR_SQLITE(name, call)                  \
@@ -255,9 +260,26 @@ static int hook_directory(const char *path, int *ret)
 /* fsync is not in SQLite's table of system calls, so the files' own method is replaced. */
 static int hook_sync(sqlite3_file *file, int flags)
 {
-	int r = COUNTED_FOR_SQLITE("fsync", real.methods->xSync(file, flags));
+	const struct wrapped *w = (const struct wrapped *)file->pMethods;
+	int r = COUNTED_FOR_SQLITE("fsync", w->inner->xSync(file, flags));
 
 	return r < 0 ? SQLITE_IOERR_FSYNC : r;
+}
+
+static const sqlite3_io_methods *wrap(const sqlite3_io_methods *inner)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(wrapped); i++) {
+		struct wrapped *w = &wrapped[i];
+
+		if (!w->inner) {
+			w->methods = *inner;
+			w->methods.xSync = hook_sync;
+			w->inner = inner;
+		}
+		if (w->inner == inner)
+			return &w->methods;
+	}
+	return inner;
 }
 
 static int hook_vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *ret_flags)
@@ -265,17 +287,11 @@ static int hook_vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int r = real.vfs_open(vfs, name, file, flags, ret_flags);
 
-	if (!file->pMethods)
-		return r;
-	pthread_mutex_lock(&lock);
-	if (!real.methods) {
-		real.with_sync = *file->pMethods;
-		real.with_sync.xSync = hook_sync;
-		real.methods = file->pMethods;
+	if (file->pMethods) {
+		pthread_mutex_lock(&lock);
+		file->pMethods = wrap(file->pMethods);
+		pthread_mutex_unlock(&lock);
 	}
-	if (file->pMethods == real.methods)
-		file->pMethods = &real.with_sync;
-	pthread_mutex_unlock(&lock);
 	return r;
 }
 
