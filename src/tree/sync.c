@@ -12,7 +12,12 @@
 #include "base/sys.h"
 #include "tree/private.h"
 
-#define FEW 16
+/*
+ * From here on one syncfs is quicker. Measured with new files of 4 KiB and their directory, on ext4 (with and without a
+ * journal), XFS and btrfs: each fsync costs 0.15 to 1.5 ms of its own, while syncfs stays at 0.3 to 2 ms from 1 file to 64. The
+ * lines cross at two to four. The larger is taken, since a few fsyncs are not held up by what others have written.
+ */
+#define FEW 4
 
 struct tree_sync {
 	int fs_fd; /* open since the beginning: syncfs tells an error only to those who were there before it */
@@ -134,8 +139,8 @@ static int start_visit(const struct tree_entry *e, void *arg)
 	struct tree_stat st;
 
 	(void)arg;
-	if (S_ISDIR(e->stat.mode))
-		return e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO; /* unreadable, or another mount */
+	if (S_ISDIR(e->stat.mode)) /* unreadable, another mount, or not to be searched */
+		return e->fd < 0 || faccessat(e->fd, ".", X_OK, AT_EACCESS) < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;
 	if (!S_ISREG(e->stat.mode) || e->stat.blocks == 0)
 		return TREE_WALK_GO;
 	fd = tree_open_file(e->dirfd, e->name, &st);

@@ -30,6 +30,7 @@ struct walk {
 	void *arg;
 	int rootfd;
 	uint64_t mnt_id;
+	bool moves_atime;   /* O_NOATIME was refused: it is for the owner only */
 	struct strbuf path; /* of the entry being visited */
 	struct tree_chain chain;
 	struct level *levels;
@@ -203,10 +204,18 @@ static int walk_leave(struct walk *w)
 	return r;
 }
 
-static int open_dir(int dirfd, const char *name)
+static int open_dir(struct walk *w, int dirfd, const char *name)
 {
-	int fd = openat(dirfd, name[0] ? name : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	const char *path = name[0] ? name : ".";
+	int fd = -1;
 
+	if (!w->moves_atime) {
+		fd = openat(dirfd, path, flags | O_NOATIME);
+		w->moves_atime = fd < 0 && errno == EPERM;
+	}
+	if (w->moves_atime)
+		fd = openat(dirfd, path, flags);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -214,7 +223,7 @@ static int open_dir(int dirfd, const char *name)
  * Stats an entry and, if it is a directory of this mount, opens it: what is reported is then what was opened. 0 with *ret_fd
  * an fd, or the -errno of the open, or -EBADF; -ENOENT if there is no such entry any more.
  */
-static int look(const struct walk *w, int dirfd, const char *name, struct tree_stat *st, int *ret_fd)
+static int look(struct walk *w, int dirfd, const char *name, struct tree_stat *st, int *ret_fd)
 {
 	for (int i = 0; i < MAX_TRIES; i++) {
 		AUTO_FD fd = -EBADF;
@@ -225,7 +234,7 @@ static int look(const struct walk *w, int dirfd, const char *name, struct tree_s
 		*ret_fd = -EBADF;
 		if (!S_ISDIR(st->mode) || st->mnt_id != w->mnt_id)
 			return 0;
-		fd = open_dir(dirfd, name);
+		fd = open_dir(w, dirfd, name);
 		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 			continue;
 		if (fd >= 0) {

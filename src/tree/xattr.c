@@ -84,11 +84,13 @@ ssize_t tree_xattr_get(int fd, const char *name, char **ret)
 	}
 }
 
+/* XFS shows root its ACLs a second time, in the form they have on disk: "trusted.SGI_ACL_FILE" and "…_DEFAULT". */
 static bool is_carried(const char *name)
 {
 	if (strncmp(name, "security.", 9) == 0)
 		return strcmp(name, "security.capability") == 0;
-	return strncmp(name, "trusted.overlay.", 16) != 0 && strncmp(name, "user.overlay.", 13) != 0;
+	return strncmp(name, "trusted.SGI_ACL_", 16) != 0 && strncmp(name, "trusted.overlay.", 16) != 0 &&
+	       strncmp(name, "user.overlay.", 13) != 0;
 }
 
 void tree_xattrs_release(struct tree_xattrs *x)
