@@ -60,7 +60,8 @@ struct position {
 
 static bool at_change(const struct patch *p, struct position at)
 {
-	return (at.a < p->old_side.n && p->old_side.lines[at.a].changed) || (at.b < p->new_side.n && p->new_side.lines[at.b].changed);
+	return (at.a < p->old_side.n && p->old_side.lines[at.a].changed) ||
+	       (at.b < p->new_side.n && p->new_side.lines[at.b].changed);
 }
 
 static bool at_end(const struct patch *p, struct position at)
@@ -123,8 +124,13 @@ static const char *or_empty(const char *text)
 
 void patch_print(const struct patch *p, FILE *out, const struct patch_style *style)
 {
-	struct printer pr = { p, out, or_empty(style->removed), or_empty(style->added), or_empty(style->hunk),
-			      or_empty(style->reset), style->escape };
+	struct printer pr = { p,
+			      out,
+			      or_empty(style->removed),
+			      or_empty(style->added),
+			      or_empty(style->hunk),
+			      or_empty(style->reset),
+			      style->escape };
 	struct position at = { 0, 0 };
 
 	while (!at_end(p, at)) {

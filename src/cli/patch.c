@@ -200,8 +200,8 @@ static void compare(struct search *s, struct box box)
 		box.a_end--;
 		box.b_end--;
 	}
-	if (box.a == box.a_end || box.b == box.b_end || !find_middle(s, &box, &a, &b) ||
-	    (a == box.a && b == box.b) || (a == box.a_end && b == box.b_end)) {
+	if (box.a == box.a_end || box.b == box.b_end || !find_middle(s, &box, &a, &b) || (a == box.a && b == box.b) ||
+	    (a == box.a_end && b == box.b_end)) {
 		mark(s, &box);
 		return;
 	}

@@ -30,8 +30,8 @@ struct patch_text {
 
 struct patch_line {
 	const char *data;
-	size_t size;     /* with its newline; the last one may lack it */
-	uint32_t class;  /* equal lines of both texts have equal classes */
+	size_t size;    /* with its newline; the last one may lack it */
+	uint32_t class; /* equal lines of both texts have equal classes */
 	bool changed;
 };
 

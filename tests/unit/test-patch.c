@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Differential test of src/cli/patch.c: what patch(1) makes of our patches must be the new text, and diff(1) must not
  * need fewer lines than we do. */
+#include "tap.h"
+
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 
 #include "base/strbuf.h"
 #include "cli/patch.h"
-
-static int tests, failures;
-
-static void report(bool ok, const char *name)
-{
-	printf("%sok %d - %s\n", ok ? "" : "not ", ++tests, name);
-	failures += !ok;
-}
 
 static uint64_t random_state = 88172645463325252U;
 
@@ -102,7 +92,7 @@ static bool round_trip(const struct strbuf *old_text, const struct strbuf *new_t
 	if (fclose(f) != 0 || !write_file("f", strbuf_str(old_text), old_text->size))
 		return false;
 	if (p->added + p->removed > 0 && run("patch -s -p1 -i p >log 2>&1") != 0) {
-		fprintf(stderr, "# patch(1) refused\n");
+		printf("# patch(1) refused\n");
 		return false;
 	}
 	return read_file("f", &seen) && equal(&seen, new_text);
@@ -114,7 +104,8 @@ static size_t reference_cost(const struct strbuf *old_text, const struct strbuf 
 	AUTO_STRBUF seen = STRBUF_INIT;
 	size_t cost = 0;
 
-	if (!write_file("old", strbuf_str(old_text), old_text->size) || !write_file("new", strbuf_str(new_text), new_text->size))
+	if (!write_file("old", strbuf_str(old_text), old_text->size) ||
+	    !write_file("new", strbuf_str(new_text), new_text->size))
 		return SIZE_MAX;
 	if (run("diff --minimal old new | grep -c '^[<>]' >count") > 1 || !read_file("count", &seen))
 		return SIZE_MAX;
@@ -136,11 +127,11 @@ static bool try_pair(const struct strbuf *old_text, const struct strbuf *new_tex
 		return true;
 	cost = reference_cost(old_text, new_text);
 	if (p.added + p.removed != cost)
-		fprintf(stderr, "# ours %zu, diff --minimal %zu\n", p.added + p.removed, cost);
+		printf("# ours %zu, diff --minimal %zu\n", p.added + p.removed, cost);
 	return p.added + p.removed == cost;
 }
 
-static void random_pairs_apply_and_are_minimal(void)
+TEST(random_pairs_apply_and_are_minimal)
 {
 	bool ok = true;
 
@@ -155,83 +146,86 @@ static void random_pairs_apply_and_are_minimal(void)
 			edit_text(&b, &a, 4 + random_below(20));
 		ok = try_pair(&a, &b, true);
 		if (!ok)
-			fprintf(stderr, "# pair %d\n", i);
+			printf("# pair %d\n", i);
 	}
-	report(ok, "random_pairs_apply_and_are_minimal");
+	CHECK(ok);
 }
 
-static void long_text_with_few_changes_applies(void)
+TEST(long_text_with_few_changes_applies_and_is_minimal)
 {
 	AUTO_STRBUF a = STRBUF_INIT;
 	AUTO_STRBUF b = STRBUF_INIT;
 
 	random_text(&a, 50000, 100000);
 	edit_text(&b, &a, 500);
-	report(try_pair(&a, &b, true), "long_text_with_few_changes_applies_and_is_minimal");
+	CHECK(try_pair(&a, &b, true));
 }
 
-static void costly_pair_falls_back_to_replacement(void)
+TEST(costly_pair_falls_back_to_replacement)
 {
 	AUTO_STRBUF a = STRBUF_INIT;
 	AUTO_STRBUF b = STRBUF_INIT;
 
 	random_text(&a, 30000, 1000000);
 	random_text(&b, 30000, 1000000);
-	report(try_pair(&a, &b, false), "costly_pair_falls_back_to_replacement");
+	CHECK(try_pair(&a, &b, false));
 }
 
-static bool prints(const char *old_text, const char *new_text, const char *wanted)
+static void check_prints(const char *old_text, const char *new_text, const char *wanted)
 {
 	AUTO_PATCH p = { 0 };
 	AUTO_FREE char *seen = NULL;
 	size_t size;
 	FILE *f;
-	bool ok;
 
-	if (patch_init(&p, &(struct patch_text){ old_text, strlen(old_text) }, &(struct patch_text){ new_text, strlen(new_text) }) < 0)
-		return false;
+	CHECK_EQ(patch_init(&p, &(struct patch_text){ old_text, strlen(old_text) },
+			    &(struct patch_text){ new_text, strlen(new_text) }),
+		 0);
 	f = open_memstream(&seen, &size);
-	if (!f)
-		return false;
+	CHECK(f);
 	patch_print(&p, f, &(struct patch_style){ .escape = true });
-	fclose(f);
-	ok = strcmp(seen, wanted) == 0;
-	if (!ok)
-		fprintf(stderr, "# got:\n%s", seen);
-	return ok;
+	CHECK_EQ(fclose(f), 0);
+	CHECK_STR(seen, wanted);
 }
 
-static void special_forms(void)
+TEST(equal_empty_texts_print_nothing)
 {
-	report(prints("", "", ""), "equal_empty_texts_print_nothing");
-	report(prints("a\n", "a\n", ""), "equal_texts_print_nothing");
-	report(prints("", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n"), "addition_to_nothing_starts_at_zero");
-	report(prints("a\n", "", "@@ -1 +0,0 @@\n-a\n"), "removal_of_all_ends_at_zero");
-	report(prints("a", "a\n", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"), "missing_newline_is_a_difference_and_said");
-	report(prints("", "\033[31m\302\233x\t\177\n", "@@ -0,0 +1 @@\n+^[[31mM-^[x\t^?\n"), "control_characters_are_escaped_when_asked");
-	report(prints("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "x\n2\n3\n4\n5\n6\n7\n8\ny\n",
-		      "@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n 4\n@@ -6,4 +6,4 @@\n 6\n 7\n 8\n-9\n+y\n"),
-	       "changes_seven_lines_apart_make_two_hunks");
-	report(prints("1\n2\n3\n4\n5\n6\n7\n8\n", "x\n2\n3\n4\n5\n6\n7\ny\n",
-		      "@@ -1,8 +1,8 @@\n-1\n+x\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n+y\n"),
-	       "changes_six_lines_apart_share_a_hunk");
+	check_prints("", "", "");
 }
 
-int main(void)
+TEST(equal_texts_print_nothing)
 {
-	char directory[] = "/tmp/test-patch.XXXXXX", command[64];
+	check_prints("a\n", "a\n", "");
+}
 
-	if (!mkdtemp(directory) || chdir(directory) < 0) {
-		perror("mkdtemp");
-		return 1;
-	}
-	special_forms();
-	random_pairs_apply_and_are_minimal();
-	long_text_with_few_changes_applies();
-	costly_pair_falls_back_to_replacement();
-	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
-	if (chdir("/") < 0 || run(command) != 0)
-		failures++;
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+TEST(addition_to_nothing_starts_at_zero)
+{
+	check_prints("", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n");
+}
+
+TEST(removal_of_all_ends_at_zero)
+{
+	check_prints("a\n", "", "@@ -1 +0,0 @@\n-a\n");
+}
+
+TEST(missing_newline_is_a_difference_and_said)
+{
+	check_prints("a", "a\n", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
+}
+
+TEST(control_characters_are_escaped_when_asked)
+{
+	check_prints("", "\033[31m\302\233x\t\177\n", "@@ -0,0 +1 @@\n+^[[31mM-^[x\t^?\n");
+}
+
+TEST(changes_seven_lines_apart_make_two_hunks)
+{
+	check_prints("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "x\n2\n3\n4\n5\n6\n7\n8\ny\n",
+		     "@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n 4\n@@ -6,4 +6,4 @@\n 6\n 7\n 8\n-9\n+y\n");
+}
+
+TEST(changes_six_lines_apart_share_a_hunk)
+{
+	check_prints("1\n2\n3\n4\n5\n6\n7\n8\n", "x\n2\n3\n4\n5\n6\n7\ny\n",
+		     "@@ -1,8 +1,8 @@\n-1\n+x\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n+y\n");
 }

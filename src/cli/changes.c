@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/changes.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json.h"
+#include "cli/output.h"
+#include "cli/quote.h"
+
+void changes_count(struct changes_counts *counts, const struct atoll_change *change)
+{
+	switch (change->kind) {
+	case ATOLL_ADDED:
+		counts->added++;
+		return;
+	case ATOLL_MODIFIED:
+	case ATOLL_TYPE:
+	case ATOLL_RENAMED:
+		counts->modified++;
+		return;
+	case ATOLL_DELETED:
+		counts->deleted++;
+		return;
+	case ATOLL_META:
+		counts->meta++;
+		return;
+	case ATOLL_SKIPPED:
+		counts->skipped++;
+		return;
+	}
+}
+
+uint64_t changes_total(const struct changes_counts *counts)
+{
+	return counts->added + counts->modified + counts->deleted + counts->meta;
+}
+
+void changes_words(struct strbuf *s, const struct changes_counts *counts)
+{
+	const struct {
+		uint64_t n;
+		const char *word;
+	} parts[] = {
+		{ counts->added, "added" },        { counts->modified, "modified" }, { counts->deleted, "deleted" },
+		{ counts->meta, "metadata only" }, { counts->skipped, "skipped" },
+	};
+	const char *separator = ": ";
+	uint64_t total = changes_total(counts);
+
+	if (total == 0 && counts->skipped == 0) {
+		strbuf_adds(s, "no changes");
+		return;
+	}
+	strbuf_addf(s, "%" PRIu64 " change%s", total, total == 1 ? "" : "s");
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].n == 0)
+			continue;
+		strbuf_addf(s, "%s%" PRIu64 " %s", separator, parts[i].n, parts[i].word);
+		separator = ", ";
+	}
+}
+
+unsigned changes_path_flags(const struct atoll_change *change, bool several)
+{
+	bool is_dir = S_ISDIR(change->new_mode ? change->new_mode : change->old_mode);
+
+	return (several ? PATH_SEVERAL : 0) | (is_dir ? PATH_DIR : 0);
+}
+
+void changes_path(struct strbuf *s, const char *prefix, const char *resource_path, const char *path, unsigned flags)
+{
+	AUTO_STRBUF whole = STRBUF_INIT;
+	const char *slash = strrchr(resource_path, '/');
+	bool is_root = strcmp(path, ".") == 0;
+
+	if (flags & PATH_SEVERAL) {
+		/* Behind a prefix the path goes on without its own slash. */
+		strbuf_adds(&whole, *prefix && resource_path[0] == '/' ? resource_path + 1 : resource_path);
+		if (!is_root)
+			strbuf_addf(&whole, "/%s", path);
+	} else {
+		strbuf_adds(&whole, is_root && !(flags & PATH_DIR) && slash ? slash + 1 : path);
+	}
+	if (!(flags & PATH_RAW)) {
+		quote_name(s, prefix, strbuf_str(&whole), (flags & PATH_DIR) && (flags & PATH_SLASH) ? "/" : "");
+		return;
+	}
+	strbuf_adds(s, prefix);
+	strbuf_adds(s, strbuf_str(&whole));
+}
+
+static const char *type_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return "file";
+	case S_IFDIR:
+		return "directory";
+	case S_IFLNK:
+		return "link";
+	default:
+		return "special file";
+	}
+}
+
+static void add_detail(struct strbuf *s, const char *text)
+{
+	if (s->size > 0)
+		strbuf_adds(s, ", ");
+	strbuf_adds(s, text);
+}
+
+/* What is different, beyond what the letter says. */
+static void add_details(struct strbuf *s, const struct atoll_change *c)
+{
+	char text[96];
+
+	if (c->kind == ATOLL_TYPE) {
+		snprintf(text, sizeof(text), "%s → %s", type_name(c->old_mode), type_name(c->new_mode));
+		add_detail(s, text);
+	}
+	if (c->kind == ATOLL_RENAMED && (c->what & (ATOLL_WHAT_CONTENT | ATOLL_WHAT_TARGET)))
+		add_detail(s, "content");
+	if ((c->what & ATOLL_WHAT_MODE) && c->old_mode && c->new_mode &&
+	    (c->old_mode & 07777) != (c->new_mode & 07777)) {
+		snprintf(text, sizeof(text), "mode %04o→%04o", c->old_mode & 07777, c->new_mode & 07777);
+		add_detail(s, text);
+	}
+	if (c->what & ATOLL_WHAT_OWNER) {
+		snprintf(text, sizeof(text), "owner %u:%u→%u:%u", c->old_uid, c->old_gid, c->new_uid, c->new_gid);
+		add_detail(s, text);
+	}
+	if (c->what & ATOLL_WHAT_XATTR)
+		add_detail(s, "xattr");
+	if ((c->what & ATOLL_WHAT_TIME) && c->kind == ATOLL_META)
+		add_detail(s, "time");
+	if (c->what & ATOLL_WHAT_LINKS)
+		add_detail(s, "links");
+}
+
+static enum output_color kind_color(enum atoll_change_kind kind)
+{
+	switch (kind) {
+	case ATOLL_ADDED:
+		return COLOR_GREEN;
+	case ATOLL_DELETED:
+		return COLOR_RED;
+	case ATOLL_MODIFIED:
+	case ATOLL_TYPE:
+	case ATOLL_RENAMED:
+		return COLOR_YELLOW;
+	case ATOLL_META:
+	case ATOLL_SKIPPED:
+		return COLOR_CYAN;
+	}
+	return COLOR_RESET;
+}
+
+/* "M  src/main.c  (mode 0644→0755)" */
+static void print_summary_line(struct changes_printer *p, const struct atoll_change *c)
+{
+	AUTO_STRBUF line = STRBUF_INIT;
+	AUTO_STRBUF details = STRBUF_INIT;
+	unsigned flags = changes_path_flags(c, p->several) | PATH_SLASH;
+
+	if (c->old_path) {
+		changes_path(&line, "", c->resource_path, c->old_path, flags);
+		strbuf_adds(&line, " → ");
+	}
+	changes_path(&line, "", c->resource_path, c->path, flags);
+	add_details(&details, c);
+	if (c->note) {
+		add_detail(&details, "");
+		quote_prose(&details, c->note);
+	}
+	fprintf(p->style.out, "%s%c%s  %s", output_color(p->style.color, kind_color(c->kind)),
+		atoll_change_kind_letter(c->kind), output_color(p->style.color, COLOR_RESET), strbuf_str(&line));
+	if (details.size > 0)
+		fprintf(p->style.out, "  (%s)", strbuf_str(&details));
+	putc('\n', p->style.out);
+}
+
+/* Fields end in a tab and a newline, or each in NUL; a rename has its old path first, as with git. */
+static void print_name_status(struct changes_printer *p, const struct atoll_change *c)
+{
+	AUTO_STRBUF line = STRBUF_INIT;
+	bool raw = p->style.format == CHANGES_NUL;
+	unsigned flags = changes_path_flags(c, p->several) | (raw ? PATH_RAW : 0);
+
+	strbuf_addc(&line, atoll_change_kind_letter(c->kind));
+	strbuf_addc(&line, raw ? '\0' : '\t');
+	if (c->old_path) {
+		changes_path(&line, "", c->resource_path, c->old_path, flags);
+		strbuf_addc(&line, raw ? '\0' : '\t');
+	}
+	changes_path(&line, "", c->resource_path, c->path, flags);
+	strbuf_addc(&line, raw ? '\0' : '\n');
+	fwrite(strbuf_str(&line), 1, line.size, p->style.out);
+}
+
+static int print_change(const struct atoll_change *c, void *arg)
+{
+	struct changes_printer *p = arg;
+
+	changes_count(&p->counts, c);
+	switch (p->style.format) {
+	case CHANGES_SUMMARY:
+		print_summary_line(p, c);
+		break;
+	case CHANGES_NAME_STATUS:
+	case CHANGES_NUL:
+		print_name_status(p, c);
+		break;
+	case CHANGES_STAT:
+		p->failure = changes_stat_add(p->state, c, p->several);
+		break;
+	case CHANGES_PATCH:
+		p->failure = changes_patch_print(p, c);
+		break;
+	case CHANGES_JSON:
+		p->failure = changes_json_print(p->state, c);
+		break;
+	}
+	return p->failure < 0 || ferror(p->style.out);
+}
+
+static int list(struct cli *cli, const struct atoll_info *info, const struct atoll_selection *selection,
+		struct changes_printer *p, struct atoll_error *err)
+{
+	int r = atoll_changes(cli->a, info->name, selection, print_change, p, err);
+
+	/* A listing that was stopped from here is no failure of the library's, whatever it returned. */
+	if (p->failure < 0 && err)
+		*err = (struct atoll_error){ .code = ATOLL_FAILED,
+					     .sys_errno = -p->failure,
+					     .operation = "diff",
+					     .message = "cannot show the changes: out of memory" };
+	if (p->failure < 0)
+		return -(int)ATOLL_FAILED;
+	return ferror(p->style.out) ? 0 : r;
+}
+
+int changes_show(struct cli *cli, const struct atoll_info *info, const struct atoll_selection *selection,
+		 const struct changes_style *style, struct changes_counts *ret_counts, struct atoll_error *err)
+{
+	struct changes_printer p = { .style = *style, .several = info->n_resources > 1 };
+	struct changes_stat *table = NULL;
+	struct json j;
+	int r;
+
+	if (style->format == CHANGES_STAT)
+		p.state = table = changes_stat_new();
+	if (style->format == CHANGES_JSON) {
+		p.state = &j;
+		json_init(&j, style->out, true);
+		json_array(&j, NULL);
+	}
+	r = list(cli, info, selection, &p, err);
+	if (style->format == CHANGES_JSON) {
+		json_array_end(&j);
+		json_finish(&j);
+	}
+	if (r == 0 && table)
+		changes_stat_print(table, style->out, style->color);
+	changes_stat_free(table);
+	if (r == 0 && ret_counts)
+		*ret_counts = p.counts;
+	return r;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The changes of a sandbox, in every form they are listed in. */
+#ifndef CLI_CHANGES_H
+#define CLI_CHANGES_H
+
+#include <atoll/atoll.h>
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "cli/commands.h"
+
+enum changes_format { CHANGES_SUMMARY, CHANGES_NAME_STATUS, CHANGES_NUL, CHANGES_STAT, CHANGES_PATCH, CHANGES_JSON };
+
+struct changes_style {
+	enum changes_format format;
+	FILE *out;
+	bool color;
+	bool escape; /* people look at it: control characters in file contents are shown, not sent */
+};
+
+struct changes_counts {
+	uint64_t added, modified, deleted, meta, skipped;
+};
+
+/* Prints the changes. *ret_counts (may be NULL) is how many there were. 0, or a negative code with *err filled; that the
+ * stream could not be written is no error here. */
+int changes_show(struct cli *cli, const struct atoll_info *info, const struct atoll_selection *selection,
+		 const struct changes_style *style, struct changes_counts *ret_counts, struct atoll_error *err);
+
+void changes_count(struct changes_counts *counts, const struct atoll_change *change);
+uint64_t changes_total(const struct changes_counts *counts); /* without the skipped */
+/* "3 changes: 1 added, 2 modified" */
+void changes_words(struct strbuf *s, const struct changes_counts *counts);
+
+enum {
+	PATH_SEVERAL = 1 << 0, /* there are several resources: absolute, else relative to the resource */
+	PATH_DIR = 1 << 1,     /* it is a directory (the "." of a file resource is shown by its name) */
+	PATH_SLASH = 1 << 2,   /* mark directories by a slash behind */
+	PATH_RAW = 1 << 3,     /* as it is, not as quote_name() writes it */
+};
+/* Where a path lies, for people, with a prefix ("a/" or ""). */
+void changes_path(struct strbuf *s, const char *prefix, const char *resource_path, const char *path, unsigned flags);
+unsigned changes_path_flags(const struct atoll_change *change, bool several); /* SEVERAL and DIR */
+
+/* ---- For the formats, each in a file of its own ------------------------------------------------------------------ */
+
+struct changes_printer {
+	struct changes_style style;
+	struct changes_counts counts;
+	bool several; /* resources */
+	void *state;  /* of the format */
+	int failure;  /* -errno that ended the listing */
+};
+
+/* Returns non-zero to stop. */
+int changes_patch_print(struct changes_printer *p, const struct atoll_change *change);
+
+struct json;
+int changes_json_print(struct json *j, const struct atoll_change *change);
+
+struct changes_stat;
+struct changes_stat *changes_stat_new(void);
+struct changes_stat *changes_stat_free(struct changes_stat *t);
+int changes_stat_add(struct changes_stat *t, const struct atoll_change *change, bool several);
+void changes_stat_print(const struct changes_stat *t, FILE *out, bool color);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atoll new: make a sandbox. */
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/info.h"
+#include "cli/message.h"
+#include "cli/resolve.h"
+
+/* The resources in the order given. */
+static size_t collect(const struct options *o, struct atoll_resource_spec *specs)
+{
+	const char *strategy = options_value(o, "strategy");
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_uses; i++) {
+		const char *option = o->uses[i].spec->name;
+		bool is_dir = strcmp(option, "dir") == 0;
+
+		if (is_dir || strcmp(option, "file") == 0)
+			specs[n++] = (struct atoll_resource_spec){ is_dir ? ATOLL_KIND_DIR : ATOLL_KIND_FILE,
+								   o->uses[i].value, strategy };
+	}
+	return n;
+}
+
+int cmd_new(struct cli *cli, const struct options *o)
+{
+	AUTO_FREE struct atoll_resource_spec *specs = calloc(o->n_uses + 1, sizeof(*specs));
+	AUTO_INFO *info = NULL;
+	struct atoll_new_options options = { .resources = specs };
+	struct atoll_error err;
+
+	if (!specs)
+		return message_oom(cli);
+	options.n_resources = collect(o, specs);
+	if (options.n_resources == 0)
+		return message_usage(cli->command, "nothing to hold: give at least one --dir or --file");
+	options.name = o->n_operands > 0 ? o->operands[0] : NULL;
+	options.durable_workspace = options_has(o, "durable-workspace");
+	if (atoll_new(cli->a, &options, &info, &err) < 0)
+		return message_fail(cli, &err);
+	if (options_has(o, "json")) {
+		struct json j;
+
+		json_init(&j, stdout, true);
+		info_json(&j, info);
+		json_finish(&j);
+	} else {
+		printf("%s\n", info->name);
+	}
+	return 0;
+}

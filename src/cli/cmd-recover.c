@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atoll recover: finish what a crash left. */
+#include "base/json.h"
+#include "cli/message.h"
+#include "cli/report.h"
+
+static void print_json(struct atoll_result **results, size_t n)
+{
+	struct json j;
+
+	json_init(&j, stdout, true);
+	json_array(&j, NULL);
+	for (size_t i = 0; i < n; i++)
+		report_json(&j, results[i]);
+	json_array_end(&j);
+	json_finish(&j);
+}
+
+/* Every sandbox by its own result; returns the worst exit status of them. */
+static int print_results(struct cli *cli, struct atoll_result **results, size_t n, bool json)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int r = results[i]->success ? 0 : -(int)results[i]->error.code;
+		int s = json ? report_trouble(r, results[i], &results[i]->error)
+			     : report_result(cli, r, results[i], &results[i]->error, stdout, false);
+
+		status = MAX(status, s);
+	}
+	return status;
+}
+
+int cmd_recover(struct cli *cli, const struct options *o)
+{
+	struct atoll_result **results = NULL;
+	struct atoll_error err = { 0 };
+	bool json = options_has(o, "json");
+	int r, status;
+	size_t n = 0;
+
+	if (options_has(o, "all") && o->n_operands > 0)
+		return message_usage(cli->command, "NAME and --all exclude each other");
+	r = atoll_recover(cli->a, o->n_operands > 0 ? o->operands[0] : NULL, &results, &n, &err);
+	if (json)
+		print_json(results, n);
+	status = print_results(cli, results, n, json);
+	if (n == 0 && r == 0 && !json && !cli->quiet)
+		puts("nothing to recover");
+	/* A failure that a result tells of has been printed with it. */
+	if (r < 0 && status == 0)
+		status = message_fail(cli, &err);
+	atoll_result_list_free(results, n);
+	return r < 0 ? atoll_code_exit_status(err.code) : status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atoll rm: remove sandboxes. */
+#include <inttypes.h>
+
+#include "base/strbuf.h"
+#include "cli/ask.h"
+#include "cli/message.h"
+#include "cli/resolve.h"
+
+#define COUNT_LIMIT 1000
+
+/* Whether undecided changes may be lost. 0 if so or if there are none, else the exit status; *ret_force is set if asked for. */
+static int check_pending(struct cli *cli, const char *name, bool *ret_force)
+{
+	struct atoll_error err;
+	char question[512];
+	uint64_t n;
+
+	if (atoll_pending(cli->a, name, COUNT_LIMIT, &n, &err) < 0)
+		return message_fail(cli, &err);
+	if (n == 0)
+		return 0;
+	if (!ask_is_possible()) {
+		message_error("sandbox \"%s\" holds %" PRIu64
+			      "%s undecided change%s; commit them, or remove it with --force",
+			      name, n, n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
+		return atoll_code_exit_status(ATOLL_REFUSED);
+	}
+	snprintf(question, sizeof(question),
+		 "sandbox \"%s\" holds %" PRIu64 "%s undecided change%s; remove it and lose them? [y/N] ", name, n,
+		 n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
+	if (!ask_yes(question)) {
+		message_error("sandbox \"%s\" was not removed", name);
+		return atoll_code_exit_status(ATOLL_REFUSED);
+	}
+	*ret_force = true;
+	return 0;
+}
+
+static int remove_one(struct cli *cli, const char *name, bool force, int wait_ms)
+{
+	struct atoll_remove_options options = { .force = force, .wait_ms = wait_ms };
+	struct atoll_error err;
+	int status = 0;
+
+	if (!force)
+		status = check_pending(cli, name, &options.force);
+	if (status != 0)
+		return status;
+	return atoll_remove(cli->a, name, &options, &err) < 0 ? message_fail(cli, &err) : 0;
+}
+
+int cmd_rm(struct cli *cli, const struct options *o)
+{
+	bool force = options_has(o, "force");
+	int status = 0, wait_ms;
+
+	if (!resolve_wait(cli, o, &wait_ms))
+		return atoll_code_exit_status(ATOLL_INVALID);
+	/* One that cannot be removed does not keep the others; the first reason is the exit status. */
+	for (size_t i = 0; i < o->n_operands + o->n_rest; i++) {
+		int r = remove_one(cli, i < o->n_operands ? o->operands[i] : o->rest[i - o->n_operands], force,
+				   wait_ms);
+
+		if (status == 0)
+			status = r;
+	}
+	return status;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atoll rollback: drop the edits. */
+#include "cli/message.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/resolve.h"
+
+int cmd_rollback(struct cli *cli, const struct options *o)
+{
+	struct atoll_undo_options options = { .progress = progress_update };
+	AUTO_INFO *info = NULL;
+	AUTO_PROGRESS progress = { 0 };
+	AUTO_RESULT *result = NULL;
+	struct atoll_error err;
+	int r;
+
+	progress_init(&progress, cli->quiet);
+	options.progress_arg = &progress;
+	if (!resolve_wait(cli, o, &options.wait_ms))
+		return atoll_code_exit_status(ATOLL_INVALID);
+	if (resolve_sandbox(cli, o->n_operands > 0 ? o->operands[0] : NULL, &info, &err) < 0)
+		return message_fail(cli, &err);
+	r = atoll_rollback(cli->a, info->name, &options, &result, &err);
+	progress_clear(&progress);
+	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
+}

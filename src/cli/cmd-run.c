@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * atoll run: a command inside a sandbox, and what becomes of its changes.
+ *
+ * Standard output belongs to the command; all that Atoll has to say goes to standard error. What happens after the command is in
+ * decide.c.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "cli/decide.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/resolve.h"
+
+static bool is_below(const char *path, const struct atoll_info *info)
+{
+	for (size_t i = 0; i < info->n_resources; i++) {
+		const char *resource = info->resources[i].path;
+		size_t size = strlen(resource);
+
+		if (strncmp(path, resource, size) == 0 && (path[size] == '/' || path[size] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* The shell opened the file before Atoll began, so writing there goes past the sandbox. */
+static void warn_about_output(const struct atoll_info *info, int fd, ino_t *known)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *quoted = NULL;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino == *known ||
+	    (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		return;
+	if (fd_path(fd, &path) < 0 || !is_below(path, info))
+		return;
+	*known = st.st_ino;
+	quoted = str_quote(path);
+	message_warning("the output file \"%s\" is written outside the sandbox", quoted ? quoted : "");
+}
+
+static bool find_choice(struct cli *cli, const struct options *o, enum decide_choice *ret)
+{
+	static const struct {
+		const char *option;
+		enum decide_choice choice;
+	} choices[] = { { "commit", DECIDE_COMMIT }, { "discard", DECIDE_DISCARD }, { "keep", DECIDE_KEEP } };
+
+	*ret = DECIDE_ASK;
+	for (size_t i = 0; i < ARRAY_SIZE(choices); i++) {
+		if (!options_has(o, choices[i].option))
+			continue;
+		if (*ret != DECIDE_ASK) {
+			message_usage(cli->command, "--commit, --discard and --keep exclude each other");
+			return false;
+		}
+		*ret = choices[i].choice;
+	}
+	return true;
+}
+
+/* The everyday form: a sandbox over the current directory. */
+static int make_sandbox(struct cli *cli, struct atoll_info **ret, struct atoll_error *err)
+{
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .path = cwd ? cwd : "." };
+
+	return atoll_new(cli->a, &(struct atoll_new_options){ .resources = &spec, .n_resources = 1 }, ret, err);
+}
+
+/* A sandbox in which nothing could be run is of no use, unless something got in nevertheless. */
+static void remove_useless(struct cli *cli, const struct atoll_info *info)
+{
+	struct atoll_error err;
+
+	if (atoll_remove(cli->a, info->name, &(struct atoll_remove_options){ 0 }, &err) < 0)
+		message_error("the sandbox is kept as \"%s\": %s", info->name, err.message);
+}
+
+static int run(struct cli *cli, const struct options *o, const struct atoll_info *info, struct decide *d)
+{
+	struct atoll_run_options options = { .argv = o->rest, .wait_ms = d->wait_ms };
+	struct atoll_run_result result;
+	struct atoll_error err;
+	ino_t known = 0;
+	int status;
+
+	warn_about_output(info, STDOUT_FILENO, &known);
+	warn_about_output(info, STDERR_FILENO, &known);
+	fflush(NULL);
+	if (atoll_run(cli->a, info->name, &options, &result, &err) < 0) {
+		status = message_fail(cli, &err);
+		if (d->is_new)
+			remove_useless(cli, info);
+		return status;
+	}
+	output_ignore_sigpipe();
+	if (result.not_started) {
+		AUTO_FREE char *quoted = str_quote(o->rest[0]);
+
+		message_error("cannot execute \"%s\": %s", quoted ? quoted : "",
+			      result.exit_status == 127 ? "not found" : "not executable");
+	}
+	return decide_after_run(cli, info, d, result.exit_status);
+}
+
+int cmd_run(struct cli *cli, const struct options *o)
+{
+	struct decide d = { .message = options_value(o, "message"), .is_new = o->n_operands == 0 };
+	AUTO_INFO *info = NULL;
+	struct atoll_error err;
+	int r;
+
+	if (o->n_rest == 0)
+		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
+	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms))
+		return atoll_code_exit_status(ATOLL_INVALID);
+	if (d.is_new)
+		r = make_sandbox(cli, &info, &err);
+	else
+		r = resolve_sandbox(cli, o->operands[0], &info, &err);
+	return r < 0 ? message_fail(cli, &err) : run(cli, o, info, &d);
+}

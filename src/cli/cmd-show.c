@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* atoll show: everything known of one sandbox. */
+#include "base/json.h"
+#include "cli/info.h"
+#include "cli/message.h"
+#include "cli/resolve.h"
+
+int cmd_show(struct cli *cli, const struct options *o)
+{
+	AUTO_INFO *info = NULL;
+	struct atoll_error err;
+
+	if (resolve_sandbox(cli, o->n_operands > 0 ? o->operands[0] : NULL, &info, &err) < 0)
+		return message_fail(cli, &err);
+	if (options_has(o, "json")) {
+		struct json j;
+
+		json_init(&j, stdout, true);
+		info_json(&j, info);
+		json_finish(&j);
+	} else {
+		info_print(info, stdout);
+	}
+	return 0;
+}

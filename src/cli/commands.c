@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/commands.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define END          \
+	{            \
+		NULL \
+	}
+#define JSON                                                                       \
+	{                                                                          \
+		"json", 0, NULL, NULL, COMPLETE_NONE, "print JSON instead of text" \
+	}
+#define WAIT                                                                           \
+	{                                                                              \
+		"wait", 'w', "[SECONDS]", NULL, COMPLETE_NONE,                         \
+			"wait for a sandbox that is busy, for ever or so many seconds" \
+	}
+#define MESSAGE                                                                                      \
+	{                                                                                            \
+		"message", 'm', "MESSAGE", NULL, COMPLETE_NONE, "say in the log what this commit is" \
+	}
+
+const struct option_spec commands_global[] = {
+	{ "version", 'V', NULL, NULL, COMPLETE_NONE, "print the version" },
+	END,
+};
+
+const struct option_spec commands_common[] = {
+	{ "state-dir", 0, "DIR", NULL, COMPLETE_DIRECTORY, "keep sandboxes and journal in DIR" },
+	{ "quiet", 'q', NULL, NULL, COMPLETE_NONE, "print only what was asked for, no summaries" },
+	{ "help", 'h', NULL, NULL, COMPLETE_NONE, "print help" },
+	END,
+};
+
+static const struct option_spec new_options[] = {
+	{ "dir", 'd', "PATH", NULL, COMPLETE_DIRECTORY, "a directory to hold; may be given several times" },
+	{ "file", 'f', "PATH", NULL, COMPLETE_FILE, "a single file to hold; may be given several times" },
+	{ "strategy", 's', "STRATEGY", NULL, COMPLETE_STRATEGY, "how to isolate; see atoll help strategies" },
+	{ "durable-workspace", 0, NULL, NULL, COMPLETE_NONE, "sync the edits to disk after each run" },
+	JSON,
+	END,
+};
+
+static const struct option_spec run_options[] = {
+	{ "commit", 'c', NULL, NULL, COMPLETE_NONE, "commit afterwards if the command succeeded, else keep" },
+	{ "discard", 'x', NULL, NULL, COMPLETE_NONE, "drop what the command changed" },
+	{ "keep", 'k', NULL, NULL, COMPLETE_NONE, "keep the changes in the sandbox, undecided" },
+	MESSAGE,
+	WAIT,
+	END,
+};
+
+static const struct option_spec diff_options[] = {
+	{ "name-status", 0, NULL, NULL, COMPLETE_NONE, "only a letter and the path of each change" },
+	{ "stat", 0, NULL, NULL, COMPLETE_NONE, "lines added and removed, with bars" },
+	{ "patch", 'p', NULL, NULL, COMPLETE_NONE, "the changes of text files as unified diff" },
+	JSON,
+	{ "null", 'z', NULL, NULL, COMPLETE_NONE, "like --name-status, raw names, each field ended by NUL" },
+	{ "color", 0, "WHEN", "auto always never", COMPLETE_WORDS, "whether to colour" },
+	END,
+};
+
+static const struct option_spec commit_options[] = {
+	MESSAGE,
+	{ "dry-run", 'n', NULL, NULL, COMPLETE_NONE, "plan and check, change nothing" },
+	{ "on-conflict", 0, "WHAT", "fail ours", COMPLETE_WORDS,
+	  "what to do where somebody else changed the original" },
+	{ "allow-set-id", 0, NULL, NULL, COMPLETE_NONE, "let files gain setuid, setgid or file capabilities" },
+	{ "allow-outside-links", 0, NULL, NULL, COMPLETE_NONE, "let new links point outside the resources" },
+	{ "accept-unsynced", 0, NULL, NULL, COMPLETE_NONE,
+	  "commit edits that a restart of the machine may have harmed" },
+	{ "permissive", 0, NULL, NULL, COMPLETE_NONE, "go on though the commit cannot be atomic" },
+	WAIT,
+	JSON,
+	END,
+};
+
+static const struct option_spec wait_options[] = { WAIT, JSON, END };
+static const struct option_spec json_options[] = { JSON, END };
+
+static const struct option_spec rm_options[] = {
+	{ "force", 'f', NULL, NULL, COMPLETE_NONE, "also with undecided changes inside, which are lost" },
+	WAIT,
+	END,
+};
+
+static const struct option_spec recover_options[] = {
+	{ "all", 'a', NULL, NULL, COMPLETE_NONE, "all sandboxes, as without NAME" },
+	JSON,
+	END,
+};
+
+static const struct option_spec no_options[] = { END };
+
+static const struct command commands[] = {
+	{ .name = "new",
+	  .run = cmd_new,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .options = new_options,
+	  .summary = "Make a sandbox over directories and files",
+	  .description =
+		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. Nothing is copied "
+		  "beforehand, so it takes no longer for a large tree. Without NAME a readable one is made up; the name is printed.\n\n"
+		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, and why. "
+		  "A --strategy stands for all resources.",
+	  .examples = "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
+		      "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
+	{ .name = "run",
+	  .run = cmd_run,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .takes_command = true,
+	  .failure_status = 125,
+	  .options = run_options,
+	  .summary = "Run a command inside a sandbox",
+	  .description =
+		  "Runs the command in the current directory, as the same user. It sees the resources at their real paths, "
+		  "copy-on-write; everything else is read-only, but for a private /tmp and a private layer over the home directory, "
+		  "which are discarded.\n\n"
+		  "Without NAME a new sandbox over the current directory is made. What the command changed is then listed on standard "
+		  "error and, on a terminal, Atoll asks what to do: commit, diff, discard or keep. --commit, --discard and --keep "
+		  "answer beforehand; where nobody can be asked the changes are kept and the sandbox's name is printed. Once its "
+		  "changes have landed, or if there are none, this sandbox is removed; where a commit should be open to atoll undo, make the "
+		  "sandbox with atoll new.\n\n"
+		  "With NAME the changes stay in that sandbox unless --commit or --discard is given.\n\n"
+		  "The exit status is the command's own, 128 + n if signal n ended it, 126 if it cannot be executed, 127 if it is not "
+		  "found. 125 says that Atoll itself failed, 2 that it was called wrongly. If the command succeeded and the commit "
+		  "failed, it is that of the commit.\n\n"
+		  "A redirection by your shell into a resource (atoll run -- make > log) happens outside the sandbox; Atoll warns.",
+	  .examples = "atoll run -- make # then: summary, and a question\n"
+		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
+		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
+	{ .name = "diff",
+	  .run = cmd_diff,
+	  .operands = "[NAME] [PATH…]",
+	  .max_operands = SIZE_MAX,
+	  .completion = COMPLETE_SANDBOX_OR_FILE,
+	  .options = diff_options,
+	  .summary = "Show what was changed inside a sandbox",
+	  .description =
+		  "Lists every change with a letter (atoll help changes explains them) and what changed. With PATH only what lies there "
+		  "or below.\n\n"
+		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a sandbox of that name "
+		  "exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
+		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a terminal the output "
+		  "goes through a pager.",
+	  .examples = "atoll diff fix --stat # how much\n"
+		      "atoll diff fix --patch src # text changes below src\n"
+		      "atoll diff --json # for programs\n" },
+	{ .name = "commit",
+	  .run = cmd_commit,
+	  .operands = "[NAME] [PATH…]",
+	  .max_operands = SIZE_MAX,
+	  .completion = COMPLETE_SANDBOX_OR_FILE,
+	  .options = commit_options,
+	  .summary = "Land the changes: all of them or none",
+	  .description =
+		  "Lands the changes of all resources in the originals, atomically and through any crash. With PATH that part lands "
+		  "atomically and the rest stays in the sandbox.\n\n"
+		  "If somebody else changed an original that the sandbox changed too, every such path is named, nothing is changed, "
+		  "and the exit status is 3; --on-conflict=ours overwrites. If a process still holds a file of the sandbox open for "
+		  "writing, the status is 6.\n\n"
+		  "Operands are read as by atoll diff.",
+	  .examples = "atoll commit fix -m 'port to v2' # everything\n"
+		      "atoll commit fix src/a.c # one file; the rest stays\n"
+		      "atoll commit fix --dry-run # what would be done\n" },
+	{ .name = "undo",
+	  .run = cmd_undo,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = wait_options,
+	  .summary = "Take the latest commit back, keeping the edits in the sandbox",
+	  .description =
+		  "Returns the originals to what they were before the latest commit. The edits stay in the sandbox, which can be "
+		  "changed further and committed again. What somebody else changed since is never overwritten: exit status 3.",
+	  .examples = "atoll undo fix # take it back\n" },
+	{ .name = "rollback",
+	  .run = cmd_rollback,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = wait_options,
+	  .summary = "Drop the edits",
+	  .description =
+		  "Drops all edits that are not committed. If there are none, the latest commit is taken back and its edits are dropped. "
+		  "The sandbox stays and can be used again.",
+	  .examples = "atoll rollback fix # start afresh\n" },
+	{ .name = "rm",
+	  .run = cmd_rm,
+	  .operands = "NAME…",
+	  .min_operands = 1,
+	  .max_operands = SIZE_MAX,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = rm_options,
+	  .summary = "Remove sandboxes",
+	  .description =
+		  "Removes sandboxes, with their edits and undo records; the originals stay as they are. If undecided changes are "
+		  "inside, Atoll asks on a terminal and else refuses with exit status 4, unless --force is given.",
+	  .examples = "atoll rm fix # ready with it\n" },
+	{ .name = "list",
+	  .run = cmd_list,
+	  .operands = "",
+	  .options = json_options,
+	  .summary = "List the sandboxes",
+	  .description = "Lists all sandboxes, oldest first, with state and resources. With --quiet only their names.",
+	  .examples = "atoll list\n" },
+	{ .name = "show",
+	  .run = cmd_show,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = json_options,
+	  .summary = "Show a sandbox: resources, strategies, state",
+	  .description =
+		  "Shows everything known of one sandbox: for each resource the strategy, its mode, why it was chosen, and "
+		  "where the edits lie.",
+	  .examples = "atoll show fix\n" },
+	{ .name = "log",
+	  .run = cmd_log,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = json_options,
+	  .summary = "Show what was committed and undone",
+	  .description = "Lists commits, undos and rollbacks, newest first, of one sandbox or of all.",
+	  .examples = "atoll log fix\n" },
+	{ .name = "recover",
+	  .run = cmd_recover,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = recover_options,
+	  .summary = "Finish what a crash left",
+	  .description =
+		  "Brings every original that a crash left in the middle of a commit or undo to all-old or all-new. Every other command "
+		  "does this by itself for its own sandbox. If somebody edited an affected file between crash and recovery, it is left as "
+		  "it is, the place of the other version is printed, and the exit status is 7.",
+	  .examples = "atoll recover # all sandboxes\n" },
+	{ .name = "doctor",
+	  .run = cmd_doctor,
+	  .operands = "",
+	  .options = json_options,
+	  .summary = "Say what this machine can do, and what is missing",
+	  .description =
+		  "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for what is missing "
+		  "it says how to get it.",
+	  .examples = "atoll doctor\n" },
+	{ .name = "help",
+	  .run = cmd_help,
+	  .operands = "[COMMAND|TOPIC]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_TOPIC,
+	  .needs_no_state = true,
+	  .options = no_options,
+	  .summary = "Explain a command or topic",
+	  .description = "Topics are changes, exit-codes, strategies, environment and files.",
+	  .examples = "atoll help commit\natoll help exit-codes\n" },
+	{ .name = "generate",
+	  .run = cmd_generate,
+	  .operands = "man|bash|zsh|fish [PAGE]",
+	  .min_operands = 1,
+	  .max_operands = 2,
+	  .needs_no_state = true,
+	  .hidden = true,
+	  .options = no_options,
+	  .summary = "Print a man page or a completion script",
+	  .description = "Used when Atoll is built." },
+};
+
+const struct command *commands_at(size_t i)
+{
+	return i < ARRAY_SIZE(commands) ? &commands[i] : NULL;
+}
+
+const struct command *commands_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}

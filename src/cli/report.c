@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "cli/changes.h"
+#include "cli/message.h"
+#include "cli/quote.h"
+
+static struct changes_counts sum_up(const struct atoll_result *result)
+{
+	struct changes_counts c = { 0 };
+
+	for (size_t i = 0; i < result->n_resources; i++) {
+		const struct atoll_resource_result *r = &result->resources[i];
+
+		c.added += r->added;
+		c.modified += r->modified;
+		c.deleted += r->deleted;
+		c.meta += r->meta;
+		c.skipped += r->skipped;
+	}
+	return c;
+}
+
+static const char *resource_path(const struct atoll_result *result, int seq)
+{
+	for (size_t i = 0; i < result->n_resources; i++)
+		if (result->resources[i].seq == seq)
+			return result->resources[i].path;
+	return "";
+}
+
+/* "src/a.c: changed since the sandbox began; the other version is at …" */
+static void add_item(struct strbuf *s, const struct atoll_result *result, const struct atoll_item *item)
+{
+	const char *resource = resource_path(result, item->resource);
+
+	changes_path(s, "", resource, item->path ? item->path : ".", result->n_resources > 1 ? PATH_SEVERAL : 0);
+	if (item->note) {
+		strbuf_adds(s, ": ");
+		quote_prose(s, item->note);
+	}
+	if (item->kept) {
+		strbuf_adds(s, "; the other version is at ");
+		quote_prose(s, item->kept);
+	}
+}
+
+static bool is_trouble(enum atoll_item_kind kind)
+{
+	switch (kind) {
+	case ATOLL_ITEM_CONFLICT:
+	case ATOLL_ITEM_REFUSED:
+	case ATOLL_ITEM_BUSY:
+	case ATOLL_ITEM_FOREIGN:
+		return true;
+	case ATOLL_ITEM_CHANGE:
+	case ATOLL_ITEM_SKIPPED:
+	case ATOLL_ITEM_NOTE:
+	case ATOLL_ITEM_STEP:
+	case ATOLL_ITEM_KIND_COUNT:
+		return false;
+	}
+	return false;
+}
+
+/* Every path that stood in the way, one line each. */
+static void print_troubles(const struct atoll_result *result)
+{
+	for (size_t i = 0; i < result->n_items; i++) {
+		AUTO_STRBUF s = STRBUF_INIT;
+
+		if (!is_trouble(result->items[i].kind))
+			continue;
+		add_item(&s, result, &result->items[i]);
+		message_error("%s: %s", atoll_item_kind_name(result->items[i].kind), strbuf_str(&s));
+	}
+}
+
+/* Where an original could not be put back, or a workspace not reset, people must know which. */
+static void print_outcomes(const struct atoll_result *result)
+{
+	for (size_t i = 0; i < result->n_resources; i++) {
+		const struct atoll_resource_result *r = &result->resources[i];
+		AUTO_STRBUF path = STRBUF_INIT;
+		AUTO_STRBUF cause = STRBUF_INIT;
+
+		strbuf_add_quoted(&path, r->path);
+		if (r->cause) {
+			strbuf_adds(&cause, ": ");
+			quote_prose(&cause, r->cause);
+		}
+		if (r->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED)
+			message_error("\"%s\" could not be put back%s; run: atoll recover", strbuf_str(&path),
+				      strbuf_str(&cause));
+		else if (r->outcome == ATOLL_OUTCOME_NOT_ISOLATED)
+			message_warning("\"%s\" is not isolated: what was written there is in place already",
+					strbuf_str(&path));
+		if (r->workspace_dirty)
+			message_warning(
+				"the workspace of \"%s\" could not be reset; that is tried again before its next use",
+				strbuf_str(&path));
+	}
+}
+
+static void print_items(const struct atoll_result *result, enum atoll_item_kind kind, const char *label, FILE *out)
+{
+	for (size_t i = 0; i < result->n_items; i++) {
+		AUTO_STRBUF s = STRBUF_INIT;
+
+		if (result->items[i].kind != kind)
+			continue;
+		add_item(&s, result, &result->items[i]);
+		fprintf(out, "%s%s\n", label, strbuf_str(&s));
+	}
+}
+
+/* What a recovery came to is said by what was verified of each resource. */
+static void add_recovery(struct strbuf *s, const struct atoll_result *result)
+{
+	strbuf_adds(s, "recovered \"");
+	strbuf_add_quoted(s, result->sandbox ? result->sandbox : "");
+	strbuf_adds(s, "\":");
+	for (size_t i = 0; i < result->n_resources; i++) {
+		strbuf_adds(s, i > 0 ? ", " : " ");
+		quote_name(s, "", result->resources[i].path, "");
+		strbuf_addf(s, " %s", atoll_outcome_name(result->resources[i].outcome));
+	}
+}
+
+static void add_headline(struct strbuf *s, const struct atoll_result *result)
+{
+	struct changes_counts counts = sum_up(result);
+	bool nothing = changes_total(&counts) == 0 && counts.skipped == 0;
+	const char *operation = result->operation;
+
+	if (strcmp(operation, "recover") == 0) {
+		add_recovery(s, result);
+		return;
+	}
+	if (strcmp(operation, "commit") == 0) {
+		strbuf_adds(s, result->dry_run ? "would commit " : nothing ? "nothing to commit: " : "committed ");
+	} else if (strcmp(operation, "undo") == 0) {
+		strbuf_addf(s, "took back commit %" PRId64 ": ", result->commit);
+	} else if (strcmp(operation, "rollback") == 0) {
+		strbuf_adds(s, "rolled back ");
+	}
+	changes_words(s, &counts);
+	if (strcmp(operation, "undo") == 0)
+		strbuf_adds(s, "; the edits are still in the sandbox");
+}
+
+int report_trouble(int r, const struct atoll_result *result, const struct atoll_error *err)
+{
+	if (r < 0)
+		message_error("%s", err->message);
+	if (result) {
+		print_troubles(result);
+		print_outcomes(result);
+		if (result->success && !result->atomic && !result->dry_run)
+			message_warning("atomicity was not guaranteed");
+	}
+	return r < 0 ? atoll_code_exit_status(err->code) : 0;
+}
+
+static void print_result(struct cli *cli, const struct atoll_result *result, FILE *out)
+{
+	AUTO_STRBUF headline = STRBUF_INIT;
+
+	print_items(result, ATOLL_ITEM_STEP, "", out);
+	if (!cli->quiet) {
+		add_headline(&headline, result);
+		fprintf(out, "%s\n", strbuf_str(&headline));
+	}
+	print_items(result, ATOLL_ITEM_NOTE, "note: ", out);
+	print_items(result, ATOLL_ITEM_SKIPPED, "skipped: ", out);
+}
+
+int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
+		  bool json)
+{
+	struct json j;
+
+	if (result && json) {
+		json_init(&j, out, true);
+		report_json(&j, result);
+		json_finish(&j);
+	} else if (result && r == 0) {
+		print_result(cli, result, out);
+	}
+	return report_trouble(r, result, err);
+}

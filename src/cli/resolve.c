@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/resolve.h"
+
+#include "base/error.h"
+#include "cli/message.h"
+
+static int find_only(struct cli *cli, struct atoll_info **ret, struct atoll_error *err)
+{
+	struct atoll_info **list;
+	size_t n;
+	int r = atoll_list(cli->a, &list, &n, err);
+
+	if (r < 0)
+		return r;
+	if (n == 1)
+		*ret = TAKE_PTR(list[0]);
+	atoll_info_list_free(list, n);
+	if (n == 0)
+		return error_set(err, ATOLL_NOT_FOUND, 0, cli->command->name, NULL,
+				 "there is no sandbox; make one with: atoll new");
+	if (n > 1)
+		return error_set(err, ATOLL_INVALID, 0, cli->command->name, NULL,
+				 "there are %zu sandboxes; name one of those that atoll list shows", n);
+	return 0;
+}
+
+int resolve_sandbox(struct cli *cli, const char *name, struct atoll_info **ret, struct atoll_error *err)
+{
+	return name ? atoll_show(cli->a, name, ret, err) : find_only(cli, ret, err);
+}
+
+/* Whether the word is a sandbox's name, by the rule in the header. */
+static int find_named(struct cli *cli, const char *word, struct atoll_info **ret, bool *ret_is_name,
+		      struct atoll_error *err)
+{
+	struct atoll_error unnamed = { 0 }, other = { 0 };
+	int r = atoll_show(cli->a, word, ret, &unnamed);
+
+	*ret_is_name = true;
+	if (r == 0)
+		return 0;
+	if ((unnamed.code == ATOLL_NOT_FOUND || unnamed.code == ATOLL_INVALID) && find_only(cli, ret, &other) == 0) {
+		*ret_is_name = false;
+		return 0;
+	}
+	*err = unnamed;
+	return r;
+}
+
+int resolve_target(struct cli *cli, const struct options *o, struct resolve_target *ret, struct atoll_error *err)
+{
+	AUTO_TARGET t = { 0 };
+	bool is_name = false;
+	size_t n = 0;
+	int r;
+
+	r = o->n_operands > 0 ? find_named(cli, o->operands[0], &t.info, &is_name, err) : find_only(cli, &t.info, err);
+	if (r < 0)
+		return r;
+	t.paths = calloc(o->n_operands + o->n_rest + 1, sizeof(*t.paths));
+	if (!t.paths)
+		return error_oom(err, cli->command->name);
+	for (size_t i = is_name; i < o->n_operands; i++)
+		t.paths[n++] = o->operands[i];
+	for (size_t i = 0; i < o->n_rest; i++)
+		t.paths[n++] = o->rest[i];
+	t.selection = (struct atoll_selection){ t.paths, n };
+	*ret = t;
+	t = (struct resolve_target){ 0 };
+	return 0;
+}
+
+void resolve_target_release(struct resolve_target *t)
+{
+	t->info = atoll_info_free(t->info);
+	free(t->paths);
+	t->paths = NULL;
+}
+
+bool resolve_wait(struct cli *cli, const struct options *o, int *ret_ms)
+{
+	const char *text = options_value(o, "wait");
+
+	*ret_ms = options_has(o, "wait") ? -1 : 0;
+	if (!text || options_seconds(text, ret_ms) == 0)
+		return true;
+	message_usage(cli->command, "--wait wants a number of seconds");
+	return false;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which sandbox, and which paths, the operands of a command mean. */
+#ifndef CLI_RESOLVE_H
+#define CLI_RESOLVE_H
+
+#include <atoll/atoll.h>
+
+#include "cli/commands.h"
+
+/* The sandbox of that name or, if name is NULL, the only one there is. */
+int resolve_sandbox(struct cli *cli, const char *name, struct atoll_info **ret, struct atoll_error *err);
+
+/*
+ * [NAME] [PATH…]: the first operand is the name if a sandbox of that name exists, or if there is not exactly one sandbox; else all
+ * operands are paths for the only one. The selection borrows from o. Words after "--" are always paths.
+ */
+struct resolve_target {
+	struct atoll_info *info;
+	const char **paths;
+	struct atoll_selection selection;
+};
+int resolve_target(struct cli *cli, const struct options *o, struct resolve_target *ret, struct atoll_error *err);
+void resolve_target_release(struct resolve_target *t);
+
+/* The wait_ms that --wait means; false after a usage error was printed. */
+bool resolve_wait(struct cli *cli, const struct options *o, int *ret_ms);
+
+static inline void resolve_info_release(struct atoll_info **info)
+{
+	*info = atoll_info_free(*info);
+}
+
+#define AUTO_INFO CLEANUP(resolve_info_release) struct atoll_info
+#define AUTO_TARGET CLEANUP(resolve_target_release) struct resolve_target
+
+#endif

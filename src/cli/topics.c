@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/topics.h"
+
+#include <atoll/atoll.h>
+
+#include <string.h>
+
+static void fill(struct topic_row *row, const char *term, const char *text)
+{
+	snprintf(row->term, sizeof(row->term), "%s", term);
+	snprintf(row->text, sizeof(row->text), "%s", text);
+}
+
+struct pair {
+	const char *term, *text;
+};
+
+static bool pair_at(const struct pair *pairs, size_t n, size_t i, struct topic_row *ret)
+{
+	if (i >= n)
+		return false;
+	fill(ret, pairs[i].term, pairs[i].text);
+	return true;
+}
+
+/* A status stands for several codes: their meanings follow each other. */
+static bool exit_code_row(size_t i, struct topic_row *ret)
+{
+	size_t used = 0;
+
+	if (i > 7)
+		return pair_at(
+			(const struct pair[]){
+				{ "125", "Only atoll run: Atoll itself failed. 126 and 127: the command could not be "
+					 "executed, or was not found. Else its status is the command's own." } },
+			1, i - 8, ret);
+	snprintf(ret->term, sizeof(ret->term), "%zu", i);
+	ret->text[0] = '\0';
+	for (int code = 0; code < ATOLL_CODE_COUNT; code++) {
+		if (atoll_code_exit_status((enum atoll_code)code) != (int)i || used >= sizeof(ret->text))
+			continue;
+		used += (size_t)snprintf(ret->text + used, sizeof(ret->text) - used, "%s%s", used > 0 ? " " : "",
+					 atoll_code_meaning((enum atoll_code)code));
+	}
+	return true;
+}
+
+static bool strategy_row(size_t i, struct topic_row *ret)
+{
+	const char *name = atoll_strategy_name(i);
+
+	if (!name)
+		return false;
+	fill(ret, name, atoll_strategy_summary(i));
+	return true;
+}
+
+static bool change_row(size_t i, struct topic_row *ret)
+{
+	static const char *const texts[] = {
+		[ATOLL_ADDED] = "added",
+		[ATOLL_MODIFIED] = "modified: content, or a link's target",
+		[ATOLL_DELETED] = "deleted",
+		[ATOLL_TYPE] = "another type: file, link or directory",
+		[ATOLL_META] = "only mode, owner, attributes, times or links",
+		[ATOLL_RENAMED] = "renamed, perhaps with changes too",
+		[ATOLL_SKIPPED] = "stays in the sandbox: FIFO, socket, device",
+	};
+
+	if (i >= ARRAY_SIZE(texts))
+		return false;
+	snprintf(ret->term, sizeof(ret->term), "%c", atoll_change_kind_letter((enum atoll_change_kind)i));
+	snprintf(ret->text, sizeof(ret->text), "%s", texts[i]);
+	return true;
+}
+
+static bool environment_row(size_t i, struct topic_row *ret)
+{
+	static const struct pair pairs[] = {
+		{ "ATOLL_STATE_DIR", "The state directory, where --state-dir is not given." },
+		{ "XDG_STATE_HOME",
+		  "Without both, the state directory is atoll in this one; by default ~/.local/state. Not for root." },
+		{ "ATOLL_PAGER, PAGER",
+		  "The pager for atoll diff, started without a shell; by default less -FRX. cat or nothing: none." },
+		{ "NO_COLOR", "If set and not empty, there are no colours." },
+	};
+
+	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);
+}
+
+static bool file_row(size_t i, struct topic_row *ret)
+{
+	static const struct pair pairs[] = {
+		{ "~/.local/state/atoll",
+		  "The state directory: registry and journal, and the edits where they can lie there." },
+		{ "/var/lib/atoll", "The same, for root." },
+		{ ".atoll-UID",
+		  "At the root of a mount or beside a resource: edits and undo data that must lie on its filesystem." },
+	};
+
+	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);
+}
+
+static const struct topic topics[] = {
+	{ "changes", "CHANGES", "The letters of atoll diff:", change_row, false },
+	{ "strategies", "STRATEGIES", "How a resource can be isolated, strongest first:", strategy_row, false },
+	{ "environment", "ENVIRONMENT", "Environment variables:", environment_row, false },
+	{ "files", "FILES", "Where Atoll keeps things:", file_row, false },
+	{ "exit-codes", "EXIT STATUS", "What the exit status says:", exit_code_row, true },
+};
+
+const struct topic *topics_at(size_t i)
+{
+	return i < ARRAY_SIZE(topics) ? &topics[i] : NULL;
+}
+
+const struct topic *topics_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(topics); i++)
+		if (strcmp(topics[i].name, name) == 0)
+			return &topics[i];
+	return NULL;
+}
