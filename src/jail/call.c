@@ -73,8 +73,8 @@ static bool wait_for_answer(pid_t pid, int socket, struct answer *ret)
 	return answered;
 }
 
-static _Noreturn void child(int socket, int wide_fd, const struct ids_own *own, int (*fn)(void *arg, int out), void *arg,
-			    int out)
+static _Noreturn void child(int socket, int wide_fd, const struct ids_own *own, int (*fn)(void *arg, int out),
+			    void *arg, int out)
 {
 	struct answer answer = { 0 };
 

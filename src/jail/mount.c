@@ -15,8 +15,8 @@
 
 #include "jail/private.h"
 
-#define NAME_SIZE 256         /* of one component, with its NUL */
-#define OPTION_SIZE 256       /* the kernel takes no longer string */
+#define NAME_SIZE 256           /* of one component, with its NUL */
+#define OPTION_SIZE 256         /* the kernel takes no longer string */
 #define INIT_USERNS 0xEFFFFFFDU /* inode number of the first user namespace: PROC_USER_INIT_INO */
 
 bool jail_overlay_takes_fds(void)
@@ -142,7 +142,8 @@ static int finish(int fs_fd, unsigned attributes)
 	return fd < 0 ? -errno : fd;
 }
 
-int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail)
+static int try_overlay(const struct mount_style *style, bool by_fd, const int *lower, size_t n_lower, int upper,
+		       int work, char *detail)
 {
 	AUTO_FD fs_fd = fsopen("overlay", FSOPEN_CLOEXEC);
 	int r;
@@ -151,12 +152,22 @@ int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lo
 		return -errno;
 	r = set_overlay_options(fs_fd, style);
 	if (r == 0)
-		r = style->by_fd ? layers_by_fd(fs_fd, lower, n_lower, upper, work)
-				 : layers_by_name(fs_fd, lower, n_lower, upper, work);
+		r = by_fd ? layers_by_fd(fs_fd, lower, n_lower, upper, work)
+			  : layers_by_name(fs_fd, lower, n_lower, upper, work);
 	if (r == 0)
 		r = finish(fs_fd, 0);
 	if (r < 0)
 		read_detail(fs_fd, detail);
+	return r;
+}
+
+int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail)
+{
+	int r = try_overlay(style, style->by_fd, lower, n_lower, upper, work, detail);
+
+	/* Of a layer given by fd the kernel wants to know the path, for mountinfo; of a name it does not. */
+	if (r == -ENAMETOOLONG && style->by_fd)
+		r = try_overlay(style, false, lower, n_lower, upper, work, detail);
 	return r;
 }
 

@@ -140,7 +140,8 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		const struct jail_mount *m = &spec->mounts[i];
 
 		if (m->path[0] != '/' || m->path[1] == '\0')
-			return error_set(err, ATOLL_INVALID, 0, operation, m->path, "\"%s\" cannot be mounted over", m->path);
+			return error_set(err, ATOLL_INVALID, 0, operation, m->path, "\"%s\" cannot be mounted over",
+					 m->path);
 		r = add_mount(v, m->kind, m->path, m);
 		if (r < 0)
 			return error_sys(err, r, operation, m->path, "cannot find the layers of \"%s\"", m->path);
@@ -174,7 +175,8 @@ static int mount_error(const char *path, const struct view_failure *f, struct at
 		return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, path,
 				 "mounting a view at \"%s\" is not permitted here: see `atoll doctor`", path);
 	if (f->detail[0] != '\0')
-		return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\" (%s)", path, f->detail);
+		return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\" (%s)", path,
+				 f->detail);
 	return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\"", path);
 }
 
@@ -188,11 +190,13 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 		return mount_error(v->mounts[f->mount].path, f, err);
 	case VIEW_STEP_CWD:
 		if (f->error == ENOENT || f->error == ENOTDIR)
-			return error_set(err, ATOLL_NOT_FOUND, f->error, operation, cwd,
-					 "the directory \"%s\" does not exist inside the sandbox: start from another one", cwd);
+			return error_set(
+				err, ATOLL_NOT_FOUND, f->error, operation, cwd,
+				"the directory \"%s\" does not exist inside the sandbox: start from another one", cwd);
 		return error_sys(err, f->error, operation, cwd, "cannot enter \"%s\" inside the sandbox", cwd);
 	case VIEW_STEP_IDS:
-		return error_sys(err, f->error, operation, NULL, "cannot map your ids into a user namespace: see `atoll doctor`");
+		return error_sys(err, f->error, operation, NULL,
+				 "cannot map your ids into a user namespace: see `atoll doctor`");
 	case VIEW_STEP_PRIVATE:
 		if (is_forbidden(f->error))
 			return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, NULL,

@@ -96,13 +96,13 @@ struct view_source {
 struct view_mount {
 	enum jail_mount_kind kind;
 	char *path;
-	size_t order;  /* in which it was given */
-	bool make;     /* lies in a private tmpfs: the mount point is made */
-	const char *mode; /* of a tmpfs */
+	size_t order;                /* in which it was given */
+	bool make;                   /* lies in a private tmpfs: the mount point is made */
+	const char *mode;            /* of a tmpfs */
 	struct view_source *sources; /* an overlay's lowers, then its upper and work; of a bind the one tree */
 	size_t n_sources;
-	int fd;        /* child side: the mount, or -EBADF where there is nothing to mount */
-	bool is_file;  /* child side */
+	int fd;       /* child side: the mount, or -EBADF where there is nothing to mount */
+	bool is_file; /* child side */
 };
 struct view {
 	struct mount_style style;
@@ -134,8 +134,8 @@ enum view_step {
 };
 struct view_failure {
 	enum view_step step;
-	int error;         /* errno */
-	size_t mount;      /* index into the plan, where the step is about one */
+	int error;    /* errno */
+	size_t mount; /* index into the plan, where the step is about one */
 	char detail[MOUNT_DETAIL_SIZE];
 };
 /* Child side: builds the view in this mount namespace. 0, or -1 with *ret filled. */
@@ -163,9 +163,9 @@ struct init {
 	char *const *argv;
 	const char *cwd;
 	int hold_fd;
-	int socket;          /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
-	sigset_t signals;    /* the mask the command starts with */
-	bool child_ignored;  /* the caller ignored SIGCHLD, so the command starts that way */
+	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
+	sigset_t signals;   /* the mask the command starts with */
+	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
 };
 int init_main(int setup, void *init);
 

@@ -80,7 +80,8 @@ static int clone_error(int r, struct atoll_error *err)
 {
 	if (!jail_is_root() && (r == -EPERM || r == -EACCES || r == -ENOSPC || r == -EUSERS || r == -EINVAL))
 		return error_set(err, ATOLL_UNSUPPORTED, -r, operation, NULL,
-				 "this machine does not let you make user namespaces (%s): see `atoll doctor`", strerror(-r));
+				 "this machine does not let you make user namespaces (%s): see `atoll doctor`",
+				 strerror(-r));
 	return error_sys(err, r, operation, NULL, "cannot make the sandbox's namespaces");
 }
 
@@ -119,9 +120,10 @@ static void read_report(struct run *run)
 	struct init_report report;
 	ssize_t n;
 
+	/* A peer that closed without having read everything is told first; its report still comes after that. */
 	do {
 		n = recv(run->socket, &report, sizeof(report), MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n != (ssize_t)sizeof(report))
 		return;
 	run->report = report;
@@ -131,7 +133,8 @@ static void read_report(struct run *run)
 /* Until pid 1 is gone, and with it everything inside. */
 static int wait_for_end(struct run *run)
 {
-	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN }, { .fd = run->signal_fd, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN },
+				{ .fd = run->signal_fd, .events = POLLIN } };
 
 	do {
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
@@ -176,7 +179,8 @@ static int end(struct run *run)
 	return spawn_wait(&run->child);
 }
 
-static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret, struct atoll_error *err)
+static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
+		       struct atoll_error *err)
 {
 	int r = spawn_start(CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child);
 
@@ -239,8 +243,12 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	r = open_channels(&run, &signals);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot make a channel to the sandbox");
-	run.init = (struct init){ .view = view, .argv = spec->argv, .cwd = spec->cwd, .hold_fd = spec->hold_fd,
-				  .socket = run.init.socket, .signals = old };
+	run.init = (struct init){ .view = view,
+				  .argv = spec->argv,
+				  .cwd = spec->cwd,
+				  .hold_fd = spec->hold_fd,
+				  .socket = run.init.socket,
+				  .signals = old };
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 	r = run_command(spec, &run, &result, err);
 	if (r < 0)

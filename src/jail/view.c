@@ -61,8 +61,9 @@ static int make_given(const struct view *v, struct view_mount *vm, struct view_f
 	if (r == 0) {
 		f->step = VIEW_STEP_MOUNT;
 		vm->is_file = !S_ISDIR(st.st_mode);
-		r = vm->kind == JAIL_MOUNT_BIND ? mount_bind(fds[0])
-						: mount_overlay(&v->style, fds, n - 2, fds[n - 2], fds[n - 1], f->detail);
+		r = vm->kind == JAIL_MOUNT_BIND
+			    ? mount_bind(fds[0])
+			    : mount_overlay(&v->style, fds, n - 2, fds[n - 2], fds[n - 1], f->detail);
 	}
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
@@ -203,7 +204,7 @@ static int make_mounts(struct view *v, struct view_failure *f)
 static int attach(struct view_mount *vm, struct view_failure *f)
 {
 	enum mount_make make = !vm->make || vm->kind == JAIL_MOUNT_HIDE ? MOUNT_MAKE_NOTHING
-			       : vm->is_file				? MOUNT_MAKE_FILE
+			       : vm->is_file                            ? MOUNT_MAKE_FILE
 									: MOUNT_MAKE_DIR;
 	AUTO_FD target = -EBADF;
 	int r;

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a command sees and can write: src/jail/plan.c, mount.c, view.c. */
+#include "jail-scene.h"
+
+#define LONG_NAME                                                                                                            \
+	"a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters" \
+	"a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters-a-name-of-many-letters"
+
+JAIL_TEST(writes_land_in_the_upper_layer_and_the_original_is_untouched)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_EQ(scene_sh(&s, "echo new > f && echo added > g"), 0);
+	CHECK_STR(tap_read(s.lower, "f"), "original\n");
+	CHECK_EQ(faccessat(s.lower, "g", F_OK, 0), -1);
+	CHECK_STR(tap_read(s.upper, "f"), "new\n");
+	CHECK_STR(tap_read(s.upper, "g"), "added\n");
+}
+
+JAIL_TEST(what_one_run_wrote_the_next_one_sees)
+{
+	struct scene s = scene_new("orig");
+
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(scene_sh(&s, "echo x >> log"), 0);
+	CHECK_STR(scene_says(&s, "wc -l < log >&9"), "20\n");
+}
+
+static void odd_name(const char *name)
+{
+	struct scene s = scene_new(name);
+
+	CHECK_STR(scene_says(&s, "cat f >&9; echo new > f; cat f >&9"), "original\nnew\n");
+	CHECK_STR(tap_read(s.lower, "f"), "original\n");
+	CHECK_STR(tap_read(s.upper, "f"), "new\n");
+}
+
+JAIL_TEST(a_path_may_hold_commas_colons_backslashes_quotes_and_newlines)
+{
+	odd_name("a,b:c\\d\ne\"f'g=h\\054 \xff\x01");
+}
+
+JAIL_TEST(a_path_may_be_longer_than_a_mount_option)
+{
+	CHECK_EQ(mkdir(LONG_NAME, 0755), 0);
+	odd_name(LONG_NAME "/" LONG_NAME);
+}
+
+JAIL_TEST(kernels_without_layers_by_fd_give_the_same_view)
+{
+	CHECK_EQ(setenv("ATOLL_OLD_KERNEL", "1", 1), 0);
+	CHECK(!jail_overlay_takes_fds());
+	odd_name("a,b:c\\d\ne");
+}
+
+/* The path of the resource cannot even be told by readlink() then. */
+JAIL_TEST(a_path_may_be_longer_than_path_max)
+{
+	static char path[3 * 4096];
+	struct scene s = scene_new("orig");
+	int dir = dup(tap_dirfd), next;
+	size_t n = (size_t)snprintf(path, sizeof(path), "%s", tap_dir);
+
+	while (n < 4096 + 512) {
+		CHECK_EQ(mkdirat(dir, LONG_NAME, 0755), 0);
+		next = openat(dir, LONG_NAME, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		CHECK(next >= 0);
+		close(dir);
+		dir = next;
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "/%s", LONG_NAME);
+	}
+	tap_write(dir, "f", "deep\n");
+	s.mounts[0].lower_fds[0] = dir;
+	s.spec.cwd = path;
+	s.spec.mounts = s.mounts;
+	s.spec.n_mounts = 1;
+	s.spec.argv = (char *[]){ (char *)"sh", (char *)"-c", (char *)"cat f >&9; echo new > f", NULL };
+	s.mounts[0].path = path;
+	scene_open_says();
+	if (jail_run(&s.spec, &s.result, &s.err) < 0)
+		tap_fail(__FILE__, __LINE__, "%s", s.err.message);
+	CHECK_EQ(s.result.exit_status, 0);
+	CHECK_STR(tap_read(tap_dirfd, "says"), "deep\n");
+	CHECK_STR(tap_read(dir, "f"), "deep\n");
+	CHECK_STR(tap_read(s.upper, "f"), "new\n");
+}
+
+JAIL_TEST(everything_else_is_read_only)
+{
+	struct scene s = scene_new("orig");
+
+	scene_not_in_tmp();
+	tap_write(tap_dirfd, "beside", "beside\n");
+	CHECK_STR(scene_says(&s, "LC_ALL=C; export LC_ALL; cd ..\n"
+				 "for f in . beside /var/tmp; do touch $f 2>&1 | grep -o 'Read-only' >&9; done\n"
+				 "sh -c 'echo x > beside' 2>&1 | grep -o 'Read-only' >&9\n"
+				 "rm beside 2>&1 | grep -o 'Read-only' >&9"),
+		  "Read-only\nRead-only\nRead-only\nRead-only\nRead-only\n");
+	CHECK_STR(tap_read(tap_dirfd, "beside"), "beside\n");
+}
+
+JAIL_TEST(tmp_and_shm_are_private_empty_and_writable)
+{
+	struct scene s = scene_new("orig");
+	char name[64], script[256];
+
+	scene_not_in_tmp();
+	snprintf(name, sizeof(name), "/tmp/atoll-jail-%d", (int)getpid());
+	snprintf(script, sizeof(script),
+		 "ls -A /tmp /dev/shm | grep -v : >&9; touch %s /dev/shm/x && stat -c %%a /tmp /dev/shm >&9", name);
+	CHECK_STR(scene_says(&s, script), "\n1777\n1777\n");
+	CHECK_EQ(access(name, F_OK), -1);
+}
+
+JAIL_TEST(home_is_a_layer_that_is_discarded)
+{
+	struct scene s = scene_new("orig");
+	char path[4200];
+	int home = scene_dir("home");
+	struct stat st;
+
+	CHECK_EQ(fchmod(home, 0710), 0);
+	tap_write(home, "rc", "mine\n");
+	snprintf(path, sizeof(path), "%s/home", tap_dir);
+	scene_mount(&s, JAIL_MOUNT_SCRATCH, path);
+	CHECK_STR(scene_says(&s, "cd ../home; cat rc >&9; echo x >> rc; mkdir d; cat rc >&9; stat -c %a . >&9"),
+		  "mine\nmine\nx\n710\n");
+	CHECK_STR(tap_read(home, "rc"), "mine\n");
+	CHECK_EQ(faccessat(home, "d", F_OK, 0), -1);
+	CHECK_STR(scene_says(&s, "ls ../home >&9"), "rc\n");
+	CHECK_EQ(fstat(home, &st), 0);
+	CHECK_EQ(st.st_mode & 07777, 0710);
+}
+
+JAIL_TEST(a_home_that_is_missing_or_no_directory_is_passed_over)
+{
+	struct scene s = scene_new("orig");
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/none", tap_dir);
+	scene_mount(&s, JAIL_MOUNT_SCRATCH, path);
+	scene_mount(&s, JAIL_MOUNT_SCRATCH, "/dev/null");
+	CHECK_EQ(scene_sh(&s, "test ! -e ../none"), 0);
+}
+
+JAIL_TEST(a_resource_inside_home_is_kept)
+{
+	struct scene s = scene_new("home");
+	struct scene inner = { 0 };
+
+	/* The resource is home/project; home itself is scratch. */
+	CHECK_EQ(mkdirat(s.lower, "project", 0755), 0);
+	inner = s;
+	inner.mounts[0].lower_fds[0] = openat(s.lower, "project", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scene_mount(&inner, JAIL_MOUNT_SCRATCH, s.path);
+	strcat(inner.path, "/project");
+	CHECK_EQ(scene_sh(&inner, "echo kept > k; echo lost > ../l; test -e ../f"), 0);
+	CHECK_STR(tap_read(s.upper, "k"), "kept\n");
+	CHECK_EQ(faccessat(s.lower, "l", F_OK, 0), -1);
+}
+
+JAIL_TEST(a_resource_below_tmp_is_seen_in_the_private_tmp)
+{
+	struct scene s = scene_new("orig");
+	char dir[] = "/tmp/atoll-jail.XXXXXX", path[64];
+
+	CHECK(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/deep,er", dir);
+	CHECK_EQ(mkdir(path, 0755), 0);
+	s.mounts[0].lower_fds[0] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(s.path, sizeof(s.path), "%s", path);
+	scene_says(&s, "echo x > made; ls /tmp | wc -l >&9; stat -c %a .. >&9");
+	CHECK_EQ(rmdir(path), 0);
+	CHECK_EQ(rmdir(dir), 0);
+	CHECK_STR(tap_read(tap_dirfd, "says"), "1\n755\n");
+	CHECK_STR(tap_read(s.upper, "made"), "x\n");
+}
+
+JAIL_TEST(a_bind_is_writable_in_place)
+{
+	struct scene s = scene_new("orig");
+	char path[4200], file[4200];
+	int copy = scene_dir("copy");
+
+	scene_dir("place");
+	tap_write(copy, "c", "copy\n");
+	tap_write(tap_dirfd, "file", "outside\n");
+	snprintf(path, sizeof(path), "%s/place", tap_dir);
+	snprintf(file, sizeof(file), "/tmp/one/file");
+	scene_mount(&s, JAIL_MOUNT_BIND, path)->lower_fds[0] = copy;
+	scene_mount(&s, JAIL_MOUNT_BIND, file)->lower_fds[0] = openat(tap_dirfd, "file", O_RDONLY | O_CLOEXEC);
+	CHECK_STR(scene_says(&s, "cat ../place/c /tmp/one/file >&9; echo w > ../place/w; echo w > /tmp/one/file"),
+		  "copy\noutside\n");
+	CHECK_STR(tap_read(copy, "w"), "w\n");
+	CHECK_STR(tap_read(tap_dirfd, "file"), "w\n");
+}
+
+JAIL_TEST(what_is_hidden_cannot_be_seen_or_written)
+{
+	struct scene s = scene_new("orig");
+	char dir[4200], file[4200];
+	int secret = scene_dir("secret");
+
+	tap_write(secret, "key", "key\n");
+	tap_write(tap_dirfd, "token", "token\n");
+	snprintf(dir, sizeof(dir), "%s/secret", tap_dir);
+	snprintf(file, sizeof(file), "%s/token", tap_dir);
+	scene_mount(&s, JAIL_MOUNT_HIDE, dir);
+	scene_mount(&s, JAIL_MOUNT_HIDE, file);
+	scene_mount(&s, JAIL_MOUNT_HIDE, "/tmp/not/there");
+	CHECK_STR(scene_says(&s,
+			     "cat ../secret/key ../token >&9 2>&-; echo x > ../token; touch ../secret/x; ls /tmp >&9"),
+		  "");
+	CHECK_STR(tap_read(tap_dirfd, "token"), "token\n");
+	CHECK_STR(tap_read(secret, "key"), "key\n");
+}
+
+JAIL_TEST(processes_of_the_host_are_not_in_proc)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_STR(scene_says(&s, "cat /proc/sys/kernel/ns_last_pid >&-; echo $$ >&9; set -- /proc/[0-9]*; echo $# >&9"),
+		  "2\n2\n");
+}
+
+static void count_mounts(char *ret)
+{
+	snprintf(ret, 16384, "%s", tap_read(AT_FDCWD, "/proc/self/mountinfo"));
+}
+
+static int check_host_mounts(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+{
+	static char now[16384];
+
+	(void)pid;
+	(void)start_time;
+	(void)err;
+	usleep(50000); /* the view is being built meanwhile */
+	count_mounts(now);
+	CHECK_EQ(strstr(now, tap_dir) != NULL, false);
+	*(bool *)arg = true;
+	return 0;
+}
+
+JAIL_TEST(no_mount_is_ever_visible_on_the_host)
+{
+	static char after[16384];
+	struct scene s = scene_new("orig");
+	bool asked = false;
+
+	s.spec.started = check_host_mounts;
+	s.spec.started_arg = &asked;
+	CHECK_EQ(scene_sh(&s, "true"), 0);
+	CHECK(asked);
+	count_mounts(after);
+	CHECK_EQ(strstr(after, tap_dir) != NULL, false);
+}
+
+JAIL_TEST(settings_of_the_host_cannot_be_changed_through_proc)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK(scene_sh(&s, "exec 2>&-; cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness") != 0);
+}
+
+JAIL_TEST(the_umask_of_the_caller_is_the_commands)
+{
+	struct scene s = scene_new("orig");
+
+	umask(0027);
+	CHECK_STR(scene_says(&s, "umask >&9; mkdir d; stat -c %a d >&9"), "0027\n750\n");
+}
+
+JAIL_TEST(a_missing_mount_point_is_an_error_with_its_name)
+{
+	struct scene s = scene_new("orig");
+
+	scene_not_in_tmp();
+	snprintf(s.path, sizeof(s.path), "%s/missing", tap_dir);
+	s.spec.cwd = "/";
+	CHECK(scene_try(&s, (char *[]){ (char *)"true", NULL }) < 0);
+	CHECK_CONTAINS(s.err.message, s.path);
+	CHECK_STR(s.err.operation, "run");
+}
+
+JAIL_TEST(a_layer_that_the_kernel_refuses_is_an_error_with_its_path)
+{
+	struct scene s = scene_new("orig");
+
+	s.mounts[0].work_fd = s.upper; /* upper and work the same */
+	CHECK(scene_try(&s, (char *[]){ (char *)"true", NULL }) < 0);
+	CHECK_CONTAINS(s.err.message, s.path);
+}
+
+JAIL_TEST(the_root_cannot_be_mounted_over)
+{
+	struct scene s = scene_new("orig");
+
+	scene_mount(&s, JAIL_MOUNT_TMPFS, "/");
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_INVALID);
+}
