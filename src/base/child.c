@@ -7,11 +7,13 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/strbuf.h"
 
 /* A killed process that still does not end waits inside the kernel (a dead disk, say): not worth waiting with it. */
 #define KILL_GRACE_MS 5000
@@ -75,8 +77,36 @@ static int file_actions(posix_spawn_file_actions_t *a, int output)
 	return -r;
 }
 
+/* Looks a program up in PATH. execvp()'s rule, that one forbidden directory there turns "not found" into "forbidden", would
+ * hide from an ordinary user that a helper is simply not installed. */
+static int find_program(const char *name, char **ret)
+{
+	const char *path = getenv("PATH");
+
+	if (strchr(name, '/')) {
+		*ret = strdup(name);
+		return *ret ? 0 : -ENOMEM;
+	}
+	for (path = path ? path : "/usr/bin:/bin"; name[0]; path++) {
+		size_t size = strcspn(path, ":");
+		AUTO_FREE char *file = str_format("%.*s%s%s", (int)size, path, size > 0 ? "/" : "./", name);
+		struct stat st;
+
+		if (!file)
+			return -ENOMEM;
+		if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0) {
+			*ret = TAKE_PTR(file);
+			return 0;
+		}
+		path += size;
+		if (!*path)
+			break;
+	}
+	return -ENOENT;
+}
+
 /* A process group of its own, and the signal state a program expects whatever ours is. */
-static int spawn(char *const argv[], int output, pid_t *ret)
+static int spawn(const char *program, char *const argv[], int output, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -97,7 +127,7 @@ static int spawn(char *const argv[], int output, pid_t *ret)
 	posix_spawnattr_setsigdefault(&attr, &all);
 	r = file_actions(&actions, output);
 	if (r == 0)
-		r = -posix_spawnp(ret, argv[0], &actions, &attr, argv, environ);
+		r = -posix_spawn(ret, program, &actions, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
 	return r;
@@ -165,9 +195,13 @@ int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
 	struct child_result result = { 0 };
 	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
 	AUTO_FD reader = -EBADF, writer = -EBADF, pidfd = -EBADF;
+	AUTO_FREE char *program = NULL;
 	int pipe_fds[2], r;
 	pid_t pid = -1;
 
+	r = find_program(argv[0], &program);
+	if (r < 0)
+		return r;
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
 	reader = pipe_fds[0];
@@ -175,7 +209,7 @@ int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
 	/* Ours only: the child's end of the pipe keeps blocking. */
 	if (fcntl(reader, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	r = spawn(argv, writer, &pid);
+	r = spawn(program, argv, writer, &pid);
 	if (r < 0)
 		return r;
 	writer = fd_close(writer);

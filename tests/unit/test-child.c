@@ -41,6 +41,28 @@ TEST(a_program_that_is_not_there_or_not_executable_is_an_error)
 	CHECK_EQ(child_run(plain, 1000, &r), -EACCES);
 }
 
+TEST(directories_of_path_that_cannot_be_searched_are_passed_over)
+{
+	char *const missing[] = { (char *)"no-such-program-anywhere", NULL };
+	char *const mine[] = { (char *)"mine", NULL };
+	struct child_result r;
+
+	CHECK_EQ(mkdirat(tap_dirfd, "closed", 0), 0);
+	CHECK_EQ(mkdirat(tap_dirfd, "open", 0755), 0);
+	tap_write(tap_dirfd, "open/mine", "#!/bin/sh\necho found\n");
+	CHECK_EQ(setenv("PATH", "closed:nowhere:open:/bin", 1), 0);
+	CHECK_EQ(child_run(missing, 1000, &r), -ENOENT);
+	CHECK_EQ(child_run(mine, 1000, &r), -ENOENT);
+	CHECK_EQ(fchmodat(tap_dirfd, "open/mine", 0755, 0), 0);
+	CHECK_EQ(child_run(mine, 10000, &r), 0);
+	CHECK_STR(r.output, "found");
+	CHECK_EQ(setenv("PATH", "", 1), 0);
+	CHECK_EQ(child_run(mine, 1000, &r), -ENOENT);
+	CHECK_EQ(unsetenv("PATH"), 0);
+	CHECK_EQ(shell("exit 4", 10000, &r), 0);
+	CHECK_EQ(r.exit_status, 4);
+}
+
 TEST(of_long_output_the_end_is_kept)
 {
 	struct child_result r;
