@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diff --stat: lines added and removed by file, with bars. Rows are collected first, the widths depend on all of them. */
+/* diff --stat: lines added and removed by file, with bars. Rows are collected first: widths depend on all of them. */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>

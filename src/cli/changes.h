@@ -23,8 +23,8 @@ struct changes_counts {
 	uint64_t added, modified, deleted, meta, skipped;
 };
 
-/* Prints the changes. *ret_counts (may be NULL) is how many there were. 0, or a negative code with *err filled; that the
- * stream could not be written is no error here. */
+/* Prints the changes. *ret_counts (may be NULL) is how many there were. 0, or a negative code with *err filled; that
+ * the stream could not be written is no error here. */
 int changes_show(struct cli *cli, const struct atoll_info *info, const struct atoll_selection *selection,
 		 const struct changes_style *style, struct changes_counts *ret_counts, struct atoll_error *err);
 

@@ -9,7 +9,7 @@
 
 #define COUNT_LIMIT 1000
 
-/* Whether undecided changes may be lost. 0 if so or if there are none, else the exit status; *ret_force is set if asked for. */
+/* Whether undecided changes may be lost: 0 if so (*ret_force is set) or if there are none, else the exit status. */
 static int check_pending(struct cli *cli, const char *name, bool *ret_force)
 {
 	struct atoll_error err;

@@ -2,8 +2,8 @@
 /*
  * atoll run: a command inside a sandbox, and what becomes of its changes.
  *
- * Standard output belongs to the command; all that Atoll has to say goes to standard error. What happens after the command is in
- * decide.c.
+ * Standard output belongs to the command; all that Atoll has to say goes to standard error. What happens after the
+ * command is in decide.c.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -4,74 +4,63 @@
 #include <stdint.h>
 #include <string.h>
 
-#define END          \
-	{            \
-		NULL \
-	}
-#define JSON                                                                       \
-	{                                                                          \
-		"json", 0, NULL, NULL, COMPLETE_NONE, "print JSON instead of text" \
-	}
-#define WAIT                                                                           \
-	{                                                                              \
-		"wait", 'w', "[SECONDS]", NULL, COMPLETE_NONE,                         \
-			"wait for a sandbox that is busy, for ever or so many seconds" \
-	}
-#define MESSAGE                                                                                      \
-	{                                                                                            \
-		"message", 'm', "MESSAGE", NULL, COMPLETE_NONE, "say in the log what this commit is" \
-	}
+/* clang-format off */
+#define END { NULL }
+#define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
+#define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
+#define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
+/* clang-format on */
 
 const struct option_spec commands_global[] = {
-	{ "version", 'V', NULL, NULL, COMPLETE_NONE, "print the version" },
+	{ "version", NULL, NULL, "print the version", COMPLETE_NONE, 'V' },
 	END,
 };
 
 const struct option_spec commands_common[] = {
-	{ "state-dir", 0, "DIR", NULL, COMPLETE_DIRECTORY, "keep sandboxes and journal in DIR" },
-	{ "quiet", 'q', NULL, NULL, COMPLETE_NONE, "print only what was asked for, no summaries" },
-	{ "help", 'h', NULL, NULL, COMPLETE_NONE, "print help" },
+	{ "state-dir", "DIR", NULL, "keep sandboxes and journal in DIR", COMPLETE_DIRECTORY, 0 },
+	{ "quiet", NULL, NULL, "print only what was asked for, no summaries", COMPLETE_NONE, 'q' },
+	{ "help", NULL, NULL, "print help", COMPLETE_NONE, 'h' },
 	END,
 };
 
 static const struct option_spec new_options[] = {
-	{ "dir", 'd', "PATH", NULL, COMPLETE_DIRECTORY, "a directory to hold; may be given several times" },
-	{ "file", 'f', "PATH", NULL, COMPLETE_FILE, "a single file to hold; may be given several times" },
-	{ "strategy", 's', "STRATEGY", NULL, COMPLETE_STRATEGY, "how to isolate; see atoll help strategies" },
-	{ "durable-workspace", 0, NULL, NULL, COMPLETE_NONE, "sync the edits to disk after each run" },
+	{ "dir", "PATH", NULL, "a directory to hold; may be given several times", COMPLETE_DIRECTORY, 'd' },
+	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, 'f' },
+	{ "strategy", "STRATEGY", NULL, "how to isolate; see atoll help strategies", COMPLETE_STRATEGY, 's' },
+	{ "durable-workspace", NULL, NULL, "sync the edits to disk after each run", COMPLETE_NONE, 0 },
 	JSON,
 	END,
 };
 
 static const struct option_spec run_options[] = {
-	{ "commit", 'c', NULL, NULL, COMPLETE_NONE, "commit afterwards if the command succeeded, else keep" },
-	{ "discard", 'x', NULL, NULL, COMPLETE_NONE, "drop what the command changed" },
-	{ "keep", 'k', NULL, NULL, COMPLETE_NONE, "keep the changes in the sandbox, undecided" },
+	{ "commit", NULL, NULL, "commit afterwards if the command succeeded, else keep", COMPLETE_NONE, 'c' },
+	{ "discard", NULL, NULL, "drop what the command changed", COMPLETE_NONE, 'x' },
+	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
 	END,
 };
 
 static const struct option_spec diff_options[] = {
-	{ "name-status", 0, NULL, NULL, COMPLETE_NONE, "only a letter and the path of each change" },
-	{ "stat", 0, NULL, NULL, COMPLETE_NONE, "lines added and removed, with bars" },
-	{ "patch", 'p', NULL, NULL, COMPLETE_NONE, "the changes of text files as unified diff" },
+	{ "name-status", NULL, NULL, "only a letter and the path of each change", COMPLETE_NONE, 0 },
+	{ "stat", NULL, NULL, "lines added and removed, with bars", COMPLETE_NONE, 0 },
+	{ "patch", NULL, NULL, "the changes of text files as unified diff", COMPLETE_NONE, 'p' },
 	JSON,
-	{ "null", 'z', NULL, NULL, COMPLETE_NONE, "like --name-status, raw names, each field ended by NUL" },
-	{ "color", 0, "WHEN", "auto always never", COMPLETE_WORDS, "whether to colour" },
+	{ "null", NULL, NULL, "like --name-status, raw names, each field ended by NUL", COMPLETE_NONE, 'z' },
+	{ "color", "WHEN", "auto always never", "whether to colour", COMPLETE_WORDS, 0 },
 	END,
 };
 
 static const struct option_spec commit_options[] = {
 	MESSAGE,
-	{ "dry-run", 'n', NULL, NULL, COMPLETE_NONE, "plan and check, change nothing" },
-	{ "on-conflict", 0, "WHAT", "fail ours", COMPLETE_WORDS,
-	  "what to do where somebody else changed the original" },
-	{ "allow-set-id", 0, NULL, NULL, COMPLETE_NONE, "let files gain setuid, setgid or file capabilities" },
-	{ "allow-outside-links", 0, NULL, NULL, COMPLETE_NONE, "let new links point outside the resources" },
-	{ "accept-unsynced", 0, NULL, NULL, COMPLETE_NONE,
-	  "commit edits that a restart of the machine may have harmed" },
-	{ "permissive", 0, NULL, NULL, COMPLETE_NONE, "go on though the commit cannot be atomic" },
+	{ "dry-run", NULL, NULL, "plan and check, change nothing", COMPLETE_NONE, 'n' },
+	{ "on-conflict", "WHAT", "fail ours", "what to do where somebody else changed the original", COMPLETE_WORDS,
+	  0 },
+	{ "allow-set-id", NULL, NULL, "let files gain setuid, setgid or file capabilities", COMPLETE_NONE, 0 },
+	{ "allow-outside-links", NULL, NULL, "let new links point outside the resources", COMPLETE_NONE, 0 },
+	{ "accept-unsynced", NULL, NULL, "commit edits that a restart of the machine may have harmed", COMPLETE_NONE,
+	  0 },
+	{ "permissive", NULL, NULL, "go on though the commit cannot be atomic", COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -81,13 +70,13 @@ static const struct option_spec wait_options[] = { WAIT, JSON, END };
 static const struct option_spec json_options[] = { JSON, END };
 
 static const struct option_spec rm_options[] = {
-	{ "force", 'f', NULL, NULL, COMPLETE_NONE, "also with undecided changes inside, which are lost" },
+	{ "force", NULL, NULL, "also with undecided changes inside, which are lost", COMPLETE_NONE, 'f' },
 	WAIT,
 	END,
 };
 
 static const struct option_spec recover_options[] = {
-	{ "all", 'a', NULL, NULL, COMPLETE_NONE, "all sandboxes, as without NAME" },
+	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	JSON,
 	END,
 };
@@ -102,10 +91,11 @@ static const struct command commands[] = {
 	  .options = new_options,
 	  .summary = "Make a sandbox over directories and files",
 	  .description =
-		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. Nothing is copied "
-		  "beforehand, so it takes no longer for a large tree. Without NAME a readable one is made up; the name is printed.\n\n"
-		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, and why. "
-		  "A --strategy stands for all resources.",
+		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. "
+		  "Nothing is copied beforehand, so it takes no longer for a large tree. Without NAME a readable "
+		  "one is made up; the name is printed.\n\n"
+		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
+		  "and why. A --strategy stands for all resources.",
 	  .examples = "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
 		      "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
 	{ .name = "run",
@@ -118,19 +108,21 @@ static const struct command commands[] = {
 	  .options = run_options,
 	  .summary = "Run a command inside a sandbox",
 	  .description =
-		  "Runs the command in the current directory, as the same user. It sees the resources at their real paths, "
-		  "copy-on-write; everything else is read-only, but for a private /tmp and a private layer over the home directory, "
-		  "which are discarded.\n\n"
-		  "Without NAME a new sandbox over the current directory is made. What the command changed is then listed on standard "
-		  "error and, on a terminal, Atoll asks what to do: commit, diff, discard or keep. --commit, --discard and --keep "
-		  "answer beforehand; where nobody can be asked the changes are kept and the sandbox's name is printed. Once its "
-		  "changes have landed, or if there are none, this sandbox is removed; where a commit should be open to atoll undo, make the "
-		  "sandbox with atoll new.\n\n"
+		  "Runs the command in the current directory, as the same user. It sees the resources at their "
+		  "real paths, copy-on-write; everything else is read-only, but for a private /tmp and a private "
+		  "layer over the home directory, which are discarded.\n\n"
+		  "Without NAME a new sandbox over the current directory is made. What the command changed is then "
+		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
+		  "keep. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
+		  "are kept and the sandbox's name is printed. Once its changes have landed, or if there are none, "
+		  "this sandbox is removed; where a commit should be open to atoll undo, make the sandbox with "
+		  "atoll new.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given.\n\n"
-		  "The exit status is the command's own, 128 + n if signal n ended it, 126 if it cannot be executed, 127 if it is not "
-		  "found. 125 says that Atoll itself failed, 2 that it was called wrongly. If the command succeeded and the commit "
-		  "failed, it is that of the commit.\n\n"
-		  "A redirection by your shell into a resource (atoll run -- make > log) happens outside the sandbox; Atoll warns.",
+		  "The exit status is the command's own, 128 + n if signal n ended it, 126 if it cannot be "
+		  "executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
+		  "wrongly. If the command succeeded and the commit failed, it is that of the commit.\n\n"
+		  "A redirection by your shell into a resource (atoll run -- make > log) happens outside the "
+		  "sandbox; Atoll warns.",
 	  .examples = "atoll run -- make # then: summary, and a question\n"
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
@@ -142,12 +134,12 @@ static const struct command commands[] = {
 	  .options = diff_options,
 	  .summary = "Show what was changed inside a sandbox",
 	  .description =
-		  "Lists every change with a letter (atoll help changes explains them) and what changed. With PATH only what lies there "
-		  "or below.\n\n"
-		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a sandbox of that name "
-		  "exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
-		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a terminal the output "
-		  "goes through a pager.",
+		  "Lists every change with a letter (atoll help changes explains them) and what changed. With PATH "
+		  "only what lies there or below.\n\n"
+		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a "
+		  "sandbox of that name exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
+		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a "
+		  "terminal the output goes through a pager.",
 	  .examples = "atoll diff fix --stat # how much\n"
 		      "atoll diff fix --patch src # text changes below src\n"
 		      "atoll diff --json # for programs\n" },
@@ -159,11 +151,11 @@ static const struct command commands[] = {
 	  .options = commit_options,
 	  .summary = "Land the changes: all of them or none",
 	  .description =
-		  "Lands the changes of all resources in the originals, atomically and through any crash. With PATH that part lands "
-		  "atomically and the rest stays in the sandbox.\n\n"
-		  "If somebody else changed an original that the sandbox changed too, every such path is named, nothing is changed, "
-		  "and the exit status is 3; --on-conflict=ours overwrites. If a process still holds a file of the sandbox open for "
-		  "writing, the status is 6.\n\n"
+		  "Lands the changes of all resources in the originals, atomically and through any crash. With "
+		  "PATH that part lands atomically and the rest stays in the sandbox.\n\n"
+		  "If somebody else changed an original that the sandbox changed too, every such path is named, "
+		  "nothing is changed, and the exit status is 3; --on-conflict=ours overwrites. If a process still "
+		  "holds a file of the sandbox open for writing, the status is 6.\n\n"
 		  "Operands are read as by atoll diff.",
 	  .examples = "atoll commit fix -m 'port to v2' # everything\n"
 		      "atoll commit fix src/a.c # one file; the rest stays\n"
@@ -176,8 +168,9 @@ static const struct command commands[] = {
 	  .options = wait_options,
 	  .summary = "Take the latest commit back, keeping the edits in the sandbox",
 	  .description =
-		  "Returns the originals to what they were before the latest commit. The edits stay in the sandbox, which can be "
-		  "changed further and committed again. What somebody else changed since is never overwritten: exit status 3.",
+		  "Returns the originals to what they were before the latest commit. The edits stay in the "
+		  "sandbox, which can be changed further and committed again. What somebody else changed since is "
+		  "never overwritten: exit status 3.",
 	  .examples = "atoll undo fix # take it back\n" },
 	{ .name = "rollback",
 	  .run = cmd_rollback,
@@ -187,8 +180,8 @@ static const struct command commands[] = {
 	  .options = wait_options,
 	  .summary = "Drop the edits",
 	  .description =
-		  "Drops all edits that are not committed. If there are none, the latest commit is taken back and its edits are dropped. "
-		  "The sandbox stays and can be used again.",
+		  "Drops all edits that are not committed. If there are none, the latest commit is taken back and "
+		  "its edits are dropped. The sandbox stays and can be used again.",
 	  .examples = "atoll rollback fix # start afresh\n" },
 	{ .name = "rm",
 	  .run = cmd_rm,
@@ -198,9 +191,9 @@ static const struct command commands[] = {
 	  .completion = COMPLETE_SANDBOX,
 	  .options = rm_options,
 	  .summary = "Remove sandboxes",
-	  .description =
-		  "Removes sandboxes, with their edits and undo records; the originals stay as they are. If undecided changes are "
-		  "inside, Atoll asks on a terminal and else refuses with exit status 4, unless --force is given.",
+	  .description = "Removes sandboxes, with their edits and undo records; the originals stay as they are. If "
+			 "undecided changes are inside, Atoll asks on a terminal and else refuses with exit status 4, "
+			 "unless --force is given.",
 	  .examples = "atoll rm fix # ready with it\n" },
 	{ .name = "list",
 	  .run = cmd_list,
@@ -216,9 +209,8 @@ static const struct command commands[] = {
 	  .completion = COMPLETE_SANDBOX,
 	  .options = json_options,
 	  .summary = "Show a sandbox: resources, strategies, state",
-	  .description =
-		  "Shows everything known of one sandbox: for each resource the strategy, its mode, why it was chosen, and "
-		  "where the edits lie.",
+	  .description = "Shows everything known of one sandbox: for each resource the strategy, its mode, why it was "
+			 "chosen, and where the edits lie.",
 	  .examples = "atoll show fix\n" },
 	{ .name = "log",
 	  .run = cmd_log,
@@ -237,18 +229,18 @@ static const struct command commands[] = {
 	  .options = recover_options,
 	  .summary = "Finish what a crash left",
 	  .description =
-		  "Brings every original that a crash left in the middle of a commit or undo to all-old or all-new. Every other command "
-		  "does this by itself for its own sandbox. If somebody edited an affected file between crash and recovery, it is left as "
-		  "it is, the place of the other version is printed, and the exit status is 7.",
+		  "Brings every original that a crash left in the middle of a commit or undo to all-old or "
+		  "all-new. Every other command does this by itself for its own sandbox. If somebody edited an "
+		  "affected file between crash and recovery, it is left as it is, the place of the other version "
+		  "is printed, and the exit status is 7.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,
 	  .operands = "",
 	  .options = json_options,
 	  .summary = "Say what this machine can do, and what is missing",
-	  .description =
-		  "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for what is missing "
-		  "it says how to get it.",
+	  .description = "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for "
+			 "what is missing it says how to get it.",
 	  .examples = "atoll doctor\n" },
 	{ .name = "help",
 	  .run = cmd_help,

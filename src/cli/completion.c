@@ -64,7 +64,8 @@ static void bash_action(FILE *out, enum option_completion completion, const char
 		break;
 	case COMPLETE_SANDBOX_OR_FILE:
 		fprintf(out,
-			"%smapfile -t COMPREPLY < <(compgen -W \"$(atoll list --quiet 2>/dev/null)\" -- \"$cur\"; compgen -f -- \"$cur\")\n",
+			"%smapfile -t COMPREPLY < <(compgen -W \"$(atoll list --quiet 2>/dev/null)\" -- \"$cur\"; "
+			"compgen -f -- \"$cur\")\n",
 			indent);
 		break;
 	case COMPLETE_STRATEGY:
@@ -211,9 +212,20 @@ void completion_print_zsh(FILE *out)
 {
 	const struct command *c;
 
-	fputs("#compdef atoll\n\n_atoll_sandboxes() {\n\tlocal -a names\n\tnames=(${(f)\"$(atoll list --quiet 2>/dev/null)\"})\n"
-	      "\t_describe sandbox names\n}\n\n_atoll_sandboxes_or_files() {\n\t_alternative 'sandboxes:sandbox:_atoll_sandboxes' "
-	      "'files:file:_files'\n}\n\n_atoll() {\n\tlocal curcontext=$curcontext state line\n\tlocal -a commands\n\tcommands=(\n",
+	fputs("#compdef atoll\n\n"
+	      "_atoll_sandboxes() {\n"
+	      "\tlocal -a names\n"
+	      "\tnames=(${(f)\"$(atoll list --quiet 2>/dev/null)\"})\n"
+	      "\t_describe sandbox names\n"
+	      "}\n\n"
+	      "_atoll_sandboxes_or_files() {\n"
+	      "\t_alternative 'sandboxes:sandbox:_atoll_sandboxes' 'files:file:_files'\n"
+	      "}\n\n"
+	      "_atoll() {\n"
+	      "\tlocal curcontext=$curcontext state line\n"
+	      "\tlocal -A opt_args\n"
+	      "\tlocal -a commands\n"
+	      "\tcommands=(\n",
 	      out);
 	for (size_t i = 0; (c = visible_at(&i)); i++) {
 		fprintf(out, "\t\t'%s:", c->name);
@@ -225,8 +237,13 @@ void completion_print_zsh(FILE *out)
 	fputs("\t)\n\t_arguments -C", out);
 	zsh_options(out, commands_common);
 	zsh_options(out, commands_global);
-	fputs(" \\\n\t\t'1: :->command' \\\n\t\t'*:: :->operands'\n\tcase $state in\n\tcommand)\n\t\t_describe command commands\n\t\t;;\n"
-	      "\toperands)\n\t\tcase $words[1] in\n",
+	fputs(" \\\n\t\t'1: :->command' \\\n\t\t'*:: :->operands'\n"
+	      "\tcase $state in\n"
+	      "\tcommand)\n"
+	      "\t\t_describe command commands\n"
+	      "\t\t;;\n"
+	      "\toperands)\n"
+	      "\t\tcase $words[1] in\n",
 	      out);
 	for (size_t i = 0; (c = visible_at(&i)); i++)
 		zsh_command(out, c);

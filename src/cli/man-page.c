@@ -10,7 +10,7 @@
 #include "cli/help.h"
 #include "cli/topics.h"
 
-/* Text without any meaning for roff: its escape character, a dash that must stay a dash, and leading control characters. */
+/* Text without any meaning for roff: its escape character, dashes that must stay so, control characters that lead. */
 static void put_text(FILE *out, const char *text, size_t size)
 {
 	bool at_start = true;
@@ -160,12 +160,21 @@ void man_page_print_command(const struct command *command, FILE *out)
 void man_page_print_overview(FILE *out)
 {
 	put_title(out, NULL);
-	fputs(".SH NAME\natoll \\- transactional sandboxes\n.SH SYNOPSIS\n.B atoll\n[\\fIOPTION\\fR]… \\fICOMMAND\\fR …\n"
-	      ".SH DESCRIPTION\nAtoll gives a command a private copy\\-on\\-write view of real directories and files. It works there as if "
-	      "they were its own. Then everything it changed is shown, and either all of it lands, atomically and crash\\-safely over every "
-	      "resource, or none of it does.\n"
-	      ".PP\nResults go to standard output, diagnostics to standard error. Every listing takes \\-\\-json; file names in it are bytes, "
-	      "those that are not UTF\\-8 are written as U+DC80 to U+DCFF.\n.SH COMMANDS\n",
+	fputs(".SH NAME\n"
+	      "atoll \\- transactional sandboxes\n"
+	      ".SH SYNOPSIS\n"
+	      ".B atoll\n"
+	      "[\\fIOPTION\\fR]… \\fICOMMAND\\fR …\n"
+	      ".SH DESCRIPTION\n"
+	      "Atoll gives a command a private copy\\-on\\-write view of real directories and files.\n"
+	      "It works there as if they were its own.\n"
+	      "Then everything it changed is shown, and either all of it lands, atomically and crash\\-safely\n"
+	      "over every resource, or none of it does.\n"
+	      ".PP\n"
+	      "Results go to standard output, diagnostics to standard error.\n"
+	      "Every listing takes \\-\\-json; file names in it are bytes, those that are not UTF\\-8 are written\n"
+	      "as U+DC80 to U+DCFF.\n"
+	      ".SH COMMANDS\n",
 	      out);
 	for (size_t i = 0; commands_at(i); i++) {
 		if (commands_at(i)->hidden)

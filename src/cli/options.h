@@ -28,11 +28,11 @@ enum option_completion {
 
 struct option_spec {
 	const char *name;     /* long, without the dashes */
-	char letter;          /* short form, or 0 */
 	const char *argument; /* NULL: takes none; in brackets: may be left out */
 	const char *values;   /* NULL, or the only words allowed, separated by spaces */
+	const char *help;     /* one sentence, without a full stop */
 	enum option_completion completion;
-	const char *help; /* one sentence, without a full stop */
+	char letter; /* short form, or 0 */
 };
 
 struct option_use {

@@ -79,7 +79,7 @@ static struct position skip_changes(const struct patch *p, struct position at)
 	return at;
 }
 
-/* Where the hunk ends whose first change is at `at`: behind the last change that is near enough to share its context. */
+/* Where the hunk ends whose first change is at `at`: behind the last change near enough to share its context. */
 static struct position find_hunk_end(const struct patch *p, struct position at)
 {
 	for (;;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line on standard error that says how far something is: only on a terminal, only if it takes long, gone at the end. */
+/* A line on standard error that says how far something is: on a terminal, if it takes long, and gone at the end. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File names in listings: as they are where that is unambiguous and harmless, else in double quotes with C escapes, as git
- * writes them (with core.quotePath off: valid UTF-8 is not unusual). */
+/* File names in listings: as they are where that is unambiguous and harmless, else in double quotes with C escapes, as
+ * git writes them (with core.quotePath off: valid UTF-8 is not unusual). */
 #ifndef CLI_QUOTE_H
 #define CLI_QUOTE_H
 

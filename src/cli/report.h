@@ -9,8 +9,8 @@
 
 #include "cli/commands.h"
 
-/* Prints the outcome of an operation that returned r: the result to out, what went wrong to standard error. result may be NULL.
- * Returns the exit status of the error's code, 0 on success. */
+/* Prints the outcome of an operation that returned r: the result to out, what went wrong to standard error. result may
+ * be NULL. Returns the exit status of the error's code, 0 on success. */
 int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
 		  bool json);
 /* Only what there is to say on standard error. */

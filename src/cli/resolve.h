@@ -11,8 +11,8 @@
 int resolve_sandbox(struct cli *cli, const char *name, struct atoll_info **ret, struct atoll_error *err);
 
 /*
- * [NAME] [PATH…]: the first operand is the name if a sandbox of that name exists, or if there is not exactly one sandbox; else all
- * operands are paths for the only one. The selection borrows from o. Words after "--" are always paths.
+ * [NAME] [PATH…]: the first operand is the name if a sandbox of that name exists, or if there is not exactly one sandbox;
+ * else all operands are paths for the only one. The selection borrows from o. Words after "--" are always paths.
  */
 struct resolve_target {
 	struct atoll_info *info;

@@ -8,12 +8,12 @@
 #include "cli/topics.h"
 
 static const struct option_spec specs[] = {
-	{ "json", 'j', NULL, NULL, COMPLETE_NONE, "" },
-	{ "message", 'm', "TEXT", NULL, COMPLETE_NONE, "" },
-	{ "wait", 'w', "[SECONDS]", NULL, COMPLETE_NONE, "" },
-	{ "color", 0, "WHEN", "auto always never", COMPLETE_WORDS, "" },
-	{ "name-status", 0, NULL, NULL, COMPLETE_NONE, "" },
-	{ "null", 0, NULL, NULL, COMPLETE_NONE, "" },
+	{ "json", NULL, NULL, "", COMPLETE_NONE, 'j' },
+	{ "message", "TEXT", NULL, "", COMPLETE_NONE, 'm' },
+	{ "wait", "[SECONDS]", NULL, "", COMPLETE_NONE, 'w' },
+	{ "color", "WHEN", "auto always never", "", COMPLETE_WORDS, 0 },
+	{ "name-status", NULL, NULL, "", COMPLETE_NONE, 0 },
+	{ "null", NULL, NULL, "", COMPLETE_NONE, 0 },
 	{ NULL },
 };
 static char message[OPTIONS_MESSAGE_SIZE];
