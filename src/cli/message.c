@@ -3,7 +3,9 @@
 
 #include <stdarg.h>
 
-static void print_line(const char *before, const char *format, va_list args, const char *after)
+/* Declared non-null because gcc with -fsanitize=undefined warns of a null format otherwise. */
+__attribute__((nonnull(2), format(printf, 2, 0))) static void print_line(const char *before, const char *format,
+									 va_list args, const char *after)
 {
 	fflush(stdout); /* in order, where both go to one place */
 	fputs("atoll: ", stderr);
