@@ -65,15 +65,15 @@ static void reset_handlers(void)
 	(void)sigaction(SIGCHLD, &action, NULL);
 }
 
-/* vfork: nothing of pid 1's memory is copied, and the error of exec is known at once. */
+/* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
+/* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 static pid_t start_command(const struct init *in, int *ret_exec_error)
 {
+	static const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	volatile int exec_error = 0;
-	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
+	pid_t pid = vfork();
 
 	if (pid == 0) {
-		const struct sigaction ignore = { .sa_handler = SIG_IGN };
-
 		if (in->hold_fd >= 0)
 			close(in->hold_fd);
 		if (in->child_ignored)
@@ -86,6 +86,7 @@ static pid_t start_command(const struct init *in, int *ret_exec_error)
 	*ret_exec_error = exec_error;
 	return pid < 0 ? -errno : pid;
 }
+/* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 
 /* pid 1 keeps its standard fds and those named, so that no lock, pipe or layer of the caller stays open through it. */
 static void close_others(int a, int b, int c)

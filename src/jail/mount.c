@@ -88,10 +88,11 @@ static int layers_by_name(int fs_fd, const int *lower, size_t n_lower, int upper
 	if (chdir("/proc/self/fd") < 0)
 		return -errno;
 	for (size_t i = 0; i < n_lower; i++) {
+		/* One byte is left for the colon. */
 		if (!mount_add_number(text, sizeof(text) - 1, lower[i]))
 			return -E2BIG;
 		if (i + 1 < n_lower)
-			strcat(text, ":");
+			memcpy(text + strlen(text), ":", 2);
 	}
 	r = set_string(fs_fd, "lowerdir", text);
 	text[0] = '\0';

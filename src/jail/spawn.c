@@ -16,6 +16,18 @@
 
 #include "jail/private.h"
 
+/* The thread sanitizer's own locks are frozen in a child it did not see being made: all goes through a forked go-between then. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN true
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN true
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN false
+#endif
+
 /* Waiting with this sees children that end without a signal. */
 #define WAIT_FLAGS (WEXITED | __WALL)
 
@@ -27,15 +39,25 @@ static pid_t raw_clone(unsigned long flags, int *ret_pidfd)
 	return pid < 0 ? -errno : (pid_t)pid;
 }
 
-static int start(unsigned long flags, const struct ids_own *own, spawn_fn fn, void *arg, struct spawn *ret)
+/* What is to be started, and where. */
+struct start {
+	unsigned long flags;       /* of clone */
+	const struct ids_own *own; /* to be mapped by the child itself, or NULL */
+	int wide_fd;               /* the user namespace to enter first, or -EBADF */
+	int socket;                /* on which a go-between sends the pid, or -errno */
+	spawn_fn fn;
+	void *arg;
+};
+
+static int start(const struct start *s, struct spawn *ret)
 {
 	int pidfd = -EBADF;
-	pid_t pid = raw_clone(flags, &pidfd);
+	pid_t pid = raw_clone(s->flags, &pidfd);
 
 	if (pid < 0)
 		return pid;
 	if (pid == 0)
-		_exit(fn(own ? ids_map_own(own) : 0, arg));
+		_exit(s->fn(s->own ? ids_map_own(s->own) : 0, s->arg));
 	*ret = (struct spawn){ .pid = pid, .pidfd = pidfd };
 	return 0;
 }
@@ -49,27 +71,19 @@ int spawn_enter_userns(int wide_fd, const struct ids_own *own)
 	return ids_map_own(own);
 }
 
-/* What the go-between tells: the pid, or -errno. */
-struct go_between {
-	int socket, wide_fd;
-	unsigned namespaces;
-	spawn_fn fn;
-	void *arg;
-};
-
 static int go_between(int setup, void *arg)
 {
-	const struct go_between *g = arg;
-	int pidfd = -EBADF;
-	pid_t pid = spawn_enter_userns(g->wide_fd, NULL);
+	struct start s = *(const struct start *)arg;
+	struct spawn child = { 0 };
+	int r = s.wide_fd >= 0 ? spawn_enter_userns(s.wide_fd, NULL) : 0;
 
 	(void)setup;
-	if (pid == 0) {
-		pid = raw_clone(CLONE_PARENT | g->namespaces, &pidfd);
-		if (pid == 0)
-			return g->fn(0, g->arg);
-	}
-	(void)send(g->socket, &pid, sizeof(pid), MSG_NOSIGNAL);
+	s.flags |= CLONE_PARENT;
+	if (r == 0)
+		r = start(&s, &child);
+	if (r == 0)
+		r = child.pid;
+	(void)send(s.socket, &r, sizeof(r), MSG_NOSIGNAL);
 	return 0;
 }
 
@@ -84,16 +98,30 @@ static int receive_pid(int socket)
 	return n == (ssize_t)sizeof(pid) ? pid : -ECHILD;
 }
 
-static int start_wide(int wide_fd, unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
+static int start_go_between(struct start *s, struct spawn *ret)
+{
+	pid_t pid;
+
+	if (!UNDER_TSAN)
+		return start(&(struct start){ .fn = go_between, .arg = s }, ret);
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(go_between(0, s));
+	*ret = (struct spawn){ .pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0) };
+	return ret->pidfd < 0 ? -errno : 0;
+}
+
+static int start_indirectly(struct start *what, struct spawn *ret)
 {
 	int pair[2], r;
-	struct go_between g = { .wide_fd = wide_fd, .namespaces = namespaces, .fn = fn, .arg = arg };
 	struct spawn s;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	g.socket = pair[1];
-	r = start(0, NULL, go_between, &g, &s);
+	what->socket = pair[1];
+	r = start_go_between(what, &s);
 	if (r == 0) {
 		r = spawn_wait(&s);
 		if (r >= 0)
@@ -124,36 +152,36 @@ static void block_all(sigset_t *ret_old)
 	pthread_sigmask(SIG_SETMASK, &all, ret_old);
 }
 
-int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret)
+static int start_blocked(struct start *s, struct spawn *ret)
 {
 	sigset_t old;
 	int r;
 
 	block_all(&old);
-	r = start(0, NULL, fn, arg, ret);
+	r = s->wide_fd >= 0 || UNDER_TSAN ? start_indirectly(s, ret) : start(s, ret);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
 }
 
+int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret)
+{
+	return start_blocked(&(struct start){ .wide_fd = -EBADF, .fn = fn, .arg = arg }, ret);
+}
+
 int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
 {
+	struct start s = { .wide_fd = -EBADF, .flags = namespaces, .fn = fn, .arg = arg };
 	struct ids_own own;
-	int wide_fd = -EBADF, r;
-	bool root = jail_is_root();
-	sigset_t old;
 
-	ids_own(&own);
-	if (!root)
-		wide_fd = ids_wide_userns();
-	block_all(&old);
-	if (root)
-		r = start(namespaces, NULL, fn, arg, ret);
-	else if (wide_fd >= 0)
-		r = start_wide(wide_fd, namespaces, fn, arg, ret);
-	else
-		r = start(CLONE_NEWUSER | namespaces, &own, fn, arg, ret);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r;
+	if (!jail_is_root()) {
+		s.wide_fd = ids_wide_userns();
+		if (s.wide_fd < 0) {
+			ids_own(&own);
+			s.own = &own;
+			s.flags |= CLONE_NEWUSER;
+		}
+	}
+	return start_blocked(&s, ret);
 }
 
 int spawn_wait(struct spawn *s)

@@ -84,9 +84,9 @@ JAIL_TEST(directories_that_cannot_be_layers_are_told)
 JAIL_TEST(the_volatile_marker_is_removed_and_only_then_can_it_be_mounted_again)
 {
 	struct scene s = scene_new("orig");
+	char *argv[] = { (char *)"true", NULL };
 
-	CHECK_EQ(scene_sh(&s, "true"), 0);
-	s.spec.mounts = s.mounts;
+	CHECK_EQ(scene_run(&s, argv), 0);
 	CHECK(jail_run(&s.spec, &s.result, &s.err) < 0);
 	CHECK_CONTAINS(s.err.message, s.path);
 	CHECK_EQ(jail_clear_volatile(s.work), 0);
