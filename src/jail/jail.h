@@ -43,14 +43,15 @@ bool jail_maps_gid(gid_t gid);
  * duration: they are deferred, not lost. */
 int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct atoll_error *err);
 
-/* ---- run.c, view.c, init.c: a command in a view ---- */
+/* ---- run.c, plan.c, view.c, init.c: a command in a view ---- */
 
 enum jail_mount_kind {
 	JAIL_MOUNT_OVERLAY, /* lower_fds below upper_fd, work_fd */
 	JAIL_MOUNT_BIND,    /* the tree lower_fds[0], writable */
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
-	JAIL_MOUNT_SCRATCH, /* an overlay over what is there, upper in a private tmpfs: writable, discarded ($HOME) */
-	JAIL_MOUNT_HIDE,    /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file) */
+	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
+			     * over if there is no such directory */
+	JAIL_MOUNT_HIDE,    /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
 };
 
 struct jail_mount {

@@ -116,6 +116,26 @@ JAIL_TEST(ids_and_environment_are_the_callers)
 	CHECK_STR(scene_says(&s, "echo $(id -u) $(id -g) >&9; echo $ATOLL_TEST_VARIABLE >&9"), expected);
 }
 
+TEST(supplementary_groups_are_kept_as_user)
+{
+	static const gid_t group = 4242;
+	struct scene s;
+
+	if (geteuid() != 0)
+		tap_skip("needs root to have a group of its own choice");
+	s = scene_new("orig");
+	CHECK_EQ(fchownat(s.lower, "f", 0, group, 0), 0);
+	CHECK_EQ(fchmodat(s.lower, "f", 0640, 0), 0);
+	CHECK_EQ(fchown(s.upper, SCENE_UID, SCENE_UID), 0);
+	CHECK_EQ(fchown(s.work, SCENE_UID, SCENE_UID), 0);
+	CHECK_EQ(chown(tap_dir, SCENE_UID, SCENE_UID), 0);
+	CHECK_EQ(setgroups(1, &group), 0);
+	CHECK_EQ(setresgid(SCENE_UID, SCENE_UID, SCENE_UID), 0);
+	CHECK_EQ(setresuid(SCENE_UID, SCENE_UID, SCENE_UID), 0);
+	CHECK_EQ(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+	CHECK_STR(scene_says(&s, "cat f >&9"), "original\n");
+}
+
 JAIL_TEST(no_new_privileges_can_be_gained)
 {
 	struct scene s = scene_new("orig");
