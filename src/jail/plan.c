@@ -162,8 +162,10 @@ static bool is_forbidden(int error)
 	return error == EPERM || error == EACCES;
 }
 
-static int mount_error(const char *path, const struct view_failure *f, struct atoll_error *err)
+static int mount_error(const struct view *v, const struct view_failure *f, struct atoll_error *err)
 {
+	const char *path = v->mounts[f->mount].path;
+
 	if (f->step == VIEW_STEP_LAYER && f->error == ESTALE)
 		return error_set(err, ATOLL_CONFLICT, f->error, operation, path,
 				 "\"%s\" or its workspace was moved or mounted over just now: try again", path);
@@ -174,6 +176,10 @@ static int mount_error(const char *path, const struct view_failure *f, struct at
 	if (f->step == VIEW_STEP_MOUNT && is_forbidden(f->error))
 		return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, path,
 				 "mounting a view at \"%s\" is not permitted here: see `atoll doctor`", path);
+	/* A user namespace may not look below what the host has mounted there. */
+	if (f->step == VIEW_STEP_MOUNT && f->error == EINVAL && !v->root && f->detail[0] == '\0')
+		return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, path,
+				 "\"%s\" cannot be covered by a private layer: is something mounted below it?", path);
 	if (f->detail[0] != '\0')
 		return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\" (%s)", path,
 				 f->detail);
@@ -187,7 +193,7 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 	case VIEW_STEP_MOUNT:
 	case VIEW_STEP_TARGET:
 	case VIEW_STEP_ATTACH:
-		return mount_error(v->mounts[f->mount].path, f, err);
+		return mount_error(v, f, err);
 	case VIEW_STEP_CWD:
 		if (f->error == ENOENT || f->error == ENOTDIR)
 			return error_set(

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a command sees and can write: src/jail/plan.c, mount.c, view.c. */
+#include <sched.h>
+#include <sys/mount.h>
+
 #include "jail-scene.h"
 
 #define LONG_NAME                                                                                                            \
@@ -290,6 +293,25 @@ JAIL_TEST(a_layer_that_the_kernel_refuses_is_an_error_with_its_path)
 	s.mounts[0].work_fd = s.upper; /* upper and work the same */
 	CHECK(scene_try(&s, (char *[]){ (char *)"true", NULL }) < 0);
 	CHECK_CONTAINS(s.err.message, s.path);
+}
+
+TEST(a_directory_with_a_mount_below_it_is_told_as_user)
+{
+	struct scene s;
+
+	scene_as_root();
+	CHECK_EQ(unshare(CLONE_NEWNS), 0);
+	CHECK_EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	CHECK_EQ(mkdir("home", 0755), 0);
+	CHECK_EQ(mkdir("home/sub", 0755), 0);
+	CHECK_EQ(mount("none", "home/sub", "tmpfs", 0, NULL), 0);
+	scene_as_user();
+	s = scene_new("orig");
+	strcat(tap_dir, "/home");
+	scene_mount(&s, JAIL_MOUNT_SCRATCH, tap_dir);
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_UNSUPPORTED);
+	CHECK_CONTAINS(s.err.message, "mounted below it");
+	CHECK_CONTAINS(s.err.message, tap_dir);
 }
 
 JAIL_TEST(the_root_cannot_be_mounted_over)
