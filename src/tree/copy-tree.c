@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of whole trees. The walk of the source drives a chain of directories of the target beside it. A directory is made
- * with mode 0700 and gets its own metadata when everything below it is done: then 0555 is no obstacle and times last.
+ * Copies of whole trees. The walk of the source drives a chain of directories of the target beside it. A directory is
+ * made with mode 0700 and gets its own metadata when all below it is done: then 0555 is no obstacle and times last.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static int seen_add(struct tree_copier *c, const struct tree_entry *e)
 	return 0;
 }
 
-/* Makes the entry a further name of the copy that its inode already has: 1, 0 if there is none or it can take no more. */
+/* Makes the entry a further name of the copy its inode already has: 1, 0 if there is none or it can take no more. */
 static int link_to_seen(struct tree_copier *c, const struct tree_entry *e)
 {
 	const struct seen_link *slot;
@@ -187,19 +187,15 @@ static int copy_visit(const struct tree_entry *e, void *arg)
 	return e->stat.mnt_id == c->mnt_id ? enter_dir(c, e) : TREE_WALK_GO;
 }
 
-int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks, struct tree_copy_report *report,
-	      char **ret_path)
+int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks,
+	      struct tree_copy_report *report, char **ret_path)
 {
 	struct tree_copy_report ignored = { 0 };
-	CLEANUP(copier_release) struct tree_copier c = {
-		.flags = flags,
-		.hooks = hooks,
-		.report = report ? report : &ignored,
-		.to_root = to_fd,
-	};
+	CLEANUP(copier_release) struct tree_copier c = { .flags = flags, .hooks = hooks, .to_root = to_fd };
 	struct tree_stat st;
 	int r;
 
+	c.report = report ? report : &ignored;
 	if (ret_path)
 		*ret_path = NULL;
 	r = tree_stat(from_fd, "", &st);

@@ -28,8 +28,8 @@ static void data_copy_release(struct data_copy *c)
 /* Refused for the kind of file or filesystem, so that another way may work. */
 static bool is_unfit(ssize_t r)
 {
-	return r == -EXDEV || r == -EOPNOTSUPP || r == -EINVAL || r == -ENOSYS || r == -ENOTTY || r == -EPERM || r == -EACCES ||
-	       r == -ETXTBSY || r == -EBADF;
+	return r == -EXDEV || r == -EOPNOTSUPP || r == -EINVAL || r == -ENOSYS || r == -ENOTTY || r == -EPERM ||
+	       r == -EACCES || r == -ETXTBSY || r == -EBADF;
 }
 
 static ssize_t read_write(struct data_copy *c, off_t at, size_t size)
@@ -70,7 +70,7 @@ static int copy_range(struct data_copy *c, uint64_t at, uint64_t end)
 	while (at < end) {
 		ssize_t got = copy_some(c, (off_t)at, (size_t)MIN(end - at, (uint64_t)CHUNK));
 
-		/* Some filesystems answer a range they cannot copy with "nothing": ask the simplest way before believing it. */
+		/* Some filesystems answer what they cannot copy with "nothing": believe only the simplest way. */
 		if (c->way != WAY_READ_WRITE && (got == 0 || is_unfit(got))) {
 			c->way++;
 			continue;
@@ -84,7 +84,7 @@ static int copy_range(struct data_copy *c, uint64_t at, uint64_t end)
 	return 1;
 }
 
-/* The next range of data at or behind at: 1, 0 if there is none, or -errno. Filesystems that know no holes have one range. */
+/* The next range of data at or behind at: 1, 0 if there is none, or -errno. Without holes all is one range. */
 static int next_data(int fd, uint64_t at, uint64_t size, uint64_t *ret_start, uint64_t *ret_end)
 {
 	off_t start = lseek(fd, (off_t)at, SEEK_DATA), end;

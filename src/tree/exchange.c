@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether RENAME_EXCHANGE works, found out by doing it. Nothing less tells: bind mounts, btrfs subvolumes and quota projects
- * refuse it between directories that have the same device number.
+ * Whether RENAME_EXCHANGE works, found out by doing it. Nothing less tells: bind mounts, btrfs subvolumes and quota
+ * projects refuse it between directories that have the same device number.
  */
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -7,10 +7,11 @@
 
 /* ---- ident.c ---- */
 
-/* An O_PATH fd of the entry itself, links included: opening it has no effect on it and never blocks. name "" is the fd. */
+/* An O_PATH fd of the entry itself, links included: opening it has no effect and never blocks. name "" is the fd. */
 int tree_open_node(int dirfd, const char *name);
-/* A readable fd of a regular file, judged on the node before it is opened for reading: -EINVAL for anything else, so that a
- * FIFO or device put there meanwhile is never opened. Reading leaves the access time alone where that is permitted. */
+/* A readable fd of a regular file, judged on the node before it is opened for reading: -EINVAL for anything else, so
+ * that a FIFO or device put there meanwhile is never opened. Reading leaves the access time alone where that is
+ * permitted. */
 int tree_open_file(int dirfd, const char *name, struct tree_stat *ret);
 
 /* ---- meta.c ---- */
@@ -37,8 +38,8 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 /* ---- chain.c: the open directories from a root down to where one is ---- */
 
 /*
- * A stack of directories in which only the innermost few are held open, so that depth costs no fds. One that was closed is
- * opened again from its child by "..", and must then be the directory it was: if somebody moved the child away
+ * A stack of directories in which only the innermost few are held open, so that depth costs no fds. One that was closed
+ * is opened again from its child by "..", and must then be the directory it was: if somebody moved the child away
  * meanwhile, the answer is -ESTALE, never a foreign directory.
  */
 #define TREE_CHAIN_OPEN 64
@@ -58,8 +59,8 @@ static inline int tree_chain_top(const struct tree_chain *c)
 {
 	return c->v[c->n - 1].fd;
 }
-/* The fd of the directory that holds the innermost one, opened again if need be, or -errno; needs two links. Call it before
- * the innermost one is removed or made unsearchable, then pop. */
+/* The fd of the directory that holds the innermost one, opened again if need be, or -errno; needs two links. Call it
+ * before the innermost one is removed or made unsearchable, then pop. */
 int tree_chain_parent(struct tree_chain *c);
 /* Closes the innermost directory. Its parent must be open (tree_chain_parent) or absent. */
 void tree_chain_pop(struct tree_chain *c);

@@ -2,10 +2,10 @@
 /*
  * A moment on a filesystem's own clock, between all changes before and all changes after.
  *
- * A private file is touched and its ctime read, C0; then touched until its ctime is another, T > C0. Whatever changed before
- * the call carries a ctime that the same clock gave earlier, so at most C0 and strictly less than T; whatever changes after
- * it cannot be given less than T. Since 6.13 a ctime that somebody has read moves on with the next change; before that, and
- * on filesystems that keep coarse times, one waits for the clock's tick.
+ * A private file is touched and its ctime read, C0; then touched until its ctime is another, T > C0. Whatever changed
+ * before the call carries a ctime that the same clock gave earlier, so at most C0 and strictly less than T; whatever
+ * changes after it cannot be given less than T. Since 6.13 a ctime that somebody has read moves on with the next
+ * change; before that, and on filesystems that keep coarse times, one waits for the clock's tick.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static int move_on(int fd, int64_t deadline, int64_t *t)
 	return 0;
 }
 
-/* Before 6.13 the tick reaches those who read it one after another: two full ones more lie safely between all of them. */
+/* Before 6.13 times are those of the last tick: two full ones more lie safely between before and after. */
 static void settle(void)
 {
 	struct timespec tick = { .tv_nsec = 10000000 }, left;

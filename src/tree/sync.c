@@ -3,8 +3,9 @@
  * Durability of a set of files and directories with the fewest flushes.
  *
  * A few are flushed one by one: that waits for nobody else's data. Many are flushed by one syncfs, which costs hardly
- * more than a single fsync on a quiet filesystem and beats them from a handful on, but waits for whatever else is dirty. The
- * fds of a small set are held as O_PATH, so that adding works whatever the permissions, and nothing is looked up again.
+ * more than a single fsync on a quiet filesystem and beats them from a handful on, but waits for whatever else is
+ * dirty. The fds of a small set are held as O_PATH, so that adding works whatever the permissions, and nothing is
+ * looked up again.
  */
 #include <fcntl.h>
 
@@ -14,8 +15,9 @@
 
 /*
  * From here on one syncfs is quicker. Measured with new files of 4 KiB and their directory, on ext4 (with and without a
- * journal), XFS and btrfs: each fsync costs 0.15 to 1.5 ms of its own, while syncfs stays at 0.3 to 2 ms from 1 file to 64. The
- * lines cross at two to four. The larger is taken, since a few fsyncs are not held up by what others have written.
+ * journal), XFS and btrfs: each fsync costs 0.15 to 1.5 ms of its own, while syncfs stays at 0.3 to 2 ms from 1 file
+ * to 64. The lines cross at two to four. The larger is taken, since a few fsyncs are not held up by what others have
+ * written.
  */
 #define FEW 4
 

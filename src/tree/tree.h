@@ -54,18 +54,18 @@ static inline bool tree_is_special(mode_t mode)
 /* ---- walk.c: one walk for everybody ---- */
 
 enum tree_walk_action {
-	TREE_WALK_GO,    /* go on (and descend, if it is a directory) */
-	TREE_WALK_SKIP,  /* do not descend */
-	TREE_WALK_STOP,  /* end the walk successfully */
+	TREE_WALK_GO,   /* go on (and descend, if it is a directory) */
+	TREE_WALK_SKIP, /* do not descend */
+	TREE_WALK_STOP, /* end the walk successfully */
 };
 
 struct tree_entry {
-	int dirfd;         /* its directory, open while the callback runs */
-	const char *name;  /* "" for the root */
-	const char *path;  /* relative to the root of the walk; "" for the root */
+	int dirfd;             /* its directory, open while the callback runs */
+	const char *name;      /* "" for the root */
+	const char *path;      /* relative to the root of the walk; "" for the root */
 	struct tree_stat stat; /* as at the first visit */
-	bool leaving;      /* second visit of a directory, after everything below it (only if asked for) */
-	int fd;            /* an O_RDONLY fd of the directory itself; -EBADF if it is none, cannot be opened or is a mount point */
+	bool leaving;          /* second visit of a directory, after everything below it (only if asked for) */
+	int fd; /* an O_RDONLY fd of the directory itself; -EBADF if it is none, cannot be opened or is a mount point */
 };
 
 /* Returns an enum tree_walk_action or -errno, which ends the walk with that error. May remove or rename the entry it is
@@ -73,22 +73,22 @@ struct tree_entry {
 typedef int (*tree_walk_fn)(const struct tree_entry *entry, void *arg);
 
 enum {
-	TREE_WALK_LEAVING = 1 << 0,   /* call again when leaving a directory */
-	TREE_WALK_NO_ROOT = 1 << 1,   /* do not call for the root itself */
-	TREE_WALK_SORTED = 1 << 2,    /* children in byte order of their names */
+	TREE_WALK_LEAVING = 1 << 0, /* call again when leaving a directory */
+	TREE_WALK_NO_ROOT = 1 << 1, /* do not call for the root itself */
+	TREE_WALK_SORTED = 1 << 2,  /* children in byte order of their names */
 };
 
-/* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded only
- * by the filesystem, open fds by a small window. A subdirectory that is a mount point gives -EXDEV after its callback, unless
- * that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES) after its callback, which may
- * skip it, or make it readable. ret_path, if not NULL, is set to NULL or, on failure, to the path it was about (malloc'ed).
- * Entries that vanish between listing and stat are passed over. */
+/* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded
+ * only by the filesystem, open fds by a small window. A subdirectory that is a mount point gives -EXDEV after its
+ * callback, unless that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES) after
+ * its callback, which may skip it, or make it readable. ret_path, if not NULL, is set to NULL or, on failure, to the
+ * path it was about (malloc'ed). Entries that vanish between listing and stat are passed over. */
 int tree_walk(int rootfd, unsigned flags, tree_walk_fn fn, void *arg, char **ret_path);
 
 /* ---- xattr.c: extended attributes ---- */
 
-/* Extended attributes as a sorted list, ACLs included; private overlay attributes (trusted.overlay.*, user.overlay.*) and
- * security.* but security.capability left out. */
+/* Extended attributes as a sorted list, ACLs included; private overlay attributes (trusted.overlay.*, user.overlay.*)
+ * and security.* but security.capability left out, as are the ACLs that XFS shows once more in their raw form. */
 struct tree_xattr {
 	char *name;
 	char *value;
@@ -99,11 +99,12 @@ struct tree_xattrs {
 	size_t n;
 };
 void tree_xattrs_release(struct tree_xattrs *x);
-/* fd may be O_PATH (then through /proc/self/fd); symbolic links have none here. A filesystem without xattrs gives an empty list. */
+/* fd may be O_PATH (then through /proc/self/fd); symbolic links have none here. A filesystem without xattrs gives an
+ * empty list. */
 int tree_xattrs_read(int fd, struct tree_xattrs *ret);
 bool tree_xattrs_equal(const struct tree_xattrs *a, const struct tree_xattrs *b);
-/* Makes the fd's list equal to x: sets what differs, removes what is not in x. -ENOTSUP if the filesystem has none and x is
- * not empty. */
+/* Makes the fd's list equal to x: sets what differs, removes what is not in x. -ENOTSUP if the filesystem has none and
+ * x is not empty. */
 int tree_xattrs_write(int fd, const struct tree_xattrs *x);
 /* Flat encoding for the journal, and back. */
 int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out);
@@ -118,9 +119,9 @@ int tree_strip_overlay(int dirfd, const char *name);
 /* Whether the private attribute "opaque" is "y" on a directory fd, in either namespace. */
 int tree_is_opaque(int fd);
 
-/* Makes dirfd/name look like st: owner (if it may: -EPERM is passed over, and *ret_owner_kept set false), mode (after owner;
- * set-id bits of files only if keep_set_id and the owner was kept; a directory's are harmless), times last. A directory's times are only lasting once its content
- * is complete. */
+/* Makes dirfd/name look like st: owner (if it may: -EPERM is passed over, and *ret_owner_kept set false), mode (after
+ * owner; set-id bits of files only if keep_set_id and the owner was kept; a directory's are harmless), times last. A
+ * directory's times are only lasting once its content is complete. */
 int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept);
 
 /* ---- copy.c, copy-tree.c ---- */
@@ -132,26 +133,27 @@ enum {
 	TREE_COPY_KEEP_SET_ID = 1 << 0, /* set-id bits and file capabilities, where the owner could be kept */
 };
 struct tree_copy_report {
-	bool owner_lost;     /* owner or group could not be kept */
-	bool xattrs_lost;    /* the target filesystem has no xattrs */
+	bool owner_lost;  /* owner or group could not be kept */
+	bool xattrs_lost; /* the target filesystem, or the kernel, refused some */
 };
-/* Copies one entry (file, link, or empty directory; not its children) to to_dir/to_name, which must not exist: content, xattrs,
- * owner, mode, times. An interrupted or failed copy removes what it made. Specials: -EOPNOTSUPP. */
+/* Copies one entry (file, link, or empty directory; not its children) to to_dir/to_name, which must not exist: content,
+ * xattrs, owner, mode, times. An interrupted or failed copy removes what it made. Specials: -EOPNOTSUPP. */
 int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		    struct tree_copy_report *report);
 
-/* Copies a whole tree into the existing, empty directory to_fd, hard links within it kept, directory times set last, the root's own
- * metadata included. Specials and what skip() names are left out and reported through left_out (may be NULL; called with
- * path and stat). copied(), if not NULL, is called for every entry made, with both stats, after its metadata is final. */
+/* Copies a whole tree into the existing, empty directory to_fd, hard links within it kept, directory times set last,
+ * the root's own metadata included. Specials and what skip() names are left out and reported through left_out (may be
+ * NULL; called with path and stat). copied(), if not NULL, is called for every entry made, with both stats, after its
+ * metadata is final. */
 struct tree_copy_hooks {
 	bool (*skip)(const struct tree_entry *from, void *arg);
 	int (*left_out)(const char *path, const struct tree_stat *st, void *arg);
-	int (*copied)(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
-		      int to_dir, const char *to_name, void *arg);
+	int (*copied)(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
+		      const struct tree_stat *to, int to_dir, const char *to_name, void *arg);
 	void *arg;
 };
-int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks, struct tree_copy_report *report,
-	      char **ret_path);
+int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks,
+	      struct tree_copy_report *report, char **ret_path);
 
 /* ---- compare.c ---- */
 
@@ -162,8 +164,8 @@ int tree_same_target(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 
 /* ---- remove.c ---- */
 
-/* Removes an entry and everything below it; a missing one is fine. Goes on past failures and returns the first. Directories
- * without write permission are made writable first. Never crosses a mount (-EBUSY for it). */
+/* Removes an entry and everything below it; a missing one is fine. Goes on past failures and returns the first.
+ * Directories without write permission are made writable first. Never crosses a mount (-EBUSY for it). */
 int tree_remove(int dirfd, const char *name);
 /* Removes everything below the directory, not itself. */
 int tree_empty(int dirfd);
@@ -178,19 +180,21 @@ bool tree_old_kernel(void);
 
 /* ---- sync.c ---- */
 
-/* Collects what must be durable and makes it so with the fewest flushes: fsync of each for a few, one syncfs for many. */
+/* Collects what must be durable and makes it so with few flushes: fsync of each for a few, one syncfs for many. */
 struct tree_sync;
 int tree_sync_new(int fs_fd, struct tree_sync **ret); /* any fd on the filesystem; held open so that errors are seen */
 struct tree_sync *tree_sync_free(struct tree_sync *s);
-int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes); /* file or directory; name "" = the fd */
-int tree_sync_flush(struct tree_sync *s); /* afterwards the set is empty, also after a failure: a second flush would lie */
+/* A file or directory; name "" is the fd itself. */
+int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes);
+/* Afterwards the set is empty, also after a failure: a second flush would lie. */
+int tree_sync_flush(struct tree_sync *s);
 /* Begins writing back what is dirty below a directory without waiting for it. */
 int tree_start_writeback(int rootfd);
 
 /* ---- exchange.c ---- */
 
-/* Whether entries of directories a and b can be exchanged with each other: tried with two private files. 1, 0 or -errno.
- * Leaves nothing behind. */
+/* Whether entries of directories a and b can be exchanged with each other: tried with two private files. 1, 0 or
+ * -errno. Leaves nothing behind. */
 int tree_can_exchange(int dir_a, int dir_b);
 /* Whether the kernel gives rename flags at all there: RENAME_EXCHANGE within one directory. */
 int tree_has_exchange(int dirfd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one walk. Iterative: a list of levels, each with the names of one directory, beside the chain of open directories.
- * A directory's names are read before anything below it is visited, so that entries may be removed on the way.
+ * The one walk. Iterative: a list of levels, each with the names of one directory, beside the chain of open
+ * directories. A directory's names are read before anything in it is visited, so that entries may be removed.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@ struct level {
 	size_t next;   /* unsorted: offset of the next name; sorted: its index */
 	char **sorted; /* into names; NULL if order does not matter */
 	size_t n;
-	size_t path;        /* length of the directory's own path */
-	size_t name;        /* where its own name begins in that path */
+	size_t path; /* length of the directory's own path */
+	size_t name; /* where its own name begins in that path */
 	struct tree_stat stat;
 };
 
@@ -220,8 +220,8 @@ static int open_dir(struct walk *w, int dirfd, const char *name)
 }
 
 /*
- * Stats an entry and, if it is a directory of this mount, opens it: what is reported is then what was opened. 0 with *ret_fd
- * an fd, or the -errno of the open, or -EBADF; -ENOENT if there is no such entry any more.
+ * Stats an entry and, if it is a directory of this mount, opens it: what is reported is then what was opened. 0 with
+ * *ret_fd an fd, or the -errno of the open, or -EBADF; -ENOENT if there is no such entry any more.
  */
 static int look(struct walk *w, int dirfd, const char *name, struct tree_stat *st, int *ret_fd)
 {

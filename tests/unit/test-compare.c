@@ -55,23 +55,24 @@ TEST(every_byte_of_a_large_file_counts)
 	}
 }
 
-static int sparse(const char *name, off_t size, off_t at, const char *data)
+static void sparse(const char *name, off_t size, off_t at, const char *data)
 {
-	int fd = openat(tap_dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	AUTO_FD fd = openat(tap_dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
 	CHECK_EQ(ftruncate(fd, size), 0);
 	CHECK_EQ(pwrite(fd, data, strlen(data), at), strlen(data));
-	return fd;
 }
 
 TEST(holes_equal_zeros_and_large_ones_take_no_time)
 {
 	const off_t huge = (off_t)1 << 40;
 	char zeros[4096] = { 0 };
-	AUTO_FD a = sparse("a", huge, huge - 5000, "end");
-	AUTO_FD b = sparse("b", huge, huge - 5000, "end");
-	AUTO_FD c = sparse("c", huge, huge - 5000, "enD");
-	AUTO_FD d = sparse("d", huge, huge / 2, "end");
+
+	sparse("a", huge, huge - 5000, "end");
+	sparse("b", huge, huge - 5000, "end");
+	sparse("c", huge, huge - 5000, "enD");
+	sparse("d", huge, huge / 2, "end");
+	AUTO_FD b = openat(tap_dirfd, "b", O_WRONLY | O_CLOEXEC);
 
 	CHECK_EQ(pwrite(b, zeros, sizeof(zeros), 8192), sizeof(zeros)); /* data, but zeros */
 	CHECK_EQ(same("a", "b"), 1);

@@ -51,7 +51,8 @@ static void check_twins(int a, int b, int n)
 /* A tree with every sort of entry, read-only directories and old, distinct times; 11 entries with its root. */
 static int make_scene(int dirfd, const char *name)
 {
-	static const char *const all[] = { "d/e/\xff\n", "d/e/bin", "d/e", "d/to-dir", "d/broken", "d/loop", "d", "f", "empty", "g" };
+	static const char *const all[] = { "d/e/\xff\n", "d/e/bin", "d/e", "d/to-dir", "d/broken",
+					   "d/loop",     "d",       "f",   "empty",    "g" };
 	int from = scene_dir(dirfd, name);
 	int64_t age = 1000;
 
@@ -206,6 +207,7 @@ TEST(what_is_copied_or_left_out_is_told)
 	struct tree_copy_hooks hooks = { .skip = skip_d, .left_out = told_left_out, .copied = told_copied, .arg = &t };
 
 	alarm(10);
+	CHECK_EQ(fchmod(from, 0755), 0);
 	scene_specials(from);
 	CHECK_OK(tree_copy(from, to, 0, &hooks, NULL, NULL));
 	CHECK_CONTAINS(strbuf_str(&t.copied), "[f] ");

@@ -127,7 +127,8 @@ TEST(the_overlays_own_attributes_are_stripped_from_every_type)
 	tap_write(tap_dirfd, "f", "x");
 	close(scene_dir(tap_dirfd, "d"));
 	CHECK_EQ(symlinkat("f", tap_dirfd, "l"), 0);
-	if (lsetxattr("l", "trusted.overlay.origin", "x", 1, 0) < 0 || setxattr("f", "user.overlay.origin", "x", 1, 0) < 0)
+	if (lsetxattr("l", "trusted.overlay.origin", "x", 1, 0) < 0 ||
+	    setxattr("f", "user.overlay.origin", "x", 1, 0) < 0)
 		tap_skip("no trusted or user attributes here");
 	CHECK_EQ(setxattr("d", "trusted.overlay.opaque", "y", 1, 0), 0);
 	CHECK_EQ(setxattr("d", "user.overlay.impure", "y", 1, 0), 0);

@@ -105,7 +105,8 @@ TEST(something_that_is_no_directory_is_walked_as_itself)
 
 TEST(names_are_any_bytes)
 {
-	static const char *const names[] = { "\n", " ", "-rf", ".. ", "...", "\\", "\x01\xff\xfe", "a,b:c", "*", "\xc3\xa4" };
+	static const char *const names[] = { "\n",           " ",     "-rf", ".. ",     "...", "\\",
+					     "\x01\xff\xfe", "a,b:c", "*",   "\xc3\xa4" };
 	struct record r = { 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

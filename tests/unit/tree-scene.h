@@ -91,7 +91,7 @@ TAP_UNUSED static void scene_specials(int dirfd)
 		CHECK_EQ(mknodat(dirfd, "device", S_IFCHR | 0644, makedev(240, 17)), 0);
 }
 
-/* Moves into a mount namespace of its own, so that what is mounted goes with the process; tap_dirfd is then in there too. */
+/* Moves into a mount namespace of its own, tap_dirfd included, so that what is mounted goes with the process. */
 TAP_UNUSED static void scene_need_mounts(void)
 {
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
@@ -134,6 +134,28 @@ TAP_UNUSED static void scene_as_user(void (*fn)(int dirfd))
 	close(dirfd);
 }
 
+/* Removes a directory outside the test's own when the test has ended, however that comes about. */
+TAP_UNUSED static void scene_guard(const char *path)
+{
+	int ends[2], null;
+	char c;
+
+	CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+	if (fork() != 0) {
+		close(ends[0]);
+		return; /* the other end stays open as long as we live */
+	}
+	setsid();
+	close(ends[1]);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	while (read(ends[0], &c, 1) > 0)
+		;
+	execl("/bin/sh", "sh", "-c", "chmod -R u+rwX \"$1\"; rm -rf \"$1\"", "sh", path, (char *)NULL);
+	_exit(127);
+}
+
 /* A private directory on another filesystem (tmpfs), removed by scene_elsewhere_done(). */
 static char scene_elsewhere_path[64] TAP_UNUSED;
 TAP_UNUSED static int scene_elsewhere(void)
@@ -144,6 +166,7 @@ TAP_UNUSED static int scene_elsewhere(void)
 	snprintf(scene_elsewhere_path, sizeof(scene_elsewhere_path), "/dev/shm/atoll-unit.XXXXXX");
 	if (!mkdtemp(scene_elsewhere_path))
 		tap_skip("no /dev/shm");
+	scene_guard(scene_elsewhere_path);
 	fd = open(scene_elsewhere_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	there = scene_stat(fd, "");
 	if (here.dev == there.dev) {
@@ -155,6 +178,7 @@ TAP_UNUSED static int scene_elsewhere(void)
 
 TAP_UNUSED static void scene_elsewhere_done(int fd)
 {
+	CHECK_EQ(fchmod(fd, 0700), 0);
 	CHECK_OK(tree_empty(fd));
 	CHECK_EQ(rmdir(scene_elsewhere_path), 0);
 	close(fd);
