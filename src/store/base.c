@@ -38,7 +38,7 @@ int store_touch_add(struct store *s, int64_t resource, const struct store_touch 
 		sqlite3_bind_blob64(stmt, i++, t->xattrs, t->xattrs_size, SQLITE_TRANSIENT);
 	else
 		sqlite3_bind_null(stmt, i++);
-	sqlite3_bind_int(stmt, i++, t->trusted);
+	sqlite3_bind_int64(stmt, i++, t->trusted);
 	if (sqlite3_step(stmt) != SQLITE_DONE)
 		return store_fail(s, err, "run");
 	return 0;
@@ -67,7 +67,7 @@ int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret
 		t->path = column_text(stmt, 0);
 		i = column_look(stmt, 1, &t->look);
 		t->xattrs = column_data(stmt, i++, &t->xattrs_size);
-		t->trusted = sqlite3_column_int(stmt, i);
+		t->trusted = (unsigned)sqlite3_column_int64(stmt, i);
 		if (!t->path) {
 			r = error_oom(err, "store");
 			break;
@@ -82,21 +82,23 @@ int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret
 	return 0;
 }
 
-int store_touch_delete(struct store *s, int64_t resource, const char *path, struct atoll_error *err)
+int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below_too, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
 	AUTO_FREE char *below = path ? str_format("%s/", path) : NULL;
 	AUTO_FREE char *past = path ? str_format("%s0", path) : NULL; /* '0' follows '/' */
 	int r = store_prepare(s,
-			      path ? "DELETE FROM touch WHERE resource=?1 AND (path=?2 OR (path>=?3 AND path<?4))" :
-				     "DELETE FROM touch WHERE resource=?1",
+			      !path ? "DELETE FROM touch WHERE resource=?1" :
+			      !below_too ? "DELETE FROM touch WHERE resource=?1 AND path=?2" :
+					   "DELETE FROM touch WHERE resource=?1 AND (path=?2 OR (path>=?3 AND path<?4))",
 			      &stmt, err);
 
 	if (r < 0)
 		return r;
 	sqlite3_bind_int64(stmt, 1, resource);
-	if (path) {
+	if (path)
 		bind_text(stmt, 2, path);
+	if (path && below_too) {
 		bind_text(stmt, 3, below);
 		bind_text(stmt, 4, past);
 	}

@@ -139,6 +139,7 @@ struct store_step {
 	char *xattrs_before, *xattrs_after; /* META: encoded; NULL otherwise */
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
+	bool dropped; /* not stored: settled otherwise, left out from now on */
 };
 void store_step_release(struct store_step *step);
 void store_steps_free(struct store_step *steps, size_t n);
@@ -157,21 +158,25 @@ int store_step_forget(struct store *s, int64_t op, struct atoll_error *err); /* 
 
 /* ---- what conflicts are judged by (base.c) ---- */
 
-/* An original as it was when a run first touched it. */
+/* An original as it was when a run first touched it. What of it is known to be older than any foreign change: */
+enum {
+	STORE_TRUST_META = 1 << 0,     /* mode, owner, attributes */
+	STORE_TRUST_IDENTITY = 1 << 1, /* which inode it is */
+};
 struct store_touch {
 	char *path;
 	struct store_look look;
 	char *xattrs; /* encoded, directories only */
 	size_t xattrs_size;
-	bool trusted; /* its ctime was earlier than the stamp when this was recorded */
+	unsigned trusted;
 };
 void store_touch_release(struct store_touch *t);
 void store_touches_free(struct store_touch *t, size_t n);
 int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t, struct atoll_error *err); /* the first one stays */
 int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n, struct atoll_error *err); /* sorted by path */
-int store_touch_delete(struct store *s, int64_t resource, const char *path, struct atoll_error *err); /* and below; NULL: all */
+int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below, struct atoll_error *err); /* path NULL: all */
 
-/* A later stamp for one path and everything below it: what Atoll itself put there. */
+/* A later stamp for one path and everything below it: what Atoll itself put there. "dir/." is the directory alone. */
 struct store_stamp {
 	char *path;
 	int64_t stamp;

@@ -343,7 +343,7 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 static int copy_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
 {
 	struct base_entry *e;
-	struct baseline *b;
+	struct baseline *b = NULL;
 	int rc = load(r, &b, err);
 
 	if (rc < 0)
@@ -351,7 +351,7 @@ static int copy_base(struct resource *r, const char *path, struct store_touch *r
 	e = baseline_find(b, path);
 	if (!e || e->special)
 		return 0;
-	*ret = (struct store_touch){ .path = e->path, .look = e->original, .trusted = true };
+	*ret = (struct store_touch){ .path = e->path, .look = e->original, .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
 	return 1;
 }
 

@@ -96,7 +96,7 @@ static const struct store_touch *find_touch(const struct touches *t, const char 
 static int overlay_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
 {
 	const struct store_touch *found;
-	struct touches *t;
+	struct touches *t = NULL;
 	int rc = load_touches(r, &t, err);
 
 	if (rc < 0)
@@ -295,7 +295,7 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
 	struct upper_walk w = { .classify = { r, changes, { r->root_fd, NULL, -EBADF }, exact } };
 	AUTO_FREE char *path = NULL;
-	struct touches *touches;
+	struct touches *touches = NULL;
 	int rc;
 
 	if (!changes) {
@@ -329,14 +329,19 @@ struct touch_walk {
 	bool failed; /* in the store: err says why */
 };
 
-static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st)
+/* merged: the kernel has noted that the upper directory stands over one of the original. */
+static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st, bool merged)
 {
-	struct store_touch t = { .path = (char *)path, .trusted = st->ctime < resource_stamp(w->r, path) };
+	struct store_touch t = { .path = (char *)path };
 	AUTO_STRBUF encoded = STRBUF_INIT;
 	int r = resource_look(peer, name, st, &t.look);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
+	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)))
+		t.trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY;
+	else if (merged)
+		t.trusted = STORE_TRUST_IDENTITY;
 	if (S_ISDIR(st->mode)) {
 		CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 		AUTO_FD fd = openat(peer, *name ? name : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -372,7 +377,7 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */
 	if (r >= 0)
-		r = record(w, peer, e->name, e->path, &st);
+		r = record(w, peer, e->name, e->path, &st, e->fd >= 0 && has_origin(e->fd));
 	return r < 0 ? r : TREE_WALK_GO;
 }
 

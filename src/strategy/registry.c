@@ -54,6 +54,13 @@ int64_t resource_stamp(const struct resource *r, const char *path)
 	return stamp;
 }
 
+int64_t resource_dir_stamp(const struct resource *r, const char *path)
+{
+	AUTO_FREE char *self = r->n_stamps ? str_format("%s/.", path) : NULL;
+
+	return self ? resource_stamp(r, *path ? self : self + 1) : r->row.stamp;
+}
+
 int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret)
 {
 	struct tree_id id;

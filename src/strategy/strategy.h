@@ -49,8 +49,8 @@ struct strategy_ops {
 	int (*ran)(struct resource *r, struct atoll_error *err);
 	/* must, if it isolates. What differs between workspace and original. exact: read contents where only times differ. */
 	struct changes *(*changes)(struct resource *r, bool exact, struct atoll_error *err);
-	/* must, if it isolates. The original at path as the sandbox knew it: 1 and *ret, or 0 if nothing is recorded. *ret_trusted: it was
-	 * recorded before anybody else changed it. */
+	/* must, if it isolates. The original at path as the sandbox knew it: 1 and *ret, or 0 if nothing is recorded. Its strings stay
+	 * the resource's. */
 	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
@@ -79,6 +79,8 @@ struct resource {
 bool resource_excludes(const struct resource *r, const char *path);
 /* What changed in the original at path at or after this moment was changed by somebody else. */
 int64_t resource_stamp(const struct resource *r, const char *path);
+/* The same for a directory itself, whatever happened below it. */
+int64_t resource_dir_stamp(const struct resource *r, const char *path);
 /* What an entry looks like, for the journal; name "" is the fd itself. */
 int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret);
 

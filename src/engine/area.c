@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a workspace and its staging lie: in the first place from which entries can be exchanged with the original, so that nothing has
+ * to be copied. Tried in this order: the state directory; a private directory at the root of the original's mount; one beside the
+ * original; one in /var/tmp; one inside the original (hidden from every view, staging only).
+ */
+#include "engine/sandbox.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+
+#include "base/sys.h"
+#include "jail/jail.h"
+
+#define XFS_MAGIC 0x58465342
+
+struct place {
+	char *path;
+	bool same;   /* entries can be exchanged with the original's */
+	bool inside; /* lies inside the original */
+};
+
+static uint32_t project_of(int fd)
+{
+	struct fsxattr x;
+
+	return ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0 && (x.fsx_xflags & FS_XFLAG_PROJINHERIT) ? x.fsx_projid : 0;
+}
+
+/* A rename stays within one mount, one device (subvolume) and one quota project; whether the filesystem exchanges is tried in the
+ * place itself, so that nothing is written into the original. */
+static int is_same(int place_fd, int root_fd)
+{
+	struct tree_stat a, b;
+	int r = tree_stat(place_fd, "", &a);
+
+	if (r >= 0)
+		r = tree_stat(root_fd, "", &b);
+	if (r < 0)
+		return r;
+	if (a.dev != b.dev || a.mnt_id != b.mnt_id || project_of(place_fd) != project_of(root_fd))
+		return 0;
+	return tree_has_exchange(place_fd);
+}
+
+/* Opens (making it, if need be) a private directory: ours, 0700, no link. */
+static int open_private(const char *path)
+{
+	AUTO_FD fd = -EBADF;
+	struct stat st;
+	int r = sys_mkdir(AT_FDCWD, path, 0700);
+
+	if (r < 0 && r != -EEXIST)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return -EPERM;
+	return TAKE_FD(fd);
+}
+
+static int mount_root_of(int root_fd, char **ret)
+{
+	AUTO_FD at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+	struct tree_stat here = { 0 };
+	int r = at < 0 ? -errno : tree_stat(at, "", &here);
+
+	while (r >= 0 && !here.is_mount_root) {
+		int up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		uint64_t ino = here.ino, dev = here.dev;
+
+		if (up < 0)
+			return -errno;
+		fd_close(at);
+		at = up;
+		r = tree_stat(at, "", &here);
+		if (r >= 0 && here.ino == ino && here.dev == dev)
+			break;
+	}
+	return r < 0 ? r : fd_path(at, ret);
+}
+
+static char *private_below(const char *dir)
+{
+	return str_format("%s/.atoll-%u", strcmp(dir, "/") == 0 ? "" : dir, (unsigned)geteuid());
+}
+
+/* The candidate with number i, NULL past the end; "" if there is none of that kind. */
+static char *candidate(struct atoll *a, int i, int root_fd, const char *root_path)
+{
+	AUTO_FREE char *dir = NULL;
+	char *slash;
+
+	switch (i) {
+	case 0:
+		return str_format("%s/boxes", a->state_dir);
+	case 1:
+		return mount_root_of(root_fd, &dir) < 0 ? strdup("") : private_below(dir);
+	case 2:
+		dir = strdup(root_path);
+		slash = dir ? strrchr(dir, '/') : NULL;
+		if (!slash || !slash[1])
+			return strdup("");
+		slash[slash == dir] = 0;
+		return private_below(dir);
+	case 3:
+		return private_below("/var/tmp");
+	case 4:
+		return private_below(root_path);
+	default:
+		return NULL;
+	}
+}
+
+static int make_area(const char *place, const char *uuid, int seq, char **ret)
+{
+	AUTO_FREE char *box = str_format("%s/%s", place, uuid);
+	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
+	AUTO_FD fd = -EBADF;
+
+	if (!box || !area)
+		return -ENOMEM;
+	fd = open_private(place);
+	if (fd < 0)
+		return fd;
+	fd_close(fd);
+	fd = open_private(box);
+	if (fd < 0)
+		return fd;
+	fd_close(fd);
+	fd = open_private(area);
+	if (fd < 0)
+		return fd;
+	*ret = TAKE_PTR(area);
+	return 0;
+}
+
+/* Filesystems known to serve as layers need not be tried. */
+static bool is_known_layer(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC;
+}
+
+static bool overlay_works(const char *area, int root_fd)
+{
+	AUTO_FD fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool works = false;
+
+	if (fd < 0)
+		return false;
+	if (is_known_layer(fd) && is_known_layer(root_fd))
+		return true;
+	if (sys_mkdir(fd, "probe-upper", 0700) >= 0 && sys_mkdir(fd, "probe-work", 0700) >= 0) {
+		AUTO_FD upper = fd_open_beneath(fd, "probe-upper", O_RDONLY | O_DIRECTORY);
+		AUTO_FD work = fd_open_beneath(fd, "probe-work", O_RDONLY | O_DIRECTORY);
+
+		works = upper >= 0 && work >= 0 && jail_probe_overlay_at(root_fd, upper, work) == 0;
+	}
+	tree_remove(fd, "probe-upper");
+	tree_remove(fd, "probe-work");
+	return works;
+}
+
+/* Makes the area in a place and tries what it is wanted for; removes it again if it does not serve. */
+static int try_place(const char *place, const char *uuid, int seq, int root_fd, bool overlay, bool *ret_same, char **ret_area)
+{
+	AUTO_FREE char *area = NULL;
+	AUTO_FD fd = -EBADF;
+	int r = make_area(place, uuid, seq, &area);
+
+	if (r < 0)
+		return r;
+	fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = fd < 0 ? -errno : is_same(fd, root_fd);
+	if (r >= 0)
+		*ret_same = r > 0;
+	if (r >= 0 && overlay && !overlay_works(area, root_fd))
+		r = -EOPNOTSUPP;
+	if (r < 0) {
+		area_remove(area);
+		return r;
+	}
+	*ret_area = TAKE_PTR(area);
+	return 0;
+}
+
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay, char **ret_work, char **ret_stage,
+		bool *ret_copies, struct atoll_error *err)
+{
+	AUTO_FREE char *work = NULL;
+	AUTO_FREE char *stage = NULL;
+
+	for (int i = 0; !(work && stage); i++) {
+		AUTO_FREE char *place = candidate(a, i, root_fd, root_path);
+		AUTO_FREE char *area = NULL;
+		bool same = false, inside;
+
+		if (!place)
+			break;
+		inside = path_is_below(place, root_path);
+		if (!*place || (inside && stage) ||
+		    try_place(place, uuid, seq, root_fd, overlay && !inside, &same, &area) < 0)
+			continue;
+		/* The best is one place for both; a place for either is remembered until then. */
+		if (same && !inside) {
+			if (work && strcmp(work, area) != 0)
+				area_remove(work);
+			if (stage && strcmp(stage, area) != 0)
+				area_remove(stage);
+			free(work);
+			free(stage);
+			work = strdup(area);
+			stage = strdup(area);
+			break;
+		}
+		if (same && !stage)
+			stage = TAKE_PTR(area);
+		else if (!inside && !work)
+			work = TAKE_PTR(area);
+		else
+			area_remove(area);
+	}
+	if (!work || !stage) {
+		if (work)
+			area_remove(work);
+		if (stage)
+			area_remove(stage);
+		return error_set(err, ATOLL_REFUSED, 0, "new", root_path,
+				 "no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)", root_path,
+				 root_path, (unsigned)geteuid());
+	}
+	*ret_copies = strcmp(work, stage) != 0;
+	*ret_work = TAKE_PTR(work);
+	*ret_stage = TAKE_PTR(stage);
+	return 0;
+}
+
+int area_remove(const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+	const char *name;
+	int r = 0;
+
+	if (!at || !*at)
+		return 0;
+	for (int level = 0; level < 3; level++) {
+		char *slash = strrchr(at, '/');
+		AUTO_FD dir = -EBADF;
+
+		if (!slash || slash == at)
+			break;
+		*slash = 0;
+		name = slash + 1;
+		dir = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0)
+			return errno == ENOENT ? 0 : -errno;
+		if (level == 0) {
+			r = tree_remove(dir, name);
+			if (r < 0)
+				return r;
+		} else if (level == 1 || strncmp(name, ".atoll-", 7) == 0) {
+			/* What other resources still use is not empty. */
+			r = sys_unlink(dir, name, AT_REMOVEDIR);
+			if (r < 0)
+				return r == -ENOTEMPTY || r == -EEXIST || r == -ENOENT ? 0 : r;
+		}
+	}
+	return 0;
+}
+
+void area_remove_candidates(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path)
+{
+	for (int i = 0;; i++) {
+		AUTO_FREE char *place = candidate(a, i, root_fd, root_path);
+		AUTO_FREE char *area = NULL;
+
+		if (!place)
+			return;
+		area = *place ? str_format("%s/%s/%d", place, uuid, seq) : NULL;
+		if (area)
+			area_remove(area);
+	}
+}
+
+bool area_owns_path(struct atoll *a, const char *path)
+{
+	AUTO_FREE char *own = str_format(".atoll-%u", (unsigned)geteuid());
+
+	if (path_is_below(path, a->state_dir))
+		return true;
+	for (const char *at = path; own && (at = strstr(at, own)); at++)
+		if (at > path && at[-1] == '/' && (at[strlen(own)] == '/' || !at[strlen(own)]))
+			return true;
+	return false;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carrying out an operation with capabilities over the user's own files, and bringing its result back. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "jail/jail.h"
+
+struct call {
+	struct operation *op;
+	pid_t caller;
+	struct atoll_error error;
+};
+
+static int work(void *arg, int out)
+{
+	struct call *call = arg;
+	int r = call->op->fn(call->op, &call->error);
+
+	if (getpid() == call->caller)
+		return r;
+	/* The error travels first: it is of fixed size and there even if memory ran out. */
+	if (write(out, &call->error, sizeof call->error) != (ssize_t)sizeof call->error)
+		return -ATOLL_FAILED;
+	if (call->op->result && result_write(call->op->result, out) < 0)
+		return r < 0 ? r : -ATOLL_FAILED;
+	return r;
+}
+
+int operation_run(struct operation *op, struct atoll_result **ret, struct atoll_error *err)
+{
+	struct call call = { .op = op, .caller = getpid() };
+	struct atoll_error lost = { 0 };
+	AUTO_FD out = -EBADF;
+	int r = jail_call(work, &call, &out, &lost);
+
+	if (!op->result && out >= 0 && read(out, &call.error, sizeof call.error) == (ssize_t)sizeof call.error)
+		op->result = result_read(out);
+	if (r < 0) {
+		struct atoll_error *why = call.error.code ? &call.error : &lost;
+
+		if (!why->code)
+			error_set(why, ATOLL_FAILED, 0, "call", op->name, "the operation failed without saying why");
+		if (err)
+			*err = *why;
+		r = -(int)why->code;
+	}
+	if (ret)
+		*ret = op->result;
+	else
+		atoll_result_free(op->result);
+	return r;
+}

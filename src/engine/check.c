@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is checked before anything is touched: policies, permissions, boundaries, space. Everything found is listed, not just the first. */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+#include "base/clock.h"
+
+struct checker {
+	struct op *op;
+	struct resource *r;
+	struct store_op_resource *how;
+	const struct selection *selection;
+	const struct changes *changes;
+	struct peer original, workspace;
+	struct tree_stat root;
+	size_t refused;
+	struct atoll_error *err;
+};
+
+static int refuse(struct checker *c, const char *path, const char *why)
+{
+	c->refused++;
+	return result_add(c->op->result, ATOLL_ITEM_REFUSED, c->r->row.seq, path, why) ? 0 : error_oom(c->err, "commit");
+}
+
+static int note(struct checker *c, const char *path, const char *why)
+{
+	return result_add(c->op->result, ATOLL_ITEM_NOTE, c->r->row.seq, path, why) ? 0 : error_oom(c->err, "commit");
+}
+
+static size_t parent_size(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* ---- set-id ---- */
+
+static bool has_capability(struct checker *c, const struct change *change)
+{
+	int dir = peer_dir(&c->workspace, change->path, parent_size(change->path));
+	AUTO_FD fd = dir < 0 ? dir : openat(dir, base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	return fd >= 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+}
+
+static int check_set_id(struct checker *c, const struct change *change)
+{
+	mode_t gained = change->after.mode & (S_ISUID | S_ISGID);
+
+	if (!S_ISREG(change->after.mode) || c->op->options->allow_set_id)
+		return 0;
+	if (change->has_before && S_ISREG(change->before.mode) && change->before.uid == change->after.uid &&
+	    change->before.gid == change->after.gid)
+		gained &= ~change->before.mode;
+	if (gained)
+		return refuse(c, change->path, "would gain set-user-ID or set-group-ID; --allow-set-id permits it");
+	if ((change->after.mode & 0111) && (!change->has_before || (change->what & ATOLL_WHAT_XATTR)) && has_capability(c, change))
+		return refuse(c, change->path, "would gain file capabilities; --allow-set-id permits it");
+	return 0;
+}
+
+/* ---- links ---- */
+
+static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/dev/null",
+					    "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self", "/run/current-system" };
+
+/* An absolute path without "." and "..", by text. */
+static char *clean_path(const char *dir, const char *target)
+{
+	AUTO_FREE char *joined = *target == '/' ? strdup(target) : str_format("%s/%s", dir, target);
+	AUTO_STRBUF out = STRBUF_INIT;
+	char *save = NULL;
+
+	if (!joined)
+		return NULL;
+	for (char *part = strtok_r(joined, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
+		if (strcmp(part, "..") == 0) {
+			const char *slash = out.data ? strrchr(out.data, '/') : NULL;
+
+			strbuf_truncate(&out, slash ? (size_t)(slash - out.data) : 0);
+		} else if (strcmp(part, ".") != 0) {
+			strbuf_addf(&out, "/%s", part);
+		}
+	}
+	if (!out.size)
+		strbuf_addc(&out, '/');
+	return strbuf_take(&out);
+}
+
+static int check_link(struct checker *c, const struct change *change)
+{
+	int dir = peer_dir(&c->workspace, change->path, parent_size(change->path));
+	AUTO_FREE char *at = str_format("%s/%.*s", c->r->root_path, (int)parent_size(change->path), change->path);
+	AUTO_FREE char *target = NULL;
+	AUTO_FREE char *full = NULL;
+	int r = dir < 0 ? dir : fd_readlink(dir, base_name(change->path), &target);
+
+	if (r < 0)
+		return error_sys(c->err, r, "commit", change->path, "cannot read the link \"%s\"", change->path);
+	full = at ? clean_path(at, target) : NULL;
+	if (!full)
+		return error_oom(c->err, "commit");
+	for (size_t i = 0; i < c->op->s->n; i++)
+		if (path_is_below(full, c->op->s->resources[i].row.path))
+			return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(system_trees); i++)
+		if (path_is_below(full, system_trees[i]))
+			return note(c, change->path, "links into the system");
+	if (c->op->options->allow_outside_links)
+		return note(c, change->path, "links outside the resources");
+	return refuse(c, change->path, "links outside the resources; --allow-outside-links permits it");
+}
+
+/* ---- each change ---- */
+
+static int check_change(struct checker *c, const struct change *change)
+{
+	int r = 0;
+
+	if (!selection_has(c->selection, change->path))
+		return 0;
+	if (change->kind == ATOLL_SKIPPED) {
+		struct atoll_item *item = result_add(c->op->result, ATOLL_ITEM_SKIPPED, c->r->row.seq, change->path, change->note);
+
+		return item ? 0 : error_oom(c->err, "commit");
+	}
+	if (!change->has_after)
+		return 0;
+	r = check_set_id(c, change);
+	if (r >= 0 && S_ISLNK(change->after.mode) && (change->kind != ATOLL_META))
+		r = check_link(c, change);
+	return r;
+}
+
+/* ---- each directory that will be written ---- */
+
+static int check_parent(struct checker *c, const struct store_step *step)
+{
+	int dir = peer_dir(&c->original, step->path, parent_size(step->path));
+	struct tree_stat st, entry;
+
+	if (dir < 0 || tree_stat(dir, "", &st) < 0)
+		return 0; /* made by an earlier step */
+	if (st.dev != c->root.dev || st.mnt_id != c->root.mnt_id)
+		return refuse(c, step->path, "lies on another filesystem, mount or subvolume than the resource");
+	if (st.is_immutable)
+		return refuse(c, step->path, "lies in an immutable or append-only directory");
+	if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		return refuse(c, step->path, errno == EROFS ? "lies on a read-only filesystem" : "lies in a directory that may not be written");
+	if (tree_stat(dir, base_name(step->path), &entry) < 0)
+		return 0;
+	if (entry.is_immutable)
+		return refuse(c, step->path, "is immutable or append-only");
+	if ((st.mode & S_ISVTX) && geteuid() != 0 && entry.uid != geteuid() && st.uid != geteuid())
+		return refuse(c, step->path, "belongs to somebody else, in a sticky directory");
+	return 0;
+}
+
+static int check_steps(struct checker *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->op->n && r >= 0; i++) {
+		const struct store_step *step = &c->op->steps[i];
+
+		if (step->resource == c->r->row.id && step->kind != STORE_STEP_TIME && step->kind != STORE_STEP_RETIRE && *step->path)
+			r = check_parent(c, step);
+	}
+	return r;
+}
+
+/* ---- hard links ---- */
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Names of a changed file that are not part of the change set keep the old content: said, with the count. */
+static int check_links(struct checker *c)
+{
+	AUTO_FREE uint64_t *inodes = reallocarray(NULL, c->changes->n ? c->changes->n : 1, sizeof *inodes);
+	size_t n = 0;
+	int r = 0;
+
+	if (!inodes)
+		return error_oom(c->err, "commit");
+	for (size_t i = 0; i < c->changes->n; i++)
+		if (c->changes->v[i].has_before && S_ISREG(c->changes->v[i].before.mode) && c->changes->v[i].before.nlink > 1)
+			inodes[n++] = c->changes->v[i].before.ino;
+	qsort(inodes, n, sizeof *inodes, compare_numbers);
+	for (size_t i = 0; i < c->changes->n && n && r >= 0; i++) {
+		const struct change *change = &c->changes->v[i];
+		char text[128];
+		size_t names = 0;
+
+		if (!change->has_before || !change->has_after || !S_ISREG(change->before.mode) || change->before.nlink < 2)
+			continue;
+		for (size_t k = 0; k < n; k++)
+			names += inodes[k] == change->before.ino;
+		if (names >= change->before.nlink)
+			continue;
+		snprintf(text, sizeof text, "has %u names, %zu of them outside the change; those keep the old content", change->before.nlink,
+			 (size_t)change->before.nlink - names);
+		r = note(c, change->path, text);
+	}
+	return r;
+}
+
+/* ---- the resource as a whole ---- */
+
+static int check_suspect(struct checker *c)
+{
+	char boot[40];
+
+	clock_boot_id(boot);
+	if (c->op->options->accept_unsynced || strcmp(boot, c->r->row.boot_id) == 0)
+		return 0;
+	for (size_t i = 0; i < c->changes->n; i++)
+		if (c->changes->v[i].has_after && c->changes->v[i].after.ctime >= c->r->row.synced_at)
+			return refuse(c, c->changes->v[i].path,
+				      "was written, not synced, and the machine restarted since; look at it, then --accept-unsynced");
+	return 0;
+}
+
+static int check_space(struct checker *c)
+{
+	uint64_t bytes = 0, inodes = 64;
+	struct statvfs fs;
+
+	if (fstatvfs(c->r->stage_fd, &fs) < 0)
+		return 0;
+	for (size_t i = 0; i < c->changes->n; i++)
+		if (c->changes->v[i].has_after && selection_has(c->selection, c->changes->v[i].path)) {
+			bytes += c->how->source == STORE_SOURCE_COPY ? c->changes->v[i].after.blocks * 512 : 0;
+			inodes += c->how->source == STORE_SOURCE_COPY;
+		}
+	if (bytes > (uint64_t)fs.f_bavail * fs.f_frsize)
+		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path, "staging for \"%s\" needs %llu bytes in \"%s\", %llu are free",
+				 c->r->row.path, (unsigned long long)bytes, c->r->row.stage, (unsigned long long)fs.f_bavail * fs.f_frsize);
+	if (fs.f_files && inodes > fs.f_favail)
+		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path, "staging for \"%s\" needs %llu inodes in \"%s\", %llu are free",
+				 c->r->row.path, (unsigned long long)inodes, c->r->row.stage, (unsigned long long)fs.f_favail);
+	return 0;
+}
+
+static int check_resource(struct op *op, size_t index, size_t *refused, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FD workspace = resource_workspace(r);
+	struct checker c = { .op = op,
+			     .r = r,
+			     .how = &op->resources[index],
+			     .selection = &op->selections[index],
+			     .changes = op->changes[index],
+			     .original = { r->root_fd, NULL, -EBADF },
+			     .workspace = { workspace, NULL, -EBADF },
+			     .err = err };
+	int rc = tree_stat(r->root_fd, "", &c.root);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot look at \"%s\"", r->row.path);
+	for (size_t i = 0; i < c.changes->n && rc >= 0; i++)
+		rc = check_change(&c, &c.changes->v[i]);
+	if (rc >= 0)
+		rc = check_steps(&c);
+	if (rc >= 0)
+		rc = check_links(&c);
+	if (rc >= 0)
+		rc = check_suspect(&c);
+	if (rc >= 0)
+		rc = check_space(&c);
+	peer_release(&c.original);
+	peer_release(&c.workspace);
+	*refused += c.refused;
+	return rc;
+}
+
+static int check_atomicity(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n && op->s->n > 1; i++) {
+		const struct store_resource *row = &op->s->resources[i].row;
+
+		if (resource_isolates(&op->s->resources[i]))
+			continue;
+		if (!op->options->permissive)
+			return error_set(err, ATOLL_REFUSED, 0, "commit", row->path,
+					 "\"%s\" is not isolated, so that all or nothing cannot be promised; --permissive commits the rest all the same",
+					 row->path);
+		op->result->atomic = false;
+	}
+	return 0;
+}
+
+static size_t count_items(const struct atoll_result *r, enum atoll_item_kind kind)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_items; i++)
+		n += r->items[i].kind == kind;
+	return n;
+}
+
+int check_plan(struct op *op, struct atoll_error *err)
+{
+	size_t refused = 0;
+	int r = check_atomicity(op, err);
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (resource_isolates(&op->s->resources[i]))
+			r = check_resource(op, i, &refused, err);
+	if (r < 0)
+		return r;
+	refused = count_items(op->result, ATOLL_ITEM_REFUSED);
+	if (!refused)
+		return 0;
+	return error_set(err, ATOLL_REFUSED, 0, "commit", op->s->box.name, "%zu path%s refused; nothing was committed", refused,
+			 refused == 1 ? " was" : "s were");
+}

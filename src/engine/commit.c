@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commit: from the changes to the decision, as protocol.h describes it. */
+#include "engine/protocol.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/sys.h"
+
+/* ---- gathering ---- */
+
+static int gather(struct op *op, struct atoll_error *err)
+{
+	op->resources = calloc(op->s->n ? op->s->n : 1, sizeof *op->resources);
+	op->changes = calloc(op->s->n ? op->s->n : 1, sizeof *op->changes);
+	if (!op->resources || !op->changes)
+		return error_oom(err, "commit");
+	for (size_t i = 0; i < op->s->n; i++) {
+		op->changes[i] = strategy_changes(&op->s->resources[i], false, err);
+		if (!op->changes[i])
+			return -(int)err->code;
+	}
+	return selection_for(&op->options->selection, op->s, &op->selections, err);
+}
+
+static void count_change(struct atoll_resource_result *r, const struct change *c)
+{
+	switch (c->kind) {
+	case ATOLL_ADDED:
+		r->added++;
+		break;
+	case ATOLL_DELETED:
+		r->deleted++;
+		break;
+	case ATOLL_META:
+		r->meta += !c->implied;
+		break;
+	case ATOLL_SKIPPED:
+		r->skipped++;
+		break;
+	case ATOLL_MODIFIED:
+	case ATOLL_TYPE:
+	case ATOLL_RENAMED:
+	default:
+		r->modified++;
+		break;
+	}
+}
+
+/* Lists what is selected, and fills the counts of each resource and of the op. */
+static int list_changes(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct store_resource *row = &op->s->resources[i].row;
+		struct atoll_resource_result *res = result_resource(
+			op->result, row, resource_isolates(&op->s->resources[i]) ? ATOLL_OUTCOME_NOT_ATTEMPTED : ATOLL_OUTCOME_NOT_ISOLATED);
+
+		if (!res)
+			return error_oom(err, "commit");
+		for (size_t k = 0; k < op->changes[i]->n; k++) {
+			const struct change *c = &op->changes[i]->v[k];
+			struct atoll_item *item;
+
+			if (c->implied || !selection_has(&op->selections[i], c->path))
+				continue;
+			count_change(res, c);
+			if (c->kind == ATOLL_SKIPPED || op->options->dry_run)
+				continue;
+			item = result_add(op->result, ATOLL_ITEM_CHANGE, row->seq, c->path, NULL);
+			if (!item)
+				return error_oom(err, "commit");
+			item->change = c->kind;
+		}
+		op->row.added += res->added;
+		op->row.modified += res->modified;
+		op->row.deleted += res->deleted;
+		op->row.meta += res->meta;
+	}
+	return 0;
+}
+
+static int list_steps(struct op *op, struct atoll_error *err)
+{
+	static const char *const names[STORE_STEP_KIND_COUNT] = {
+		[STORE_STEP_RETIRE] = "take from the workspace", [STORE_STEP_EXCHANGE] = "exchange", [STORE_STEP_INSTALL] = "install",
+		[STORE_STEP_TAKE] = "remove, keeping it for undo", [STORE_STEP_META] = "set mode, owner or attributes",
+		[STORE_STEP_TIME] = "set times",
+	};
+
+	for (size_t i = 0; i < op->n; i++) {
+		struct resource *r = session_resource(op->s, op->steps[i].resource);
+		struct atoll_item *item = result_add(op->result, ATOLL_ITEM_STEP, r->row.seq, op->steps[i].path, names[op->steps[i].kind]);
+
+		if (!item)
+			return error_oom(err, "commit");
+		item->change = op->steps[i].change;
+	}
+	return 0;
+}
+
+/* ---- the journal ---- */
+
+static int write_plan(struct op *op, struct atoll_error *err)
+{
+	int r = store_begin(op->s->store, true, err);
+
+	op->row.phase = STORE_PREPARED;
+	if (r >= 0)
+		r = store_op_add(op->s->store, &op->row, err);
+	for (size_t i = 0; i < op->s->n && r >= 0; i++) {
+		if (!op->resources[i].op)
+			continue;
+		op->resources[i].op = op->row.id;
+		r = store_op_resource_put(op->s->store, &op->resources[i], err);
+	}
+	for (size_t i = 0; i < op->n && r >= 0; i++)
+		r = store_step_add(op->s->store, op->row.id, &op->steps[i], err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+static int name_op(struct op *op, struct atoll_error *err)
+{
+	unsigned char unique[8];
+
+	random_bytes(unique, sizeof unique);
+	op->row.dir = str_format("op-%02x%02x%02x%02x%02x%02x%02x%02x", unique[0], unique[1], unique[2], unique[3], unique[4], unique[5], unique[6],
+				 unique[7]);
+	op->row.message = op->options->message ? strdup(op->options->message) : NULL;
+	if (!op->row.dir || (op->options->message && !op->row.message))
+		return error_oom(err, "commit");
+	op->row.sandbox = op->s->box.id;
+	op->row.kind = STORE_OP_COMMIT;
+	op->row.started_ns = clock_realtime_ns();
+	return 0;
+}
+
+static void remove_staged(struct op *op)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct resource *r = &op->s->resources[i];
+
+		if (!op->resources[i].op)
+			continue;
+		tree_remove(r->stage_fd, op->row.dir);
+		tree_remove(r->work_fd, op->row.dir);
+	}
+}
+
+/* ---- after PREPARED ---- */
+
+static void set_outcomes(struct op *op, enum atoll_outcome outcome)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct atoll_resource_result *r = result_find(op->result, op->s->resources[i].row.seq);
+
+		if (r && r->outcome != ATOLL_OUTCOME_NOT_ISOLATED)
+			r->outcome = op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED;
+	}
+}
+
+/* Takes back what was applied and keeps the cause. What cannot be taken back now stays PREPARED, for recovery. */
+static int take_back(struct op *op, int cause, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	bool foreign = false;
+	int r = apply(op, BACKWARD, true, &foreign, &why);
+
+	if (r >= 0)
+		r = finish_failed(op, &why);
+	if (r < 0 || foreign) {
+		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		for (size_t i = 0; i < op->result->n_resources; i++)
+			if (op->result->resources[i].outcome == ATOLL_OUTCOME_ROLLBACK_FAILED && why.code)
+				op->result->resources[i].cause = strdup(why.message);
+		if (foreign && r >= 0)
+			return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+					 "the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile", op->s->box.name);
+		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
+				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover", op->s->box.name, why.message);
+	}
+	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
+	return cause;
+}
+
+static int land(struct op *op, struct atoll_error *err)
+{
+	struct atoll_error later = { 0 };
+	int r;
+
+	sys_fault_mark("apply");
+	r = apply(op, FORWARD, false, NULL, err);
+	if (r >= 0) {
+		sys_fault_mark("decide");
+		r = finish_decide_commit(op, err);
+	}
+	if (r < 0)
+		return take_back(op, r, err);
+	sys_fault_mark("finish");
+	set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
+	op->result->commit = op->row.number;
+	/* Landed, whatever happens now: what is left is repeated by the next command. */
+	if (finish_commit(op, &later) < 0)
+		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
+	return 0;
+}
+
+static int commit_planned(struct op *op, struct atoll_error *err)
+{
+	int r = name_op(op, err);
+
+	if (r < 0)
+		return r;
+	sys_fault_mark("stage");
+	r = stage_all(op, err);
+	if (r >= 0) {
+		sys_fault_mark("journal");
+		r = write_plan(op, err);
+	}
+	if (r < 0) {
+		remove_staged(op);
+		return r;
+	}
+	return land(op, err);
+}
+
+static int commit_session(struct op *op, struct atoll_error *err)
+{
+	int r = gather(op, err);
+
+	if (r >= 0)
+		r = list_changes(op, err);
+	if (r >= 0)
+		r = plan_make(op, err);
+	if (r >= 0)
+		r = check_plan(op, err);
+	if (r >= 0)
+		r = conflict_check(op, err);
+	if (r < 0)
+		return r;
+	if (op->n == 0) {
+		set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
+		return 0;
+	}
+	return op->options->dry_run ? list_steps(op, err) : commit_planned(op, err);
+}
+
+/* ---- the public call ---- */
+
+static int commit_work(struct operation *o, struct atoll_error *err)
+{
+	const struct atoll_commit_options *options = o->options;
+	struct session s = { .lock_fd = -EBADF };
+	struct op op = { .s = &s, .options = options, .progress = options->progress, .progress_arg = options->progress_arg };
+	int r;
+
+	o->result = result_new("commit", o->name);
+	if (!o->result)
+		return error_oom(err, "commit");
+	o->result->message = options->message ? strdup(options->message) : NULL;
+	o->result->dry_run = options->dry_run;
+	op.result = o->result;
+	r = session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
+	if (r >= 0) {
+		free(o->result->sandbox);
+		o->result->sandbox = strdup(s.box.name);
+		r = commit_session(&op, err);
+		op_release(&op);
+	}
+	session_release(&s);
+	result_sort(o->result);
+	return result_finish(o->result, r, err);
+}
+
+int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options, struct atoll_result **ret,
+		 struct atoll_error *err)
+{
+	static const struct atoll_commit_options none;
+	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = commit_work };
+
+	if (!a)
+		return error_set(err, ATOLL_INVALID, 0, "commit", NULL, "no handle was given");
+	return operation_run(&op, ret, err);
+}

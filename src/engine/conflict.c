@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Foreign changes (I4). The original of a changed entry conflicts if its ctime is not earlier than the stamp taken when the sandbox
+ * began, if it is not the inode, or does not look, as recorded when a run first touched it, if it came or went, if a directory above it was
+ * replaced, or if somebody has it open for writing. Directories merge: only their own metadata can conflict.
+ */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/step.h"
+
+struct checker {
+	struct op *op;
+	struct resource *r;
+	const struct selection *selection;
+	struct peer peer;
+	char *parent;         /* the directory last judged */
+	const char *verdict;  /* about it: NULL, or why nothing below it can be told */
+	bool doubtful;        /* the clock was set back: times prove nothing */
+	size_t found;
+	struct atoll_error *err;
+};
+
+static int add_conflict(struct checker *c, const char *path, const char *why)
+{
+	bool ours = c->op->options && c->op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
+
+	if (!result_add(c->op->result, ours ? ATOLL_ITEM_NOTE : ATOLL_ITEM_CONFLICT, c->r->row.seq, path, why))
+		return error_oom(c->err, "commit");
+	c->found += !ours;
+	return 0;
+}
+
+static bool looks_the_same(const struct store_look *a, const struct store_look *b)
+{
+	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->mtime == b->mtime && (S_ISDIR(a->mode) || a->size == b->size);
+}
+
+/* ---- directories above ---- */
+
+static const char *judge_directory(struct checker *c, const char *path)
+{
+	AUTO_FD fd = fd_open_beneath(c->r->root_fd, path, O_PATH | O_DIRECTORY);
+	struct store_touch base;
+	struct store_look now;
+	struct tree_stat st;
+	int known;
+
+	if (fd < 0 || tree_stat(fd, "", &st) < 0 || resource_look(fd, "", &st, &now) < 0)
+		return NULL; /* absent: what is below is new, or is reported as gone */
+	known = c->r->ops->base(c->r, path, &base, NULL);
+	if (known > 0 && (base.trusted & STORE_TRUST_IDENTITY))
+		return tree_id_equal(&base.look.id, &now.id) ? NULL : "lies in a directory that somebody else has replaced";
+	return st.ctime >= resource_dir_stamp(c->r, path) ? "lies in a directory that somebody else has made meanwhile" : NULL;
+}
+
+/* Whether what is below the entry's directory can be told by its own times. Neighbours share the answer. */
+static int judge_parents(struct checker *c, const char *path, const char **ret)
+{
+	const char *slash = strrchr(path, '/');
+	size_t size = slash ? (size_t)(slash - path) : 0;
+	AUTO_FREE char *at = NULL;
+
+	if (c->parent && strlen(c->parent) == size && memcmp(c->parent, path, size) == 0) {
+		*ret = c->verdict;
+		return 0;
+	}
+	free(c->parent);
+	c->parent = strndup(path, size);
+	at = strndup(path, size);
+	if (!c->parent || !at)
+		return error_oom(c->err, "commit");
+	c->verdict = NULL;
+	while (*at && !c->verdict) {
+		c->verdict = judge_directory(c, at);
+		slash = strrchr(at, '/');
+		at[slash ? slash - at : 0] = 0;
+	}
+	*ret = c->verdict;
+	return 0;
+}
+
+/* ---- entries ---- */
+
+static int identify(struct checker *c, const struct change *change, struct store_look *ret)
+{
+	const char *slash = strrchr(change->path, '/');
+	int dir = peer_dir(&c->peer, change->path, slash ? (size_t)(slash - change->path) : 0);
+
+	return dir < 0 ? dir : resource_look(dir, slash ? slash + 1 : change->path, &change->before, ret);
+}
+
+static const char *judge_entry(struct checker *c, const struct change *change)
+{
+	bool is_dir = S_ISDIR(change->before.mode);
+	int64_t stamp = is_dir ? resource_dir_stamp(c->r, change->path) : resource_stamp(c->r, change->path);
+	struct store_touch base;
+	struct store_look now;
+	int known;
+
+	if (change->before.ctime >= stamp)
+		return "was changed by somebody else";
+	known = c->r->ops->base(c->r, change->path, &base, NULL);
+	if (known <= 0)
+		return c->doubtful ? "cannot be judged, because the clock was set back" : NULL;
+	if (identify(c, change, &now) < 0)
+		return "was changed by somebody else";
+	if (!tree_id_equal(&now.id, &base.look.id))
+		return "was replaced by somebody else";
+	if ((base.trusted & STORE_TRUST_META) && !is_dir && !looks_the_same(&now, &base.look))
+		return "was changed by somebody else";
+	return NULL;
+}
+
+/* A directory that exists on both sides: its own mode, owner and attributes, if the sandbox changed them. */
+static const char *judge_directory_meta(struct checker *c, const struct change *change)
+{
+	struct store_touch base;
+	struct store_look now;
+	int known = c->r->ops->base(c->r, change->path, &base, NULL);
+
+	if (!(change->what & ~(unsigned)ATOLL_WHAT_TIME))
+		return NULL;
+	if (known > 0 && (base.trusted & STORE_TRUST_META)) {
+		if (identify(c, change, &now) < 0 || !tree_id_equal(&now.id, &base.look.id))
+			return "was replaced by somebody else";
+		return now.mode != base.look.mode || now.uid != base.look.uid || now.gid != base.look.gid ? "was changed by somebody else" : NULL;
+	}
+	return change->before.ctime >= resource_dir_stamp(c->r, change->path) ? "was changed by somebody else" : NULL;
+}
+
+static bool is_open_for_writing(struct checker *c, const struct change *change)
+{
+	const char *slash = strrchr(change->path, '/');
+	int dir = peer_dir(&c->peer, change->path, slash ? (size_t)(slash - change->path) : 0);
+	AUTO_FD fd = -EBADF;
+
+	if (!S_ISREG(change->before.mode) || change->below)
+		return false;
+	fd = dir < 0 ? dir : openat(dir, slash ? slash + 1 : change->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && step_lease(fd) == -EAGAIN;
+}
+
+static int check_change(struct checker *c, const struct change *change)
+{
+	const char *why = NULL;
+	int r;
+
+	if (change->kind == ATOLL_SKIPPED || !selection_has(c->selection, change->path))
+		return 0;
+	if (change->gone)
+		return add_conflict(c, change->path, "was removed by somebody else");
+	if (!change->has_before)
+		return 0;
+	r = judge_parents(c, change->path, &why);
+	if (r < 0)
+		return r;
+	if (change->has_after && S_ISDIR(change->before.mode) && S_ISDIR(change->after.mode))
+		why = judge_directory_meta(c, change);
+	else if (!why)
+		why = judge_entry(c, change);
+	if (!why && is_open_for_writing(c, change))
+		why = "is open for writing by somebody else";
+	return why ? add_conflict(c, change->path, why) : 0;
+}
+
+static int check_resource(struct op *op, size_t index, size_t *found, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	struct checker c = { .op = op, .r = r, .selection = &op->selections[index], .peer = { r->root_fd, NULL, -EBADF }, .err = err };
+	int rc = 0;
+
+	c.doubtful = clock_offset_ns() + 2 * NSEC_PER_SEC < r->row.clock_offset;
+	for (size_t i = 0; i < op->changes[index]->n && rc >= 0; i++)
+		rc = check_change(&c, &op->changes[index]->v[i]);
+	peer_release(&c.peer);
+	free(c.parent);
+	*found += c.found;
+	return rc;
+}
+
+int conflict_check(struct op *op, struct atoll_error *err)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		int r = resource_isolates(&op->s->resources[i]) ? check_resource(op, i, &found, err) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	if (!found)
+		return 0;
+	return error_set(err, ATOLL_CONFLICT, 0, "commit", op->s->box.name,
+			 "%zu path%s changed by somebody else since the sandbox \"%s\" began; nothing was committed", found,
+			 found == 1 ? " was" : "s were", op->s->box.name);
+}
+
+/* ---- undo ---- */
+
+struct undo_walk {
+	int64_t since;
+	const char *found;
+	struct strbuf path;
+};
+
+static int newer_entry(const struct tree_entry *e, void *arg)
+{
+	struct undo_walk *w = arg;
+
+	if (e->stat.ctime < w->since)
+		return TREE_WALK_GO;
+	strbuf_adds(&w->path, e->path);
+	return TREE_WALK_STOP;
+}
+
+/* What was landed must still be as it was landed: nothing may be newer than the moment it was complete. */
+static int check_landed(struct step_site *site, const struct store_step *step, struct strbuf *below, const char **ret)
+{
+	AUTO_FD fd = fd_open_beneath(site->r->root_fd, step->path, O_PATH);
+	struct undo_walk w = { .since = site->how->landed_at };
+	struct tree_stat st;
+	int state = step_state(site, step), r;
+
+	*ret = NULL;
+	if (state < 0)
+		return state;
+	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_TIME) {
+		if (step->kind == STORE_STEP_META && state == STEP_FOREIGN)
+			*ret = "was changed by somebody else since the commit";
+		return 0;
+	}
+	if (state != STEP_NEW) {
+		*ret = "was changed by somebody else since the commit";
+		return 0;
+	}
+	if (step->kind == STORE_STEP_TAKE)
+		return 0;
+	r = fd < 0 ? fd : tree_stat(fd, "", &st);
+	if (r < 0)
+		return r;
+	if (!S_ISDIR(st.mode)) {
+		AUTO_FD file = S_ISREG(st.mode) ? fd_reopen(fd, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -EBADF;
+
+		if (st.ctime >= site->how->landed_at)
+			*ret = "was changed by somebody else since the commit";
+		else if (file >= 0 && step_lease(file) == -EAGAIN)
+			*ret = "is open for writing by somebody else";
+		return 0;
+	}
+	r = tree_walk(fd, step->slot && step->slot[0] == 'd' ? TREE_WALK_NO_ROOT : 0, newer_entry, &w, NULL);
+	if (w.path.data || r < 0) {
+		strbuf_adds(below, strbuf_str(&w.path));
+		*ret = "was changed by somebody else since the commit";
+	}
+	strbuf_release(&w.path);
+	return r;
+}
+
+static int check_step(struct op *op, struct step_site *site, const struct store_step *step, size_t *found, struct atoll_error *err)
+{
+	AUTO_STRBUF below = STRBUF_INIT;
+	AUTO_FREE char *path = NULL;
+	const char *why;
+	int r = check_landed(site, step, &below, &why);
+
+	if (r < 0)
+		return error_sys(err, r, "undo", step->path, "cannot look at \"%s\" of \"%s\"", step->path, site->r->row.path);
+	if (!why)
+		return 0;
+	path = below.size ? str_format("%s/%s", step->path, below.data) : strdup(step->path);
+	if (!path || !result_add(op->result, ATOLL_ITEM_CONFLICT, site->r->row.seq, path, why))
+		return error_oom(err, "undo");
+	(*found)++;
+	return 0;
+}
+
+int conflict_check_undo(struct op *op, struct atoll_error *err)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct step_site *site;
+		int r = 0;
+
+		if (!op->resources[i].op)
+			continue;
+		site = step_site_new(op, &op->s->resources[i], err);
+		if (!site)
+			return -(int)err->code;
+		for (size_t k = 0; k < op->n && r >= 0; k++)
+			if (op->steps[k].resource == site->r->row.id)
+				r = check_step(op, site, &op->steps[k], &found, err);
+		step_site_free(site);
+		if (r < 0)
+			return r;
+	}
+	if (!found)
+		return 0;
+	return error_set(err, ATOLL_CONFLICT, 0, "undo", op->s->box.name,
+			 "%zu path%s changed by somebody else since the commit; nothing was taken back", found, found == 1 ? " was" : "s were");
+}

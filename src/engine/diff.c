@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Showing changes to callers of the library. */
+#include "engine/sandbox.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+struct shown {
+	struct resource *r;
+	const struct change *c;
+	int workspace_fd;
+};
+
+static void fill(const struct shown *shown, struct atoll_change *ret)
+{
+	const struct change *c = shown->c;
+
+	*ret = (struct atoll_change){
+		.resource = shown->r->row.seq,
+		.resource_path = shown->r->root_path,
+		.path = *c->path ? c->path : ".",
+		.old_path = c->old_path,
+		.kind = c->kind,
+		.what = c->what,
+		.note = c->gone ? "the original was removed by somebody else" : c->note,
+		.priv = shown,
+	};
+	if (c->has_before) {
+		ret->old_mode = c->before.mode;
+		ret->old_uid = c->before.uid;
+		ret->old_gid = c->before.gid;
+		ret->old_size = (int64_t)c->before.size;
+	}
+	if (c->has_after) {
+		ret->new_mode = c->after.mode;
+		ret->new_uid = c->after.uid;
+		ret->new_gid = c->after.gid;
+		ret->new_size = (int64_t)c->after.size;
+	}
+}
+
+static int show_resource(struct resource *r, const struct selection *selection, atoll_change_fn fn, void *arg, struct atoll_error *err)
+{
+	CLEANUP(cleanup_changes) struct changes *changes = strategy_changes(r, true, err);
+	AUTO_FD workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
+
+	if (!changes)
+		return -(int)err->code;
+	for (size_t i = 0; i < changes->n; i++) {
+		struct shown shown = { r, &changes->v[i], workspace };
+		struct atoll_change change;
+
+		if (changes->v[i].implied || !selection_has(selection, changes->v[i].path))
+			continue;
+		fill(&shown, &change);
+		if (fn(&change, arg))
+			return 1;
+	}
+	return 0;
+}
+
+int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn, void *arg,
+		  struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	struct selection *selected = NULL;
+	struct atoll_error local = { 0 };
+	int r = a && fn ? sandbox_settle(a, name, &local) : error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
+
+	if (r >= 0)
+		r = session_open(a, name, LOCK_LOOK, 0, &s, &local);
+	if (r >= 0)
+		r = selection_for(selection, &s, &selected, &local);
+	for (size_t i = 0; i < s.n && r == 0; i++)
+		r = show_resource(&s.resources[i], &selected[i], fn, arg, &local);
+	selection_free(selected, s.n);
+	session_release(&s);
+	if (r < 0 && err)
+		*err = local;
+	return MIN(r, 0);
+}
+
+static int open_content(int root_fd, const char *path)
+{
+	AUTO_FD node = root_fd < 0 ? -ENOENT : fd_open_beneath(root_fd, path, O_PATH);
+	struct stat st;
+
+	if (node < 0)
+		return -ENOENT;
+	if (fstat(node, &st) < 0 || !S_ISREG(st.st_mode))
+		return -ENOENT;
+	return fd_reopen(node, O_RDONLY | O_CLOEXEC);
+}
+
+static char *read_target(int root_fd, const char *path)
+{
+	AUTO_FD node = root_fd < 0 ? -ENOENT : fd_open_beneath(root_fd, path, O_PATH);
+	char *target = NULL;
+
+	return node >= 0 && fd_readlink(node, "", &target) >= 0 ? target : NULL;
+}
+
+int atoll_change_open_old(const struct atoll_change *change)
+{
+	const struct shown *shown = change->priv;
+
+	if (!shown->c->has_before)
+		return -ENOENT;
+	return open_content(shown->r->root_fd, shown->c->old_path ? shown->c->old_path : shown->c->path);
+}
+
+int atoll_change_open_new(const struct atoll_change *change)
+{
+	const struct shown *shown = change->priv;
+
+	return shown->c->has_after ? open_content(shown->workspace_fd, shown->c->path) : -ENOENT;
+}
+
+char *atoll_change_old_target(const struct atoll_change *change)
+{
+	const struct shown *shown = change->priv;
+
+	return shown->c->has_before ? read_target(shown->r->root_fd, shown->c->path) : NULL;
+}
+
+char *atoll_change_new_target(const struct atoll_change *change)
+{
+	const struct shown *shown = change->priv;
+
+	return shown->c->has_after ? read_target(shown->workspace_fd, shown->c->path) : NULL;
+}
+
+const char *atoll_change_kind_name(enum atoll_change_kind kind)
+{
+	static const char *const names[] = { "added", "modified", "deleted", "type changed", "metadata changed", "renamed", "skipped" };
+
+	return (unsigned)kind < ARRAY_SIZE(names) ? names[kind] : "unknown";
+}
+
+char atoll_change_kind_letter(enum atoll_change_kind kind)
+{
+	static const char letters[] = "AMDTmRS";
+
+	return (unsigned)kind < sizeof letters - 1 ? letters[kind] : '?';
+}
+
+const char *atoll_strategy_name(size_t i)
+{
+	for (size_t k = 0; strategy_all[k]; k++)
+		if (k == i)
+			return strategy_all[k]->name;
+	return NULL;
+}
+
+const char *atoll_strategy_summary(size_t i)
+{
+	return atoll_strategy_name(i) ? strategy_all[i]->summary : NULL;
+}

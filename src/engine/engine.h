@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the engine share. The public face is <atoll/atoll.h>; the commit protocol is described at the head of
+ * protocol.h.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <atoll/atoll.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "store/store.h"
+#include "strategy/strategy.h"
+
+struct atoll {
+	char *state_dir; /* absolute, resolved */
+	int state_fd;
+};
+
+/* ---- lock.c ---- */
+
+enum lock_mode {
+	LOCK_LOOK,   /* shared: others may look and run, nobody may change */
+	LOCK_RUN,    /* like LOCK_LOOK, and no second run */
+	LOCK_CHANGE, /* alone */
+};
+/* A lock of a sandbox, over threads and processes, released by death. *ret_fd owns it. ATOLL_BUSY after wait_ms (-1: never). */
+int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd, struct atoll_error *err);
+/* Who runs inside is noted in the lock file, so that a lock whose owner was killed is not trusted before pid 1 is gone. */
+int lock_note_runner(int lock_fd, pid_t pid, uint64_t start_time);
+int lock_wait_runner(int lock_fd, int wait_ms, const char *name, struct atoll_error *err);
+bool lock_is_running(struct atoll *a, const char *uuid);
+void lock_remove(struct atoll *a, const char *uuid);
+
+/* ---- session.c: one sandbox, opened for one operation ---- */
+
+struct session {
+	struct atoll *a;
+	struct store *store;
+	struct store_sandbox box;
+	struct resource *resources;
+	size_t n;
+	int lock_fd;
+};
+
+/* Finds the sandbox (NULL: the only one), takes its lock, reads it under the lock, settles what a crash left (unless looking only
+ * and nothing is pending), opens its resources. */
+int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err);
+/* The same without recovery and without opening originals; for recover and rm. */
+int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err);
+/* What is on record just now: no lock, no originals. */
+int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err);
+void session_release(struct session *s);
+struct resource *session_resource(struct session *s, int64_t id);
+/* Order of landing: children before parents, else as created. Indexes into resources. */
+int session_order(const struct session *s, size_t **ret, struct atoll_error *err);
+
+/* ---- resource.c ---- */
+
+/* Opens original and areas; an original that is gone or was replaced is ATOLL_CONFLICT. */
+int resource_open(struct session *s, struct resource *r, struct atoll_error *err);
+/* Areas only; whatever is not there stays -EBADF. */
+int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err);
+void resource_release(struct resource *r);
+/* The workspace tree's root, O_RDONLY. */
+int resource_workspace(const struct resource *r);
+bool resource_isolates(const struct resource *r);
+/* Fills the paths below each root that belong to Atoll or to a nested resource. */
+int resource_set_excluded(struct session *s, struct atoll_error *err);
+
+/* ---- area.c: where workspaces and staging lie ---- */
+
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay, char **ret_work, char **ret_stage,
+		bool *ret_copies, struct atoll_error *err);
+/* Removes a resource's areas and, if empty then, what held them. */
+int area_remove(const char *path);
+/* Whether a path lies in a place of Atoll's. */
+bool area_owns_path(struct atoll *a, const char *path);
+
+/* ---- state.c ---- */
+
+bool state_may_move(enum atoll_state from, enum atoll_state to);
+/* Moves, or answers ATOLL_STATE and changes nothing. */
+int state_move(struct store_resource *r, enum atoll_state to, const char *operation, struct atoll_error *err);
+
+/* ---- result.c ---- */
+
+struct atoll_result *result_new(const char *operation, const char *sandbox);
+struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path, const char *note);
+struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row, enum atoll_outcome outcome);
+struct atoll_resource_result *result_find(struct atoll_result *r, int seq);
+/* Sets the end, success and error from code, and returns it. */
+int result_finish(struct atoll_result *r, int code, struct atoll_error *err);
+void result_sort(struct atoll_result *r);
+/* Over a file, from a child process to its parent. */
+int result_write(const struct atoll_result *r, int fd);
+struct atoll_result *result_read(int fd);
+
+/* ---- selection.c ---- */
+
+struct selection {
+	char **paths; /* relative to one resource, sorted; NULL with all set: everything */
+	size_t n;
+	bool all;
+};
+int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret, struct atoll_error *err);
+void selection_free(struct selection *v, size_t n);
+bool selection_has(const struct selection *v, const char *path);
+/* The selected path that is above path or path itself; NULL if none. */
+const char *selection_cover(const struct selection *v, const char *path);
+
+/* ---- run of one's own work with capabilities: call.c ---- */
+
+struct operation {
+	struct atoll *a;
+	const char *name;
+	const void *options;
+	struct atoll_result *result;
+	int (*fn)(struct operation *op, struct atoll_error *err);
+	struct atoll_error error;
+};
+int operation_run(struct operation *op, struct atoll_result **ret, struct atoll_error *err);
+
+bool name_is_valid(const char *name);
+
+#endif

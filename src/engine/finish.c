@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decision, and what follows it. The decision is one durable transaction: the op becomes DECIDED and, with it, every resource gets
+ * its new state and its new base for conflicts. What follows only tidies up and may be repeated any number of times.
+ */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+static int drop_steps(struct op *op, struct atoll_error *err)
+{
+	int64_t owner = op->row.kind == STORE_OP_UNDO ? op->row.commit_op : op->row.id;
+	int r = 0;
+
+	for (size_t i = 0; i < op->n && r >= 0; i++)
+		if (op->steps[i].dropped)
+			r = store_step_delete(op->s->store, owner, op->steps[i].seq, err);
+	return r;
+}
+
+/* What Atoll put there itself is judged from now on, not from the sandbox's beginning. */
+static int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+		bool directory = step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
+		AUTO_FREE char *self = NULL;
+
+		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE)
+			continue;
+		self = directory ? str_format("%s%s.", step->path, *step->path ? "/" : "") : strdup(step->path);
+		rc = self ? store_stamp_put(op->s->store, r->row.id, self, stamp, err) : error_oom(err, "commit");
+		if (rc >= 0)
+			rc = store_touch_delete(op->s->store, r->row.id, step->path, !directory, err);
+	}
+	return rc;
+}
+
+static int reload_stamps(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	store_stamps_free(r->stamps, r->n_stamps);
+	r->stamps = NULL;
+	r->n_stamps = 0;
+	if (r->ops->release)
+		r->ops->release(r);
+	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
+}
+
+/* The fresh layer's root looks like the original's, to the last bit of its times. */
+static int match_root_times(struct resource *r)
+{
+	AUTO_FD fd = resource_workspace(r);
+	struct tree_stat st;
+	int rc = fd < 0 ? fd : tree_stat(r->root_fd, "", &st);
+
+	if (rc >= 0) {
+		const struct timespec times[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
+						   { st.mtime / 1000000000, st.mtime % 1000000000 } };
+
+		rc = sys_utimens(fd, "", times);
+	}
+	return rc;
+}
+
+static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
+{
+	int rc = match_root_times(r);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
+	r->row.stamp = stamp;
+	r->row.clock_offset = clock_offset_ns();
+	rc = store_touch_delete(op->s->store, r->row.id, NULL, true, err);
+	if (rc >= 0)
+		rc = store_stamp_clear(op->s->store, r->row.id, err);
+	if (rc >= 0)
+		rc = reload_stamps(op->s, r, err);
+	if (rc >= 0 && r->ops->ran)
+		rc = r->ops->ran(r, err);
+	return rc;
+}
+
+static bool stays_active(const struct op *op, size_t index)
+{
+	const struct changes *c = op->changes ? op->changes[index] : NULL;
+
+	for (size_t i = 0; c && i < c->n; i++)
+		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !selection_has(&op->selections[index], c->v[i].path))
+			return true;
+	return false;
+}
+
+static int land_resource(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	struct store_op_resource *how = &op->resources[index];
+	int rc = tree_stamp(r->stage_fd, &how->landed_at);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+	how->op = op->row.id;
+	rc = store_op_resource_put(op->s->store, how, err);
+	if (rc >= 0)
+		rc = how->switches ? rebase_whole(op, r, how->landed_at, err) : rebase_paths(op, r, how->landed_at, err);
+	if (rc >= 0 && r->row.state == ATOLL_CREATED)
+		rc = state_move(&r->row, ATOLL_ACTIVE, "commit", err);
+	if (rc >= 0 && !stays_active(op, index))
+		rc = state_move(&r->row, ATOLL_COMMITTED, "commit", err);
+	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
+}
+
+int finish_decide_commit(struct op *op, struct atoll_error *err)
+{
+	int r = store_begin(op->s->store, true, err);
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->resources[i].op)
+			r = land_resource(op, i, err);
+	if (r >= 0)
+		r = drop_steps(op, err);
+	if (r >= 0)
+		r = store_op_set_phase(op->s->store, op->row.id, STORE_DECIDED, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_sandbox_touch(op->s->store, op->s->box.id, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+static int set_phase_lazily(struct op *op, enum store_op_phase phase, struct atoll_error *err)
+{
+	int r = store_begin(op->s->store, false, err);
+
+	if (r >= 0)
+		r = store_op_set_phase(op->s->store, op->row.id, phase, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+int finish_commit(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct resource *r = &op->s->resources[i];
+		int rc = op->resources[i].op && r->ops->landed ? r->ops->landed(r, op->steps, op->n, err) : 0;
+
+		if (rc < 0)
+			return rc;
+	}
+	return set_phase_lazily(op, STORE_DONE, err);
+}
+
+/* ---- undo ---- */
+
+static int return_resource(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int64_t stamp;
+	int rc = tree_stamp(r->stage_fd, &stamp);
+
+	if (rc < 0)
+		return error_sys(err, rc, "undo", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+	rc = rebase_paths(op, r, stamp, err);
+	if (rc >= 0)
+		rc = state_move(&r->row, ATOLL_ACTIVE, "undo", err);
+	if (rc >= 0 && op->row.rollback)
+		r->row.dirty = true; /* and recovery resets it, if we do not get to it */
+	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
+}
+
+int finish_decide_undo(struct op *op, struct atoll_error *err)
+{
+	int r = store_begin(op->s->store, true, err);
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->resources[i].op)
+			r = return_resource(op, i, err);
+	if (r >= 0)
+		r = drop_steps(op, err);
+	if (r >= 0)
+		r = store_op_set_phase(op->s->store, op->row.id, STORE_DECIDED, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_op_set_taken_back(op->s->store, op->row.commit_op, err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+/* Edits made since the commit lie in the layer that was put aside; they go on top of those that came back. */
+static int merge_layers(struct op *op, size_t index)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FD dir = op_dir(op, r, false);
+	AUTO_FD newer = -EBADF, older = -EBADF;
+
+	if (!op->resources[index].switches || dir == -ENOENT)
+		return 0;
+	if (dir < 0)
+		return dir;
+	newer = fd_open_beneath(dir, "layer", O_RDONLY | O_DIRECTORY);
+	older = resource_workspace(r);
+	if (newer == -ENOENT)
+		return 0;
+	return newer < 0 || older < 0 ? MIN(newer, older) : merge_newer(r, newer, older);
+}
+
+static int remove_dirs(struct op *op, size_t index)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = tree_remove(r->stage_fd, op->row.dir);
+
+	return rc < 0 ? rc : tree_remove(r->work_fd, op->row.dir);
+}
+
+static int record_touched(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = reload_stamps(op->s, r, err);
+
+	if (rc < 0 || !r->ops->ran)
+		return rc;
+	rc = store_begin(op->s->store, false, err);
+	if (rc >= 0)
+		rc = r->ops->ran(r, err);
+	if (rc >= 0)
+		rc = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return rc;
+}
+
+static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = merge_layers(op, index);
+
+	if (rc < 0)
+		return error_sys(err, rc, "undo", r->row.path, "cannot put the newer edits of \"%s\" on top", r->row.path);
+	rc = r->ops->returned ? r->ops->returned(r, op->steps, op->n, err) : 0;
+	if (rc >= 0)
+		rc = record_touched(op, index, err);
+	if (rc < 0)
+		return rc;
+	rc = remove_dirs(op, index);
+	if (rc < 0)
+		return error_sys(err, rc, "undo", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path);
+	return 0;
+}
+
+int finish_undo(struct op *op, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->resources[i].op)
+			r = tidy_returned(op, i, err);
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->row.rollback && op->s->resources[i].row.dirty)
+			r = reset_workspace(op->s, &op->s->resources[i], err);
+	if (r < 0)
+		return r;
+	r = store_begin(op->s->store, false, err);
+	if (r >= 0)
+		r = store_step_forget(op->s->store, op->row.commit_op, err);
+	if (r >= 0)
+		r = store_op_set_phase(op->s->store, op->row.id, STORE_DONE, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+/* ---- an op that did not get to its decision: everything is back ---- */
+
+int finish_failed(struct op *op, struct atoll_error *err)
+{
+	bool commit = op->row.kind == STORE_OP_COMMIT;
+	int r = store_begin(op->s->store, true, err);
+
+	if (r >= 0)
+		r = store_op_set_phase(op->s->store, op->row.id, STORE_FAILED, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = commit ? store_step_forget(op->s->store, op->row.id, err) : drop_steps(op, err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	for (size_t i = 0; i < op->s->n && r >= 0 && commit; i++)
+		if (op->resources[i].op)
+			remove_dirs(op, i); /* what is left is found and removed by recovery */
+	return r;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creating a sandbox. The records are written first, as PENDING, so that whatever is made afterwards is known; they become CREATED in one
+ * transaction when everything stands. Anything else is removed by recovery.
+ */
+#include "engine/sandbox.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "jail/jail.h"
+
+struct maker {
+	struct session s;
+	const struct atoll_new_options *options;
+	struct store_resource *rows; /* until they are the session's */
+	bool recorded;
+};
+
+static int check_options(const struct atoll_new_options *o, struct atoll_error *err)
+{
+	if (!o || o->n_resources == 0)
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "no resource was given; use --dir or --file");
+	if (o->name && !name_is_valid(o->name))
+		return error_set(err, ATOLL_INVALID, 0, "new", o->name,
+				 "\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to 64, beginning with a letter or digit", o->name);
+	for (size_t i = 0; i < o->n_resources; i++) {
+		const char *strategy = o->resources[i].strategy;
+		AUTO_STRBUF names = STRBUF_INIT;
+
+		if (!strategy || strategy_find(strategy))
+			continue;
+		strategy_names(&names);
+		return error_set(err, ATOLL_INVALID, 0, "new", strategy, "there is no strategy \"%s\"; there are %s", strategy, strbuf_str(&names));
+	}
+	return 0;
+}
+
+static int resolve_all(struct maker *m, struct atoll_error *err)
+{
+	int r = 0;
+
+	m->rows = calloc(m->options->n_resources, sizeof *m->rows);
+	if (!m->rows)
+		return error_oom(err, "new");
+	for (size_t i = 0; i < m->options->n_resources && r >= 0; i++) {
+		m->rows[i].seq = (int)i + 1;
+		m->rows[i].state = ATOLL_PENDING;
+		r = spec_resolve(m->s.a, m->s.store, &m->options->resources[i], &m->rows[i], err);
+	}
+	return r < 0 ? r : spec_check_overlap(m->rows, m->options->n_resources, err);
+}
+
+/* ---- strategy and place of each resource ---- */
+
+static int choose_strategy(struct maker *m, size_t i, int root_fd, struct atoll_error *err)
+{
+	struct store_resource *row = &m->rows[i];
+	const char *wanted = m->options->resources[i].strategy;
+	AUTO_STRBUF why = STRBUF_INIT;
+
+	for (size_t k = 0; strategy_all[k]; k++) {
+		const struct strategy_ops *ops = strategy_all[k];
+		AUTO_STRBUF reason = STRBUF_INIT;
+		int r;
+
+		if (wanted ? ops != strategy_find(wanted) : !(ops->capabilities & STRATEGY_ISOLATES))
+			continue;
+		r = spec_try_strategy(ops, row, root_fd, &reason);
+		if (r < 0)
+			return error_sys(err, r, "new", row->path, "cannot look into \"%s\"", row->path);
+		if (r == 0) {
+			row->strategy = strdup(ops->name);
+			row->reason = wanted ? strdup("asked for") : why.size ? strbuf_take(&why) : strdup("the strongest that works here");
+			return row->strategy && row->reason ? 0 : error_oom(err, "new");
+		}
+		if (wanted)
+			return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "%s cannot serve \"%s\": %s", ops->name, row->path,
+					 strbuf_str(&reason));
+		strbuf_addf(&why, "%sno %s: %s", why.size ? "; " : "", ops->name, strbuf_str(&reason));
+	}
+	return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "no strategy can serve \"%s\": %s", row->path, strbuf_str(&why));
+}
+
+/* Files of one directory share its workspace: there is one view of the directory. */
+static const struct store_resource *find_sibling(const struct maker *m, size_t i)
+{
+	const struct store_resource *row = &m->rows[i];
+	size_t size = (size_t)(strrchr(row->path, '/') - row->path);
+
+	for (size_t k = 0; k < i && row->kind == ATOLL_KIND_FILE; k++)
+		if (m->rows[k].kind == ATOLL_KIND_FILE && (size_t)(strrchr(m->rows[k].path, '/') - m->rows[k].path) == size &&
+		    strncmp(m->rows[k].path, row->path, size) == 0)
+			return &m->rows[k];
+	return NULL;
+}
+
+static int share_place(struct store_resource *row, const struct store_resource *sibling, struct atoll_error *err)
+{
+	free(row->strategy);
+	row->strategy = strdup(sibling->strategy);
+	row->mode = strdup(sibling->mode);
+	row->work = strdup(sibling->work);
+	row->stage = strdup(sibling->stage);
+	row->copies = sibling->copies;
+	return row->strategy && row->mode && row->work && row->stage ? 0 : error_oom(err, "new");
+}
+
+static int choose_place(struct maker *m, size_t i, int root_fd, const char *root_path, struct atoll_error *err)
+{
+	struct store_resource *row = &m->rows[i];
+	const struct strategy_ops *ops = strategy_find(row->strategy);
+	const struct store_resource *sibling = find_sibling(m, i);
+	struct tree_stat before = { 0 };
+	int r;
+
+	if (sibling)
+		return share_place(row, sibling, err);
+	if (!(ops->capabilities & STRATEGY_ISOLATES)) {
+		row->work = strdup("");
+		row->stage = strdup("");
+		row->mode = strdup("the original itself");
+		return row->work && row->stage && row->mode ? 0 : error_oom(err, "new");
+	}
+	tree_stat(root_fd, "", &before);
+	r = area_choose(m->s.a, m->s.box.uuid, row->seq, root_fd, root_path, ops->capabilities & STRATEGY_OVERLAY, &row->work, &row->stage,
+			&row->copies, err);
+	if (r < 0)
+		return r;
+	if (path_is_below(row->stage, root_path)) {
+		const struct timespec times[2] = { { before.atime / 1000000000, before.atime % 1000000000 },
+						   { before.mtime / 1000000000, before.mtime % 1000000000 } };
+
+		sys_utimens(root_fd, "", times);
+	}
+	row->mode = str_format("%s, %s", jail_is_root() ? "root" : jail_probe_userns() == 0 ? "rootless" : "without namespaces",
+			       row->copies ? "staged by copy from another filesystem" : "same filesystem");
+	if (!(ops->capabilities & STRATEGY_LAYERED))
+		row->copies = true;
+	return row->mode ? 0 : error_oom(err, "new");
+}
+
+static int choose_all(struct maker *m, struct atoll_error *err)
+{
+	for (size_t i = 0; i < m->options->n_resources; i++) {
+		struct store_resource *row = &m->rows[i];
+		AUTO_FREE char *root = strdup(row->path);
+		AUTO_FD fd = -EBADF;
+		int r;
+
+		if (!root)
+			return error_oom(err, "new");
+		if (row->kind == ATOLL_KIND_FILE)
+			root[MAX(strrchr(root, '/') - root, 1)] = 0;
+		fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			return error_sys(err, errno, "new", root, "cannot read \"%s\"", root);
+		r = choose_strategy(m, i, fd, err);
+		if (r >= 0)
+			r = choose_place(m, i, fd, root, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- records ---- */
+
+static int insert_box(struct maker *m, struct atoll_error *err)
+{
+	struct store_sandbox *box = &m->s.box;
+	int r = -ATOLL_EXISTS;
+
+	if (m->options->name) {
+		box->name = strdup(m->options->name);
+		return box->name ? store_sandbox_add(m->s.store, box, err) : error_oom(err, "new");
+	}
+	for (int attempt = 0; attempt < 20 && r == -ATOLL_EXISTS; attempt++) {
+		char name[64];
+
+		random_name(name, sizeof name);
+		if (attempt > 9)
+			snprintf(name + strlen(name), sizeof name - strlen(name), "-%d", attempt);
+		free(box->name);
+		box->name = strdup(name);
+		r = box->name ? store_sandbox_add(m->s.store, box, err) : error_oom(err, "new");
+	}
+	return r;
+}
+
+static int record_pending(struct maker *m, struct atoll_error *err)
+{
+	int r = store_begin(m->s.store, true, err);
+
+	if (r >= 0)
+		r = insert_box(m, err);
+	for (size_t i = 0; i < m->options->n_resources && r >= 0; i++) {
+		struct store_resource copy = m->rows[i];
+
+		copy.sandbox = m->s.box.id;
+		copy.strategy = (char *)"none";
+		copy.work = copy.stage = (char *)"";
+		r = store_resource_add(m->s.store, &copy, err);
+		m->rows[i].sandbox = copy.sandbox;
+		m->rows[i].id = copy.id;
+	}
+	if (r >= 0)
+		r = store_commit(m->s.store, err);
+	store_abort(m->s.store);
+	m->recorded = r >= 0;
+	return r;
+}
+
+/* The rows become the session's, so that resources can be opened as ever. */
+static int hand_over(struct maker *m, struct atoll_error *err)
+{
+	struct session *s = &m->s;
+
+	s->resources = calloc(m->options->n_resources, sizeof *s->resources);
+	if (!s->resources)
+		return error_oom(err, "new");
+	s->n = m->options->n_resources;
+	for (size_t i = 0; i < s->n; i++) {
+		s->resources[i] = (struct resource){
+			.row = m->rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
+		};
+		s->resources[i].ops = strategy_find(m->rows[i].strategy);
+		m->rows[i] = (struct store_resource){ 0 };
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		int r = resource_open(s, &s->resources[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return resource_set_excluded(s, err);
+}
+
+static bool shares_earlier(const struct session *s, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (*s->resources[i].row.work && strcmp(s->resources[k].row.work, s->resources[i].row.work) == 0)
+			return true;
+	return false;
+}
+
+/* From the stamp on, changes of the original are foreign: it is taken before the workspace reads anything. */
+static int begin_one(struct session *s, size_t i, struct atoll_error *err)
+{
+	struct resource *r = &s->resources[i];
+	int rc = 0;
+
+	r->row.clock_offset = clock_offset_ns();
+	clock_boot_id(r->row.boot_id);
+	if (resource_isolates(r)) {
+		rc = tree_stamp(r->stage_fd, &r->row.stamp);
+		if (rc < 0)
+			return error_sys(err, rc, "new", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+		if (!shares_earlier(s, i))
+			rc = r->ops->begin(r, err);
+		if (rc >= 0 && tree_stamp(r->work_fd, &r->row.synced_at) < 0)
+			r->row.synced_at = 0;
+	}
+	return rc < 0 ? rc : state_move(&r->row, ATOLL_CREATED, "new", err);
+}
+
+static int record_created(struct session *s, struct atoll_error *err)
+{
+	int r = store_begin(s->store, true, err);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		r = store_resource_update(s->store, &s->resources[i].row, err);
+		if (r >= 0 && s->resources[i].ops->ran)
+			r = s->resources[i].ops->ran(&s->resources[i], err);
+	}
+	if (r >= 0)
+		r = store_commit(s->store, err);
+	store_abort(s->store);
+	return r;
+}
+
+static int make(struct maker *m, struct atoll_error *err)
+{
+	struct session *s = &m->s;
+	int r;
+
+	random_uuid(s->box.uuid);
+	s->box.created_ns = s->box.active_ns = clock_realtime_ns();
+	s->box.durable_workspace = m->options->durable_workspace;
+	r = lock_take(s->a, s->box.uuid, LOCK_CHANGE, 0, "new", &s->lock_fd, err);
+	if (r >= 0)
+		r = resolve_all(m, err);
+	if (r >= 0)
+		r = record_pending(m, err);
+	if (r >= 0)
+		r = choose_all(m, err);
+	if (r >= 0)
+		r = hand_over(m, err);
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		r = begin_one(s, i, err);
+	return r < 0 ? r : record_created(s, err);
+}
+
+/* Nothing of a failed new stays. What cannot be removed is known by its records, and recovery tries again. */
+static void unmake(struct maker *m)
+{
+	struct atoll_error ignored;
+
+	if (!m->recorded) {
+		lock_remove(m->s.a, m->s.box.uuid);
+		return;
+	}
+	if (!m->s.n) {
+		m->s.resources = calloc(m->options->n_resources, sizeof *m->s.resources);
+		for (size_t i = 0; m->s.resources && i < m->options->n_resources; i++) {
+			m->s.resources[i] = (struct resource){
+				.row = m->rows[i], .store = m->s.store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
+			};
+			m->rows[i] = (struct store_resource){ 0 };
+			m->s.n++;
+		}
+	}
+	sandbox_remove_everything(&m->s, &ignored);
+}
+
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
+{
+	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
+	struct atoll_error local = { 0 };
+	AUTO_FREE char *name = NULL;
+	int r = a ? check_options(options, &local) : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
+
+	if (r >= 0)
+		r = store_open(a->state_dir, &m.s.store, &local);
+	if (r >= 0) {
+		r = make(&m, &local);
+		if (r < 0)
+			unmake(&m);
+	}
+	name = r >= 0 ? strdup(m.s.box.name) : NULL;
+	for (size_t i = 0; m.rows && i < options->n_resources; i++)
+		store_resource_release(&m.rows[i]);
+	free(m.rows);
+	session_release(&m.s);
+	if (r >= 0 && ret)
+		r = atoll_show(a, name, ret, &local);
+	if (r < 0 && err)
+		*err = local;
+	return r;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An op in memory. */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+void op_release(struct op *op)
+{
+	for (size_t i = 0; op->changes && i < op->s->n; i++)
+		changes_free(op->changes[i]);
+	free(op->changes);
+	if (op->selections)
+		selection_free(op->selections, op->s->n);
+	store_steps_free(op->steps, op->n);
+	free(op->resources);
+	store_op_release(&op->row);
+	*op = (struct op){ 0 };
+}
+
+struct store_op_resource *op_resource(struct op *op, int64_t resource)
+{
+	for (size_t i = 0; i < op->s->n; i++)
+		if (op->s->resources[i].row.id == resource)
+			return &op->resources[i];
+	return NULL;
+}
+
+void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total)
+{
+	if (op->progress)
+		op->progress(phase, done, total, op->progress_arg);
+}
+
+int op_dir(const struct op *op, const struct resource *r, bool stage)
+{
+	return fd_open_beneath(stage ? r->stage_fd : r->work_fd, op->row.dir, O_RDONLY | O_DIRECTORY);
+}
+
+/* Moves the strings of *row into *ret. */
+int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err)
+{
+	struct op op = { .s = s, .row = *row };
+	int64_t steps_of = row->kind == STORE_OP_UNDO ? row->commit_op : row->id;
+	AUTO_FREE struct store_op_resource *list = NULL;
+	size_t n = 0;
+	int r;
+
+	op.row.dir = strdup(row->dir);
+	op.row.message = row->message ? strdup(row->message) : NULL;
+	op.resources = calloc(s->n ? s->n : 1, sizeof *op.resources);
+	r = op.row.dir && op.resources ? store_op_resource_list(s->store, steps_of, &list, &n, err) : error_oom(err, "recover");
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < s->n; k++)
+			if (s->resources[k].row.id == list[i].resource)
+				op.resources[k] = list[i];
+	if (r >= 0)
+		r = store_step_list(s->store, steps_of, &op.steps, &op.n, err);
+	op.capacity = op.n;
+	if (r < 0) {
+		op_release(&op);
+		return r;
+	}
+	*ret = op;
+	return 0;
+}

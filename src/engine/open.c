@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handle: one state directory. */
+#include "engine/engine.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+static char *default_state_dir(void)
+{
+	const char *env = getenv("ATOLL_STATE_DIR");
+
+	if (env && *env)
+		return strdup(env);
+	if (geteuid() == 0)
+		return strdup("/var/lib/atoll");
+	env = getenv("XDG_STATE_HOME");
+	if (env && *env == '/')
+		return str_format("%s/atoll", env);
+	env = getenv("HOME");
+	return env && *env == '/' ? str_format("%s/.local/state/atoll", env) : NULL;
+}
+
+/* Like mkdir -p, for a path given from outside: links in it are followed, what is made gets mode 0700. */
+static int make_dirs(const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+
+	if (!at)
+		return -ENOMEM;
+	for (char *slash = strchr(at + 1, '/');; slash = strchr(slash + 1, '/')) {
+		int r;
+
+		if (slash)
+			*slash = 0;
+		r = sys_mkdir(AT_FDCWD, at, 0700);
+		if (r < 0 && r != -EEXIST && (r != -EACCES && r != -EROFS && r != -EPERM))
+			return r;
+		if (!slash)
+			return r == -EEXIST ? 0 : r;
+		*slash = '/';
+	}
+}
+
+static int check_owner(int fd, const char *path, struct atoll_error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_sys(err, errno, "open", path, "cannot look at the state directory \"%s\"", path);
+	if (st.st_uid != geteuid())
+		return error_set(err, ATOLL_REFUSED, EPERM, "open", path,
+				 "the state directory \"%s\" belongs to another user; choose one with --state-dir or ATOLL_STATE_DIR", path);
+	if (st.st_mode & 022)
+		return error_set(err, ATOLL_REFUSED, EPERM, "open", path,
+				 "the state directory \"%s\" may be written by others; chmod go-w it, or choose another", path);
+	return 0;
+}
+
+static int open_state(struct atoll *a, const char *wanted, struct atoll_error *err)
+{
+	int r = make_dirs(wanted);
+
+	if (r >= 0)
+		a->state_fd = open(wanted, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r < 0 || a->state_fd < 0)
+		return error_sys(err, r < 0 ? r : errno, "open", wanted, "cannot use the state directory \"%s\"", wanted);
+	a->state_dir = realpath(wanted, NULL);
+	if (!a->state_dir)
+		return error_sys(err, errno, "open", wanted, "cannot resolve the state directory \"%s\"", wanted);
+	r = check_owner(a->state_fd, a->state_dir, err);
+	if (r < 0)
+		return r;
+	r = sys_mkdir(a->state_fd, "boxes", 0700);
+	if (r >= 0 || r == -EEXIST)
+		r = sys_mkdir(a->state_fd, "locks", 0700);
+	if (r < 0 && r != -EEXIST)
+		return error_sys(err, r, "open", a->state_dir, "cannot write to the state directory \"%s\"", a->state_dir);
+	return 0;
+}
+
+int atoll_open(const struct atoll_options *options, struct atoll **ret, struct atoll_error *err)
+{
+	AUTO_FREE char *wanted = NULL;
+	struct atoll *a;
+	int r;
+
+	if (!ret)
+		return error_set(err, ATOLL_INVALID, 0, "open", NULL, "no place was given for the handle");
+	wanted = options && options->state_dir ? strdup(options->state_dir) : default_state_dir();
+	if (!wanted || !*wanted)
+		return error_set(err, ATOLL_INVALID, 0, "open", NULL,
+				 "no state directory: set ATOLL_STATE_DIR or HOME to an absolute path, or use --state-dir");
+	a = calloc(1, sizeof *a);
+	if (!a)
+		return error_oom(err, "open");
+	a->state_fd = -EBADF;
+	r = open_state(a, wanted, err);
+	if (r < 0) {
+		atoll_close(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+struct atoll *atoll_close(struct atoll *a)
+{
+	if (!a)
+		return NULL;
+	fd_close(a->state_fd);
+	free(a->state_dir);
+	free(a);
+	return NULL;
+}
+
+const char *atoll_state_dir(const struct atoll *a)
+{
+	return a->state_dir;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From changes to steps. The list made here is the one that is journaled, executed, and printed by a dry run.
+ *
+ * Slots, names in the op's own directory, tell by their first letter how they are filled:
+ *
+ *	c  a staged copy of the workspace entry, with everything below it
+ *	d  a fresh directory without content, made like the workspace's
+ *	m  the workspace entry itself, put there by a RETIRE step
+ *	k  a workspace entry that has served (an edit that was staged as a copy, a whiteout), kept for undo
+ *	t  what a TAKE step took from the original
+ */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path)
+{
+	struct store_step *step;
+
+	if (op->n == op->capacity) {
+		size_t capacity = op->capacity ? op->capacity * 2 : 64;
+		struct store_step *grown = reallocarray(op->steps, capacity, sizeof *grown);
+
+		if (!grown)
+			return NULL;
+		op->steps = grown;
+		op->capacity = capacity;
+	}
+	step = &op->steps[op->n];
+	*step = (struct store_step){ .seq = (int64_t)op->n + 1, .resource = r->row.id, .kind = kind, .path = strdup(path) };
+	if (!step->path)
+		return NULL;
+	op->n++;
+	return step;
+}
+
+struct planner {
+	struct op *op;
+	struct resource *r;
+	struct store_op_resource *how;
+	const struct selection *selection;
+	struct changes *changes;
+	struct peer original, workspace;
+	const char *cover;    /* everything below it lands or leaves with it */
+	char **parents;       /* directories whose times the steps disturb */
+	size_t n_parents, parents_capacity;
+	bool has_skipped;
+	bool retires;         /* entries leave the workspace one by one */
+	struct atoll_error *err;
+};
+
+static int no_memory(struct planner *p)
+{
+	return error_oom(p->err, "commit");
+}
+
+static size_t parent_size(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int look(struct planner *p, struct peer *peer, const char *path, const struct tree_stat *st, struct store_look *ret)
+{
+	int dir = peer_dir(peer, path, parent_size(path));
+	int r = dir < 0 ? dir : resource_look(dir, base_name(path), st, ret);
+
+	if (r < 0)
+		return error_sys(p->err, r, "commit", path, "cannot look at \"%s\" of \"%s\"", path, p->r->row.path);
+	return 0;
+}
+
+static int note_parent(struct planner *p, const char *path)
+{
+	char *parent = strndup(path, parent_size(path));
+
+	if (!parent)
+		return no_memory(p);
+	if (p->n_parents && strcmp(p->parents[p->n_parents - 1], parent) == 0) {
+		free(parent);
+		return 0;
+	}
+	if (p->n_parents == p->parents_capacity) {
+		size_t capacity = p->parents_capacity ? p->parents_capacity * 2 : 16;
+		char **grown = reallocarray(p->parents, capacity, sizeof *grown);
+
+		if (!grown) {
+			free(parent);
+			return no_memory(p);
+		}
+		p->parents = grown;
+		p->parents_capacity = capacity;
+	}
+	p->parents[p->n_parents++] = parent;
+	return 0;
+}
+
+static int give_slot(struct planner *p, struct store_step *step, char letter)
+{
+	step->slot = str_format("%c%lld", letter, (long long)step->seq);
+	return step->slot ? 0 : no_memory(p);
+}
+
+static int refuse(struct planner *p, const char *path, const char *why)
+{
+	return result_add(p->op->result, ATOLL_ITEM_REFUSED, p->r->row.seq, path, why) ? 0 : no_memory(p);
+}
+
+static bool is_covered(const struct planner *p, const char *path)
+{
+	return p->cover && path_is_below(path, p->cover);
+}
+
+/* Whether something below the i-th change must stay behind, so that it cannot move as a whole. */
+static bool is_divided(const struct planner *p, size_t i)
+{
+	const char *top = p->changes->v[i].path;
+
+	if (!p->has_skipped)
+		return false;
+	for (size_t k = i + 1; k < p->changes->n && path_is_below(p->changes->v[k].path, top); k++)
+		if (p->changes->v[k].kind == ATOLL_SKIPPED)
+			return true;
+	return false;
+}
+
+static bool has_selected_below(const struct planner *p, const char *path)
+{
+	for (size_t i = 0; i < p->selection->n; i++)
+		if (path_is_below(p->selection->paths[i], path))
+			return true;
+	return false;
+}
+
+/* The workspace entry at path leaves it for the slot. */
+static int add_retire(struct planner *p, const struct change *c, const char *slot, char letter)
+{
+	struct store_step *step = plan_add(p->op, p->r, STORE_STEP_RETIRE, c->path);
+	struct tree_stat st;
+	int dir, r;
+
+	if (!step)
+		return no_memory(p);
+	step->change = c->kind;
+	step->slot = slot ? strdup(slot) : NULL;
+	if (slot ? !step->slot : give_slot(p, step, letter) < 0)
+		return no_memory(p);
+	dir = peer_dir(&p->workspace, c->path, parent_size(c->path));
+	r = dir < 0 ? dir : tree_stat(dir, base_name(c->path), &st);
+	if (r < 0)
+		return error_sys(p->err, r, "commit", c->path, "cannot look at \"%s\" in the workspace", c->path);
+	return look(p, &p->workspace, c->path, &st, &step->before);
+}
+
+/* INSTALL or EXCHANGE of one entry. whole: with everything below it. */
+static int add_landing(struct planner *p, const struct change *c, enum store_step_kind kind, bool whole)
+{
+	bool split = S_ISDIR(c->after.mode) && !whole;
+	struct store_look before = { 0 }, after = { 0 };
+	struct store_step *step;
+	int r = note_parent(p, c->path);
+
+	if (r >= 0 && c->has_before)
+		r = look(p, &p->original, c->path, &c->before, &before);
+	if (r >= 0)
+		r = look(p, &p->workspace, c->path, &c->after, &after);
+	if (r < 0)
+		return r;
+	if (p->retires && !split && p->how->source == STORE_SOURCE_RETIRE) {
+		/* The slot is named by the landing step, which follows. */
+		AUTO_FREE char *slot = str_format("m%zu", p->op->n + 2);
+
+		r = slot ? add_retire(p, c, slot, 0) : no_memory(p);
+		if (r < 0)
+			return r;
+	}
+	step = plan_add(p->op, p->r, kind, c->path);
+	if (!step)
+		return no_memory(p);
+	step->before = before;
+	step->after = after;
+	step->change = c->kind;
+	if (split)
+		r = give_slot(p, step, 'd');
+	else if (p->how->source == STORE_SOURCE_COPY)
+		r = give_slot(p, step, 'c');
+	else if (p->how->source == STORE_SOURCE_RETIRE)
+		r = give_slot(p, step, 'm');
+	if (r >= 0 && p->retires && !split && p->how->source == STORE_SOURCE_COPY)
+		r = add_retire(p, c, NULL, 'k');
+	return r;
+}
+
+static int add_taking(struct planner *p, const struct change *c)
+{
+	struct store_step *step;
+	int r = note_parent(p, c->path);
+
+	if (r >= 0 && p->retires)
+		r = add_retire(p, c, NULL, 'k');
+	if (r < 0)
+		return r;
+	step = plan_add(p->op, p->r, STORE_STEP_TAKE, c->path);
+	if (!step)
+		return no_memory(p);
+	step->change = c->kind;
+	r = give_slot(p, step, 't');
+	return r < 0 ? r : look(p, &p->original, c->path, &c->before, &step->before);
+}
+
+static int read_xattrs(struct planner *p, int root_fd, const char *path, char **ret, size_t *ret_size)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_FD fd = fd_open_beneath(root_fd, path, O_PATH | O_DIRECTORY);
+	int r = fd < 0 ? fd : tree_xattrs_read(fd, &x);
+
+	if (r >= 0)
+		r = tree_xattrs_encode(&x, &out);
+	if (r < 0)
+		return error_sys(p->err, r, "commit", path, "cannot read the attributes of \"%s\"", path);
+	*ret_size = out.size;
+	*ret = strbuf_take(&out);
+	if (!*ret)
+		*ret = strdup("");
+	return *ret ? 0 : no_memory(p);
+}
+
+static int add_meta(struct planner *p, const struct change *c)
+{
+	struct store_step *step;
+	int r = 0;
+
+	if (c->what & ~(unsigned)ATOLL_WHAT_TIME) {
+		step = plan_add(p->op, p->r, STORE_STEP_META, c->path);
+		if (!step)
+			return no_memory(p);
+		step->change = ATOLL_META;
+		r = look(p, &p->original, c->path, &c->before, &step->before);
+		if (r >= 0)
+			r = look(p, &p->workspace, c->path, &c->after, &step->after);
+		/* What was not changed here keeps the value it has there. */
+		if (!(c->what & ATOLL_WHAT_MODE))
+			step->after.mode = step->before.mode;
+		if (!(c->what & ATOLL_WHAT_OWNER))
+			step->after.uid = step->before.uid, step->after.gid = step->before.gid;
+		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
+			r = read_xattrs(p, p->r->root_fd, c->path, &step->xattrs_before, &step->xattrs_before_size);
+		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
+			r = read_xattrs(p, p->workspace.root_fd, c->path, &step->xattrs_after, &step->xattrs_after_size);
+	}
+	if (r >= 0 && (c->what & ATOLL_WHAT_TIME)) {
+		/* Its own times, through the list of directories to be set at the end. */
+		AUTO_FREE char *child = str_format("%s/x", c->path);
+
+		r = child ? note_parent(p, *c->path ? child : "x") : no_memory(p);
+	}
+	return r;
+}
+
+static int plan_directory(struct planner *p, size_t i, bool selected)
+{
+	const struct change *c = &p->changes->v[i];
+	enum store_step_kind kind = c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL;
+	bool whole = selected && !is_divided(p, i);
+
+	if (!selected && !has_selected_below(p, c->path))
+		return 0;
+	if (whole)
+		p->cover = c->path;
+	return add_landing(p, c, kind, whole);
+}
+
+/* Part of a directory that hides its whole original cannot land alone: the rest of the original would stay hidden, or come back. */
+static int plan_opaque_part(struct planner *p, size_t i, bool selected)
+{
+	const struct change *c = &p->changes->v[i];
+
+	if (!selected)
+		return 0;
+	return refuse(p, c->path, "lies in a directory that was replaced as a whole; commit everything, or leave it out");
+}
+
+static int plan_change(struct planner *p, size_t i)
+{
+	const struct change *c = &p->changes->v[i];
+	bool selected = selection_has(p->selection, c->path);
+
+	if (is_covered(p, c->path) || c->gone)
+		return 0;
+	if (p->retires && (c->in_opaque || c->opaque))
+		return plan_opaque_part(p, i, selected);
+	switch (c->kind) {
+	case ATOLL_SKIPPED:
+	case ATOLL_RENAMED:
+		return 0;
+	case ATOLL_DELETED:
+		p->cover = c->path;
+		if (!selected && has_selected_below(p, c->path))
+			return refuse(p, c->path, "was deleted as a whole; commit the directory, not a part of it");
+		return selected ? add_taking(p, c) : 0;
+	case ATOLL_ADDED:
+	case ATOLL_TYPE:
+		if (S_ISDIR(c->after.mode))
+			return plan_directory(p, i, selected);
+		if (c->has_before && S_ISDIR(c->before.mode))
+			p->cover = c->path;
+		return selected ? add_landing(p, c, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
+	case ATOLL_MODIFIED:
+	case ATOLL_META:
+	default:
+		if (S_ISDIR(c->after.mode))
+			return selected ? add_meta(p, c) : 0;
+		return selected ? add_landing(p, c, STORE_STEP_EXCHANGE, true) : 0;
+	}
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return path_compare(*(char *const *)a, *(char *const *)b);
+}
+
+static int add_time(struct planner *p, const char *path)
+{
+	AUTO_FD before_fd = fd_open_beneath(p->r->root_fd, path, O_PATH | O_DIRECTORY);
+	AUTO_FD after_fd = fd_open_beneath(p->workspace.root_fd, path, O_PATH | O_DIRECTORY);
+	struct tree_stat before = { 0 }, after;
+	struct store_step *step;
+	int r = 0;
+
+	if (after_fd < 0 || tree_stat(after_fd, "", &after) < 0)
+		return 0;
+	if (before_fd >= 0) {
+		r = tree_stat(before_fd, "", &before);
+		/* Somebody else put something there meanwhile: its time is what the filesystem makes it. */
+		if (r >= 0 && before.ctime >= resource_dir_stamp(p->r, path))
+			return 0;
+	}
+	step = plan_add(p->op, p->r, STORE_STEP_TIME, path);
+	if (!step)
+		return no_memory(p);
+	step->change = ATOLL_META;
+	step->before.mtime = before.mtime;
+	step->before.atime = before.atime;
+	step->after.mtime = after.mtime;
+	step->after.atime = after.atime;
+	return 0;
+}
+
+/* Deepest first, once each, after all else. */
+static int add_times(struct planner *p)
+{
+	qsort(p->parents, p->n_parents, sizeof *p->parents, compare_strings);
+	for (size_t i = p->n_parents; i-- > 0;) {
+		int r;
+
+		if (i + 1 < p->n_parents && strcmp(p->parents[i], p->parents[i + 1]) == 0)
+			continue;
+		if (p->r->only && !*p->parents[i])
+			continue;
+		r = add_time(p, p->parents[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void choose_source(struct planner *p)
+{
+	bool layered = p->r->ops->capabilities & STRATEGY_LAYERED;
+	bool full = p->selection->all && !p->r->only;
+
+	for (size_t i = 0; i < p->changes->n && !p->has_skipped; i++)
+		p->has_skipped = p->changes->v[i].kind == ATOLL_SKIPPED;
+	full = full && !p->has_skipped;
+	p->retires = layered && !full;
+	p->how->switches = layered && full;
+	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;
+}
+
+static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	struct planner p = { .op = op,
+			     .r = r,
+			     .how = &op->resources[index],
+			     .selection = &op->selections[index],
+			     .changes = op->changes[index],
+			     .err = err };
+	AUTO_FD workspace = resource_workspace(r);
+	int rc = 0;
+
+	if (workspace < 0)
+		return error_sys(err, workspace, "commit", r->row.path, "the workspace of \"%s\" cannot be opened", r->row.path);
+	p.original = (struct peer){ r->root_fd, NULL, -EBADF };
+	p.workspace = (struct peer){ workspace, NULL, -EBADF };
+	choose_source(&p);
+	for (size_t i = 0; i < p.changes->n && rc >= 0; i++)
+		rc = plan_change(&p, i);
+	if (rc >= 0)
+		rc = add_times(&p);
+	peer_release(&p.original);
+	peer_release(&p.workspace);
+	for (size_t i = 0; i < p.n_parents; i++)
+		free(p.parents[i]);
+	free(p.parents);
+	return rc;
+}
+
+int plan_make(struct op *op, struct atoll_error *err)
+{
+	AUTO_FREE size_t *order = NULL;
+	int r = session_order(op->s, &order, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (resource_isolates(&op->s->resources[order[i]]))
+			r = plan_resource(op, order[i], err);
+	return r;
+}

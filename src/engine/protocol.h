@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit protocol.
+ *
+ *   I1  Before an op is durably on record as prepared, no original has changed visibly.
+ *   I2  Whatever dies, whenever, recovery brings every resource to all-old or all-new, and doing it twice changes nothing more. A
+ *       foreign edit made between the crash and the recovery is left as it is, the other version kept, and both are named.
+ *   I3  There is one commit point: the transaction that writes DECIDED. Before it recovery goes back, after it forward.
+ *   I4  What somebody else changed since the sandbox began is never overwritten, by commit or by undo.
+ *   I5  Work is proportional to what was changed.
+ *   I6  Where workspace and original can be exchanged no byte is copied; the displaced inode is the undo record.
+ *   I7  A path that exists before and after is there at every instant: it is exchanged, never removed and made again.
+ *   I8  The report lists every resource once, with what was verified.
+ *
+ * The life of a commit, and who does it:
+ *
+ *	changes -> plan        plan.c      what is to be done, as a list of steps
+ *	check                  check.c     policies, permissions, space, open files       may refuse; nothing was changed
+ *	conflicts              conflict.c  foreign changes                                may refuse
+ *	stage                  stage.c     copies where needed, private marks stripped, data made durable
+ *	PREPARED               commit.c    plan and op in one durable transaction         (I1)
+ *	apply                  apply.c     steps, each an exchange or rename, recognised by inode identity (step.c)
+ *	closing sync           apply.c     every directory touched
+ *	DECIDED                commit.c    one durable transaction                        (I3)
+ *	finish                 finish.c    new base, cleaning up; may be repeated
+ *
+ * An undo is the same op, applied backward (undo.c). Recovery (recover.c) finds ops that are PREPARED or DECIDED and moves every
+ * step to the side where it belongs; nothing else is needed, because nothing was recorded while applying.
+ */
+#ifndef ENGINE_PROTOCOL_H
+#define ENGINE_PROTOCOL_H
+
+#include "engine/engine.h"
+
+enum direction { FORWARD, BACKWARD };
+
+/* Everything about one commit or undo in progress. */
+struct op {
+	struct session *s;
+	struct store_op row;
+	struct store_op_resource *resources; /* parallel to s->resources; op 0: this resource takes no part */
+	struct store_step *steps;
+	size_t n, capacity;
+	struct atoll_result *result;
+	const struct atoll_commit_options *options; /* commits only */
+	struct selection *selections;               /* commits only; parallel to s->resources */
+	struct changes **changes;                   /* commits only */
+	atoll_progress_fn progress;
+	void *progress_arg;
+};
+
+void op_release(struct op *op);
+struct store_op_resource *op_resource(struct op *op, int64_t resource);
+void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total);
+/* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
+int op_dir(const struct op *op, const struct resource *r, bool stage);
+int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err);
+
+/* plan.c */
+int plan_make(struct op *op, struct atoll_error *err);
+struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path);
+
+/* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
+int check_plan(struct op *op, struct atoll_error *err);
+int check_busy(struct op *op, struct atoll_error *err);
+int conflict_check(struct op *op, struct atoll_error *err);
+int conflict_check_undo(struct op *op, struct atoll_error *err);
+
+/* stage.c */
+int stage_all(struct op *op, struct atoll_error *err);
+
+/* step.c: one step, on disk */
+enum step_state { STEP_OLD, STEP_NEW, STEP_BETWEEN, STEP_FOREIGN }; /* BETWEEN: metadata, half set */
+struct step_site;
+struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_error *err); /* fds of one resource, parents cached */
+struct step_site *step_site_free(struct step_site *site);
+/* Where the step stands. -errno on failure. */
+int step_state(struct step_site *site, const struct store_step *step);
+/* Moves the step to the wanted side if it is on the other. Returns 1 if it was moved, 0 if it was there already, -ESTALE if what is
+ * there is neither or was edited (nothing was changed then), -EAGAIN if somebody has the original open for writing, else -errno. */
+int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease);
+/* Sets aside the version that does not stand in the original, for a human. *ret_path: where. */
+int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path);
+int step_site_switch(struct step_site *site, enum direction direction);
+int step_site_sync(struct step_site *site);
+
+/* apply.c */
+/* All steps of all resources. foreign edits: with tolerate they are left, kept aside, reported and their steps dropped; else they end
+ * it with ATOLL_CONFLICT. */
+int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_foreign, struct atoll_error *err);
+
+/* finish.c */
+int finish_commit(struct op *op, struct atoll_error *err);
+int finish_undo(struct op *op, struct atoll_error *err);
+int finish_decide_commit(struct op *op, struct atoll_error *err);
+int finish_decide_undo(struct op *op, struct atoll_error *err);
+int finish_failed(struct op *op, struct atoll_error *err);
+
+/* merge.c: edits made after a commit that was taken back go on top of the edits that came back */
+int merge_newer(struct resource *r, int newer_fd, int older_fd);
+
+/* reset.c: a fresh workspace */
+int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err);
+
+/* recover.c */
+int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
+bool recover_is_needed(struct session *s, struct atoll_error *err);
+
+/* undo.c */
+int undo_latest(struct session *s, bool rollback, const struct atoll_undo_options *options, struct atoll_result *result,
+		struct atoll_error *err);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finishing what a crash left. For each thing that can be left half-done there is a mark on record, made before it began:
+ *
+ *	resource PENDING        new did not finish: everything it made is removed
+ *	sandbox removing        rm did not finish: it goes on
+ *	commit PREPARED         taken back                 commit DECIDED   finished
+ *	undo PREPARED           the commit is put back     undo DECIDED     finished
+ *	resource dirty          its workspace is made fresh again
+ *	op directory, no op     staging that never was prepared: removed
+ */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "engine/sandbox.h"
+
+static int unfinished_op(struct session *s, struct store_op *ret, struct atoll_error *err)
+{
+	struct store_op *ops = NULL;
+	size_t n = 0;
+	int found = 0;
+	int r = store_op_list(s->store, s->box.id, &ops, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n && !found; i++)
+		if (ops[i].phase == STORE_PREPARED || ops[i].phase == STORE_DECIDED) {
+			*ret = ops[i];
+			ops[i] = (struct store_op){ 0 };
+			found = 1;
+		}
+	store_ops_free(ops, n);
+	return found;
+}
+
+static bool never_finished(const struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].row.state == ATOLL_PENDING)
+			return true;
+	return s->n == 0;
+}
+
+bool recover_is_needed(struct session *s, struct atoll_error *err)
+{
+	struct store_op op = { 0 };
+	bool needed = s->box.removing || never_finished(s);
+
+	for (size_t i = 0; i < s->n && !needed; i++)
+		needed = s->resources[i].row.dirty;
+	if (!needed)
+		needed = unfinished_op(s, &op, err) != 0;
+	store_op_release(&op);
+	return needed;
+}
+
+/* ---- staging nobody knows ---- */
+
+struct strays {
+	const struct store_op *ops;
+	size_t n;
+};
+
+static int remove_stray(const struct tree_entry *e, void *arg)
+{
+	const struct strays *known = arg;
+
+	if (strncmp(e->name, "op-", 3) != 0 && strcmp(e->name, "trash") != 0)
+		return TREE_WALK_SKIP;
+	for (size_t i = 0; i < known->n; i++) {
+		const struct store_op *op = &known->ops[i];
+
+		if (strcmp(op->dir, e->name) == 0 && !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
+			return TREE_WALK_SKIP;
+	}
+	tree_remove(e->dirfd, e->name);
+	return TREE_WALK_SKIP;
+}
+
+static int remove_strays(struct session *s, struct atoll_error *err)
+{
+	struct strays known = { 0 };
+	struct store_op *ops = NULL;
+	int r = store_op_list(s->store, s->box.id, &ops, &known.n, err);
+
+	if (r < 0)
+		return r;
+	known.ops = ops;
+	for (size_t i = 0; i < s->n; i++) {
+		const int fds[2] = { s->resources[i].stage_fd, s->resources[i].work_fd };
+
+		for (size_t k = 0; k < ARRAY_SIZE(fds); k++)
+			if (fds[k] >= 0)
+				tree_walk(fds[k], TREE_WALK_NO_ROOT, remove_stray, &known, NULL);
+	}
+	store_ops_free(ops, known.n);
+	return 0;
+}
+
+/* ---- ops ---- */
+
+static void set_outcomes(struct op *op, enum atoll_outcome outcome)
+{
+	for (size_t i = 0; i < op->s->n; i++)
+		result_resource(op->result, &op->s->resources[i].row, op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
+}
+
+static int in_doubt(struct op *op, struct atoll_error *err)
+{
+	return error_set(err, ATOLL_IN_DOUBT, 0, "recover", op->s->box.name,
+			 "recovered \"%s\", but for paths that somebody else changed meanwhile: those are left as they are", op->s->box.name);
+}
+
+static int settle_commit(struct op *op, struct atoll_error *err)
+{
+	bool back = op->row.phase == STORE_PREPARED;
+	bool foreign = false;
+	int r = apply(op, back ? BACKWARD : FORWARD, true, &foreign, err);
+
+	if (r >= 0)
+		r = back ? finish_failed(op, err) : finish_commit(op, err);
+	if (r < 0)
+		return r;
+	op->result->commit = back ? 0 : op->row.number;
+	set_outcomes(op, back ? ATOLL_OUTCOME_ROLLED_BACK : ATOLL_OUTCOME_COMMITTED);
+	return foreign ? in_doubt(op, err) : 0;
+}
+
+static int settle_undo(struct op *op, struct atoll_error *err)
+{
+	bool forward = op->row.phase == STORE_PREPARED;
+	bool foreign = false;
+	int r = 0;
+
+	/* Once decided, the steps are back and the newer edits are being put on top: only that is left. */
+	if (forward)
+		r = apply(op, FORWARD, true, &foreign, err);
+	if (r >= 0)
+		r = forward ? finish_failed(op, err) : finish_undo(op, err);
+	if (r < 0)
+		return r;
+	set_outcomes(op, forward ? ATOLL_OUTCOME_COMMITTED : ATOLL_OUTCOME_ROLLED_BACK);
+	return foreign ? in_doubt(op, err) : 0;
+}
+
+static int settle_op(struct session *s, const struct store_op *row, struct atoll_result *result, struct atoll_error *err)
+{
+	struct op op = { 0 };
+	int r = op_load(s, row, &op, err);
+
+	if (r < 0)
+		return r;
+	op.result = result;
+	result->message = row->message ? strdup(row->message) : NULL;
+	r = row->kind == STORE_OP_COMMIT ? settle_commit(&op, err) : settle_undo(&op, err);
+	op_release(&op);
+	return r;
+}
+
+/* ---- one sandbox ---- */
+
+static int open_all(struct session *s, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		r = resource_open(s, &s->resources[i], err);
+	return r < 0 ? r : resource_set_excluded(s, err);
+}
+
+static int settle_session(struct session *s, struct atoll_result *result, struct atoll_error *err)
+{
+	struct store_op row = { 0 };
+	int doubt = 0;
+	int r = open_all(s, err);
+
+	if (r >= 0)
+		r = unfinished_op(s, &row, err);
+	if (r > 0)
+		r = settle_op(s, &row, result, err);
+	store_op_release(&row);
+	if (r == -ATOLL_IN_DOUBT)
+		doubt = r;
+	else if (r < 0)
+		return r;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].row.dirty) {
+			r = reset_workspace(s, &s->resources[i], err);
+			if (r < 0)
+				return r;
+			result_resource(result, &s->resources[i].row, ATOLL_OUTCOME_ROLLED_BACK);
+		}
+	r = remove_strays(s, err);
+	return doubt < 0 ? doubt : r;
+}
+
+int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err)
+{
+	struct atoll_result *result = result_new("recover", s->box.name);
+	int r;
+
+	if (!result)
+		return error_oom(err, "recover");
+	*ret = result;
+	sys_fault_mark("recover");
+	if (s->box.removing || never_finished(s)) {
+		AUTO_FREE char *name = strdup(s->box.name);
+
+		r = sandbox_remove_everything(s, err);
+		if (r >= 0 && !result->sandbox)
+			result->sandbox = TAKE_PTR(name);
+	} else {
+		r = settle_session(s, result, err);
+	}
+	return result_finish(result, r, err);
+}
+
+static int recover_work(struct operation *o, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	int r = session_open_raw(o->a, o->name, 0, &s, err);
+
+	if (r >= 0 && recover_is_needed(&s, err)) {
+		r = recover_session(&s, &o->result, err);
+	} else if (r >= 0) {
+		struct atoll_error ignored;
+
+		/* Nothing is on record; staging that a crash left before that may still lie there. */
+		if (open_all(&s, &ignored) >= 0)
+			r = remove_strays(&s, err);
+	}
+	session_release(&s);
+	return r;
+}
+
+static int recover_one(struct atoll *a, const char *name, struct atoll_result ***list, size_t *n, struct atoll_error *err)
+{
+	struct operation op = { .a = a, .name = name, .fn = recover_work };
+	struct atoll_result *result = NULL;
+	struct atoll_result **grown;
+	int r = operation_run(&op, &result, err);
+
+	if (!result)
+		return r;
+	grown = reallocarray(*list, *n + 1, sizeof *grown);
+	if (!grown) {
+		atoll_result_free(result);
+		return error_oom(err, "recover");
+	}
+	*list = grown;
+	grown[(*n)++] = result;
+	return r;
+}
+
+int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err)
+{
+	struct store_sandbox *boxes = NULL;
+	struct atoll_error why = { 0 };
+	size_t n = 0;
+	int first = 0, r;
+
+	if (!a || !ret || !ret_n)
+		return error_set(err, ATOLL_INVALID, 0, "recover", NULL, "no handle or no place for the results was given");
+	*ret = NULL;
+	*ret_n = 0;
+	if (name)
+		return recover_one(a, name, ret, ret_n, err);
+	{
+		CLEANUP(cleanup_store) struct store *store = NULL;
+
+		r = store_open(a->state_dir, &store, err);
+		if (r >= 0)
+			r = store_sandbox_list(store, &boxes, &n, err);
+		if (r < 0)
+			return r;
+	}
+	/* One that fails never stops the others. */
+	for (size_t i = 0; i < n; i++) {
+		struct atoll_error one = { 0 };
+
+		r = recover_one(a, boxes[i].name, ret, ret_n, &one);
+		if (r < 0 && r != -ATOLL_NOT_FOUND && first == 0) {
+			first = r;
+			why = one;
+		}
+		store_sandbox_release(&boxes[i]);
+	}
+	free(boxes);
+	if (first < 0 && err)
+		*err = why;
+	return first;
+}
+
+int sandbox_needs_recovery(struct atoll *a, const char *name, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	int r = session_peek(a, name, &s, err);
+
+	if (r >= 0)
+		r = recover_is_needed(&s, err);
+	session_release(&s);
+	return r;
+}
+
+int sandbox_settle(struct atoll *a, const char *name, struct atoll_error *err)
+{
+	struct atoll_result **results = NULL;
+	size_t n = 0;
+	int r = sandbox_needs_recovery(a, name, err);
+
+	if (r <= 0)
+		return r;
+	r = atoll_recover(a, name, &results, &n, err);
+	atoll_result_list_free(results, n);
+	return r;
+}

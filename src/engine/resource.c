@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One resource opened: its original and its areas as directory fds. */
+#include "engine/engine.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* Stored paths are resolved: a link met on the way now was put there since. */
+static int open_absolute(const char *path, int flags)
+{
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		return -errno;
+	return fd_open_beneath(root, path + 1, flags);
+}
+
+static int open_root(struct resource *r, struct atoll_error *err)
+{
+	struct tree_stat st;
+	struct tree_id id;
+	int rc;
+
+	r->root_fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
+	if (r->root_fd == -ENOENT || r->root_fd == -ENOTDIR || r->root_fd == -ELOOP)
+		return error_set(err, ATOLL_CONFLICT, -r->root_fd, "open", r->row.path,
+				 "the original \"%s\" is no longer there; put it back, or remove the sandbox", r->root_path);
+	if (r->root_fd < 0)
+		return error_sys(err, r->root_fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
+	rc = tree_stat(r->root_fd, "", &st);
+	if (rc >= 0)
+		rc = tree_identify(r->root_fd, "", &st, &id);
+	if (rc < 0)
+		return error_sys(err, rc, "open", r->row.path, "cannot look at the original \"%s\"", r->root_path);
+	if (!tree_id_equal(&id, &r->row.root_id))
+		return error_set(err, ATOLL_CONFLICT, 0, "open", r->row.path,
+				 "the original \"%s\" was replaced by another directory since the sandbox began", r->root_path);
+	return 0;
+}
+
+static int open_area(const char *path, int *ret)
+{
+	int fd = *path ? open_absolute(path, O_RDONLY | O_DIRECTORY) : -EBADF;
+
+	if (fd < 0 && fd != -EBADF && fd != -ENOENT)
+		return fd;
+	*ret = fd < 0 ? -EBADF : fd;
+	return 0;
+}
+
+int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	int rc = open_area(r->row.work, &r->work_fd);
+
+	if (rc >= 0)
+		rc = open_area(r->row.stage, &r->stage_fd);
+	if (rc < 0)
+		return error_sys(err, rc, "open", r->row.path, "cannot open the workspace of \"%s\" in \"%s\"", r->row.path, r->row.work);
+	return 0;
+}
+
+static int name_root(struct resource *r)
+{
+	char *slash;
+
+	r->root_path = strdup(r->row.path);
+	if (!r->root_path)
+		return -ENOMEM;
+	if (r->row.kind == ATOLL_KIND_FILE) {
+		slash = strrchr(r->root_path, '/');
+		r->only = strrchr(r->row.path, '/') + 1;
+		slash[slash == r->root_path] = 0;
+	}
+	return 0;
+}
+
+int resource_open(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	int rc = name_root(r);
+
+	if (rc < 0)
+		return error_oom(err, "open");
+	rc = open_root(r, err);
+	if (rc < 0)
+		return rc;
+	rc = resource_open_areas(s, r, err);
+	if (rc < 0)
+		return rc;
+	if (resource_isolates(r) && (r->work_fd < 0 || r->stage_fd < 0))
+		return error_set(err, ATOLL_STATE, ENOENT, "open", r->row.path, "the workspace of \"%s\" is gone from \"%s\"; remove the sandbox",
+				 r->row.path, r->work_fd < 0 ? r->row.work : r->row.stage);
+	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
+}
+
+void resource_release(struct resource *r)
+{
+	if (r->ops && r->ops->release)
+		r->ops->release(r);
+	r->root_fd = fd_close(r->root_fd);
+	r->work_fd = fd_close(r->work_fd);
+	r->stage_fd = fd_close(r->stage_fd);
+	for (size_t i = 0; i < r->n_excluded; i++)
+		free(r->excluded[i]);
+	free(r->excluded);
+	store_stamps_free(r->stamps, r->n_stamps);
+	free(r->root_path);
+	store_resource_release(&r->row);
+	*r = (struct resource){ .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF };
+}
+
+int resource_workspace(const struct resource *r)
+{
+	return r->ops->workspace ? fd_open_beneath(r->work_fd, r->ops->workspace, O_RDONLY | O_DIRECTORY) : -ENOENT;
+}
+
+bool resource_isolates(const struct resource *r)
+{
+	return r->ops->capabilities & STRATEGY_ISOLATES;
+}
+
+static int exclude(struct resource *r, const char *path)
+{
+	size_t size = strlen(r->root_path);
+	char **grown;
+
+	if (size == 1)
+		size = 0;
+	if (!path || !path_is_below(path, r->root_path) || !path[size])
+		return 0;
+	for (size_t i = 0; i < r->n_excluded; i++)
+		if (strcmp(r->excluded[i], path + size + 1) == 0)
+			return 0;
+	grown = reallocarray(r->excluded, r->n_excluded + 1, sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	r->excluded = grown;
+	r->excluded[r->n_excluded] = strdup(path + size + 1);
+	return r->excluded[r->n_excluded++] ? 0 : -ENOMEM;
+}
+
+/* The place that holds an area is two levels up: place/uuid/seq. */
+static int exclude_place(struct resource *r, const char *area)
+{
+	AUTO_FREE char *place = strdup(area);
+
+	if (!place)
+		return -ENOMEM;
+	for (int i = 0; i < 2; i++) {
+		char *slash = strrchr(place, '/');
+
+		if (slash)
+			*slash = 0;
+	}
+	return *place ? exclude(r, place) : 0;
+}
+
+int resource_set_excluded(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct resource *r = &s->resources[i];
+		int rc = exclude(r, s->a->state_dir);
+
+		for (size_t k = 0; k < s->n && rc >= 0; k++) {
+			struct resource *other = &s->resources[k];
+
+			rc = exclude_place(r, other->row.work);
+			if (rc >= 0)
+				rc = exclude_place(r, other->row.stage);
+			if (rc >= 0 && k != i && strcmp(other->root_path, r->root_path) != 0)
+				rc = exclude(r, other->root_path);
+		}
+		if (rc < 0)
+			return error_oom(err, "open");
+	}
+	return 0;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a command inside: the view as a list of mounts, the run, and what is recorded after it. */
+#include "engine/sandbox.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "jail/jail.h"
+
+struct view {
+	struct jail_mount *mounts;
+	size_t n;
+	char **paths; /* owned */
+	size_t n_paths;
+	int *fds; /* owned */
+	size_t n_fds;
+};
+
+static void view_release(struct view *v)
+{
+	for (size_t i = 0; i < v->n_paths; i++)
+		free(v->paths[i]);
+	for (size_t i = 0; i < v->n_fds; i++)
+		fd_close(v->fds[i]);
+	free(v->mounts);
+	free(v->paths);
+	free(v->fds);
+}
+
+static int view_init(struct view *v, size_t resources)
+{
+	/* Each resource: its own mount, and up to three places to hide; and $HOME and the state directory. */
+	size_t most = resources * 4 + 4;
+
+	v->mounts = calloc(most, sizeof *v->mounts);
+	v->paths = calloc(most, sizeof *v->paths);
+	v->fds = calloc(most * 3, sizeof *v->fds);
+	return v->mounts && v->paths && v->fds ? 0 : -ENOMEM;
+}
+
+static struct jail_mount *add_mount(struct view *v, enum jail_mount_kind kind, const char *path)
+{
+	char *copy = strdup(path);
+
+	if (!copy)
+		return NULL;
+	v->paths[v->n_paths++] = copy;
+	v->mounts[v->n] = (struct jail_mount){ .kind = kind, .path = copy, .upper_fd = -EBADF, .work_fd = -EBADF };
+	return &v->mounts[v->n++];
+}
+
+static bool has_mount(const struct view *v, const char *path)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (strcmp(v->mounts[i].path, path) == 0)
+			return true;
+	return false;
+}
+
+static int add_resource(struct view *v, struct resource *r, struct atoll_error *err)
+{
+	struct strategy_view sv;
+	struct jail_mount *m;
+	int rc;
+
+	if (has_mount(v, r->root_path))
+		return 0; /* files of one directory share its view */
+	rc = r->ops->view(r, &sv, err);
+	if (rc < 0)
+		return rc;
+	if (sv.lower_fd != r->root_fd)
+		v->fds[v->n_fds++] = sv.lower_fd;
+	if (sv.kind == STRATEGY_VIEW_OVERLAY) {
+		v->fds[v->n_fds++] = sv.upper_fd;
+		v->fds[v->n_fds++] = sv.work_fd;
+		rc = jail_clear_volatile(sv.work_fd);
+		if (rc < 0)
+			return error_sys(err, rc, "run", r->row.path, "cannot prepare the workspace of \"%s\"", r->row.path);
+	}
+	m = add_mount(v, sv.kind == STRATEGY_VIEW_OVERLAY ? JAIL_MOUNT_OVERLAY : JAIL_MOUNT_BIND, r->root_path);
+	if (!m)
+		return error_oom(err, "run");
+	m->lower_fds[0] = sv.lower_fd;
+	m->n_lower = 1;
+	m->upper_fd = sv.upper_fd;
+	m->work_fd = sv.work_fd;
+	return 0;
+}
+
+static int add_hidden(struct view *v, const char *path, struct atoll_error *err)
+{
+	struct stat st;
+
+	if (has_mount(v, path) || lstat(path, &st) < 0)
+		return 0;
+	return add_mount(v, JAIL_MOUNT_HIDE, path) ? 0 : error_oom(err, "run");
+}
+
+/* An area lies in place/uuid/seq; the whole place is hidden. The state directory hides its own. */
+static int hide_place(struct view *v, struct session *s, const char *area, struct atoll_error *err)
+{
+	AUTO_FREE char *place = *area ? strdup(area) : NULL;
+
+	for (int i = 0; place && i < 2; i++) {
+		char *slash = strrchr(place, '/');
+
+		if (slash)
+			*slash = 0;
+	}
+	if (!place || !*place || path_is_below(place, s->a->state_dir))
+		return 0;
+	return add_hidden(v, place, err);
+}
+
+static int add_home(struct view *v, struct session *s, struct atoll_error *err)
+{
+	const char *home = getenv("HOME");
+	AUTO_FREE char *real = home && *home == '/' ? realpath(home, NULL) : NULL;
+
+	if (!real || strcmp(real, "/") == 0 || strcmp(real, "/tmp") == 0)
+		return 0;
+	for (size_t i = 0; i < s->n; i++)
+		if (path_is_below(real, s->resources[i].root_path))
+			return 0;
+	return add_mount(v, JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
+}
+
+static int build_view(struct view *v, struct session *s, struct atoll_error *err)
+{
+	int r = view_init(v, s->n) < 0 ? error_oom(err, "run") : add_home(v, s, err);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		r = add_resource(v, &s->resources[i], err);
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		r = hide_place(v, s, s->resources[i].row.work, err);
+		if (r >= 0)
+			r = hide_place(v, s, s->resources[i].row.stage, err);
+	}
+	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
+}
+
+/* ---- records ---- */
+
+static int record_start(struct session *s, struct atoll_error *err)
+{
+	int r = store_begin(s->store, false, err);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		r = state_move(&s->resources[i].row, ATOLL_ACTIVE, "run", err);
+		if (r >= 0)
+			r = store_resource_update(s->store, &s->resources[i].row, err);
+	}
+	if (r >= 0)
+		r = store_sandbox_touch(s->store, s->box.id, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_commit(s->store, err);
+	store_abort(s->store);
+	return r;
+}
+
+/* With a durable workspace everything is on disk before the run is over; otherwise writing back only begins. */
+static int settle_workspace(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	AUTO_FD fd = resource_workspace(r);
+	int rc;
+
+	if (fd < 0)
+		return 0;
+	if (!s->box.durable_workspace) {
+		tree_start_writeback(fd);
+		return 0;
+	}
+	rc = sys_syncfs(fd);
+	if (rc >= 0)
+		rc = tree_stamp(r->work_fd, &r->row.synced_at);
+	if (rc < 0)
+		return error_sys(err, rc, "run", r->row.path, "cannot make the workspace of \"%s\" durable", r->row.path);
+	clock_boot_id(r->row.boot_id);
+	return store_resource_update(s->store, &r->row, err);
+}
+
+static int record_end(struct session *s, struct atoll_error *err)
+{
+	int r = store_begin(s->store, s->box.durable_workspace, err);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		if (s->resources[i].ops->ran)
+			r = s->resources[i].ops->ran(&s->resources[i], err);
+		if (r >= 0)
+			r = settle_workspace(s, &s->resources[i], err);
+	}
+	if (r >= 0)
+		r = store_sandbox_touch(s->store, s->box.id, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = store_commit(s->store, err);
+	store_abort(s->store);
+	return r;
+}
+
+/* ---- the run ---- */
+
+static int note_runner(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+{
+	int r = lock_note_runner(*(int *)arg, pid, start_time);
+
+	return r < 0 ? error_sys(err, r, "run", NULL, "cannot note the run in the lock file") : 0;
+}
+
+static int run_in_view(struct session *s, const struct atoll_run_options *options, const char *cwd, struct atoll_run_result *ret,
+		       struct atoll_error *err)
+{
+	struct view v = { 0 };
+	int r = build_view(&v, s, err);
+
+	if (r >= 0) {
+		struct jail_spec spec = { .mounts = v.mounts,
+					  .n_mounts = v.n,
+					  .argv = options->argv,
+					  .cwd = cwd,
+					  .started = note_runner,
+					  .started_arg = &s->lock_fd,
+					  .hold_fd = s->lock_fd };
+
+		r = jail_run(&spec, ret, err);
+	}
+	view_release(&v);
+	return r;
+}
+
+int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
+	      struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	struct atoll_error local = { 0 };
+	AUTO_FREE char *cwd = NULL;
+	int r;
+
+	if (!a || !options || !options->argv || !options->argv[0] || !ret)
+		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
+	cwd = options->cwd ? strdup(options->cwd) : getcwd(NULL, 0);
+	if (!cwd)
+		return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
+	r = sandbox_settle(a, name, &local);
+	if (r >= 0)
+		r = session_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
+	if (r >= 0)
+		r = record_start(&s, &local);
+	if (r >= 0) {
+		int end;
+
+		r = run_in_view(&s, options, cwd, ret, &local);
+		/* Also after a failure: something may have been touched before it. */
+		end = record_end(&s, r < 0 ? NULL : &local);
+		if (r >= 0)
+			r = end;
+	}
+	session_release(&s);
+	if (r < 0 && err)
+		*err = local;
+	return r;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which part of the changes is meant: paths as a user gives them, found in the resources. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+/* Removes ".", empty parts and "..", by text. Absolute paths only. */
+static char *normalise(const char *path)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	const char *at = path;
+
+	while (*at) {
+		size_t size = strcspn(at, "/");
+
+		if (size == 2 && memcmp(at, "..", 2) == 0) {
+			const char *slash = out.data ? strrchr(out.data, '/') : NULL;
+
+			strbuf_truncate(&out, slash ? (size_t)(slash - out.data) : 0);
+		} else if (size && !(size == 1 && *at == '.')) {
+			strbuf_addc(&out, '/');
+			strbuf_add(&out, at, size);
+		}
+		at += size;
+		at += *at == '/';
+	}
+	if (!out.size)
+		strbuf_addc(&out, '/');
+	return strbuf_take(&out);
+}
+
+/* The directory part is resolved, as far as it exists; the last part may be a link or may be gone. */
+static char *resolve(const char *path)
+{
+	AUTO_FREE char *clean = normalise(path);
+	AUTO_FREE char *head = clean ? strdup(clean) : NULL;
+
+	while (head && strlen(head) > 1) {
+		char *slash = strrchr(head, '/');
+		AUTO_FREE char *real = NULL;
+		size_t cut = (size_t)(slash - head);
+
+		head[cut ? cut : 1] = 0;
+		real = realpath(head, NULL);
+		if (real)
+			return str_format("%s%s", strcmp(real, "/") == 0 ? "" : real, clean + cut);
+	}
+	return TAKE_PTR(clean);
+}
+
+static int add(struct selection *v, const char *path)
+{
+	char **grown = reallocarray(v->paths, v->n + 1, sizeof *grown);
+
+	if (!grown)
+		return -ENOMEM;
+	v->paths = grown;
+	v->paths[v->n] = strdup(path);
+	return v->paths[v->n] ? (int)(v->n++, 0) : -ENOMEM;
+}
+
+/* The innermost resource that holds the path; or, for a path above resources, each of them as a whole. */
+static int add_absolute(struct session *s, struct selection *v, const char *path)
+{
+	struct resource *best = NULL;
+	size_t at = 0;
+	int found = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct resource *r = &s->resources[i];
+
+		if (path_is_below(r->row.path, path)) {
+			if (add(&v[i], "") < 0)
+				return -ENOMEM;
+			found = 1;
+		}
+		if (path_is_below(path, r->row.path) && (!best || strlen(r->row.path) > strlen(best->row.path))) {
+			best = r;
+			at = i;
+		}
+	}
+	if (best && strcmp(best->row.path, path) != 0) {
+		size_t size = strlen(best->root_path) + (strcmp(best->root_path, "/") != 0);
+
+		if (add(&v[at], path + size) < 0)
+			return -ENOMEM;
+		found = 1;
+	} else if (best && best->only && add(&v[at], best->only) < 0) {
+		return -ENOMEM;
+	}
+	return found;
+}
+
+static int add_wanted(struct session *s, struct selection *v, const char *path)
+{
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	AUTO_FREE char *joined = *path == '/' ? strdup(path) : cwd ? str_format("%s/%s", cwd, path) : NULL;
+	AUTO_FREE char *full = joined ? resolve(joined) : NULL;
+	int found = full ? add_absolute(s, v, full) : 0;
+
+	if (found != 0 || *path == '/')
+		return found;
+	/* Not below the working directory's resource: relative to the first resource then. */
+	for (size_t i = 0; i < s->n; i++) {
+		AUTO_FREE char *inside = str_format("%s/%s", s->resources[i].root_path, path);
+		AUTO_FREE char *clean = inside ? normalise(inside) : NULL;
+
+		if (!clean)
+			return -ENOMEM;
+		found = add_absolute(s, v, clean);
+		if (found != 0)
+			return found;
+	}
+	return 0;
+}
+
+int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret, struct atoll_error *err)
+{
+	struct selection *v = calloc(s->n ? s->n : 1, sizeof *v);
+
+	if (!v)
+		return error_oom(err, "select");
+	for (size_t i = 0; i < s->n; i++)
+		v[i].all = !wanted || wanted->n_paths == 0;
+	for (size_t i = 0; wanted && i < wanted->n_paths; i++) {
+		const char *path = wanted->paths[i];
+		int found = path && *path ? add_wanted(s, v, path) : -EINVAL;
+
+		if (found > 0)
+			continue;
+		selection_free(v, s->n);
+		if (found == -ENOMEM)
+			return error_oom(err, "select");
+		if (found == -EINVAL)
+			return error_set(err, ATOLL_INVALID, 0, "select", NULL, "a path is empty");
+		return error_set(err, ATOLL_NOT_FOUND, 0, "select", path, "\"%s\" lies in no resource of the sandbox \"%s\"", path, s->box.name);
+	}
+	*ret = v;
+	return 0;
+}
+
+void selection_free(struct selection *v, size_t n)
+{
+	for (size_t i = 0; v && i < n; i++) {
+		for (size_t k = 0; k < v[i].n; k++)
+			free(v[i].paths[k]);
+		free(v[i].paths);
+	}
+	free(v);
+}
+
+const char *selection_cover(const struct selection *v, const char *path)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (path_is_below(path, v->paths[i]))
+			return v->paths[i];
+	return NULL;
+}
+
+bool selection_has(const struct selection *v, const char *path)
+{
+	return v->all || selection_cover(v, path);
+}

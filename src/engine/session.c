@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sandbox opened for one operation: found, locked, read again under the lock, settled, its resources opened. */
+#include "engine/protocol.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define NAME_MAX_SIZE 64
+
+bool name_is_valid(const char *name)
+{
+	size_t size = strlen(name);
+
+	if (size == 0 || size > NAME_MAX_SIZE || !isalnum((unsigned char)name[0]))
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
+			return false;
+	return true;
+}
+
+static int find_only(struct store *store, struct store_sandbox *ret, struct atoll_error *err)
+{
+	struct store_sandbox *list = NULL;
+	size_t n = 0;
+	int r = store_sandbox_list(store, &list, &n, err);
+
+	if (r < 0)
+		return r;
+	if (n == 1) {
+		*ret = list[0];
+		list[0].name = NULL;
+	} else if (n == 0) {
+		r = error_set(err, ATOLL_NOT_FOUND, 0, "open", NULL, "there is no sandbox; make one with atoll new");
+	} else {
+		r = error_set(err, ATOLL_INVALID, 0, "open", NULL, "there are %zu sandboxes; name one (atoll list shows them)", n);
+	}
+	for (size_t i = 0; i < n; i++)
+		store_sandbox_release(&list[i]);
+	free(list);
+	return r;
+}
+
+static int find(struct store *store, const char *name, struct store_sandbox *ret, struct atoll_error *err)
+{
+	if (!name)
+		return find_only(store, ret, err);
+	if (!name_is_valid(name))
+		return error_set(err, ATOLL_INVALID, 0, "open", name,
+				 "\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to %d, beginning with a letter or digit", name,
+				 NAME_MAX_SIZE);
+	return store_sandbox_find(store, name, ret, err);
+}
+
+static int load_resources(struct session *s, struct atoll_error *err)
+{
+	struct store_resource *rows = NULL;
+	size_t n = 0;
+	int r = store_resource_list(s->store, s->box.id, &rows, &n, err);
+
+	if (r < 0)
+		return r;
+	s->resources = calloc(n ? n : 1, sizeof *s->resources);
+	if (!s->resources) {
+		for (size_t i = 0; i < n; i++)
+			store_resource_release(&rows[i]);
+		free(rows);
+		return error_oom(err, "open");
+	}
+	s->n = n;
+	for (size_t i = 0; i < n; i++) {
+		struct resource *res = &s->resources[i];
+
+		*res = (struct resource){ .row = rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF };
+		res->ops = strategy_find(res->row.strategy);
+		if (!res->ops)
+			r = error_set(err, ATOLL_CORRUPT, 0, "open", res->row.strategy,
+				      "the state database names a strategy \"%s\" that this program does not know", res->row.strategy);
+	}
+	free(rows);
+	return r;
+}
+
+/* What is on record just now, without a lock. */
+int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err)
+{
+	struct session s = { .a = a, .lock_fd = -EBADF };
+	int r = store_open(a->state_dir, &s.store, err);
+
+	if (r >= 0)
+		r = find(s.store, name, &s.box, err);
+	if (r >= 0)
+		r = load_resources(&s, err);
+	if (r < 0) {
+		session_release(&s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* Finds, locks and reads again: between the two a sandbox may have been removed. */
+static int lock_and_read(struct session *s, const char *name, enum lock_mode mode, int wait_ms, struct atoll_error *err)
+{
+	AUTO_FREE char *known = NULL;
+	int r = store_open(s->a->state_dir, &s->store, err);
+
+	if (r < 0)
+		return r;
+	r = find(s->store, name, &s->box, err);
+	if (r < 0)
+		return r;
+	r = lock_take(s->a, s->box.uuid, mode, wait_ms, s->box.name, &s->lock_fd, err);
+	if (r < 0)
+		return r;
+	known = TAKE_PTR(s->box.name);
+	store_sandbox_release(&s->box);
+	r = store_sandbox_find(s->store, known, &s->box, err);
+	if (r < 0)
+		return r;
+	return load_resources(s, err);
+}
+
+int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err)
+{
+	struct session s = { .a = a, .lock_fd = -EBADF };
+	int r = lock_and_read(&s, name, LOCK_CHANGE, wait_ms, err);
+
+	if (r < 0) {
+		session_release(&s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+static int settle(struct session *s, enum lock_mode mode, struct atoll_error *err)
+{
+	struct atoll_result *result = NULL;
+	int r;
+
+	if (!recover_is_needed(s, err))
+		return 0;
+	if (mode != LOCK_CHANGE)
+		return error_set(err, ATOLL_IN_DOUBT, 0, "open", s->box.name, "the sandbox \"%s\" needs recovery; run atoll recover", s->box.name);
+	r = recover_session(s, &result, err);
+	atoll_result_free(result);
+	return r;
+}
+
+static int reload(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++)
+		resource_release(&s->resources[i]);
+	free(s->resources);
+	s->resources = NULL;
+	s->n = 0;
+	return load_resources(s, err);
+}
+
+int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err)
+{
+	struct session s = { .a = a, .lock_fd = -EBADF };
+	int r = lock_and_read(&s, name, mode, wait_ms, err);
+
+	/* Deep trees want many fds; a command that is run keeps the limit it had. */
+	if (mode == LOCK_CHANGE)
+		fd_raise_limit();
+	if (r >= 0 && recover_is_needed(&s, err)) {
+		r = settle(&s, mode, err);
+		if (r >= 0)
+			r = reload(&s, err);
+	}
+	for (size_t i = 0; i < s.n && r >= 0; i++) {
+		r = resource_open(&s, &s.resources[i], err);
+		if (r >= 0 && s.resources[i].row.dirty)
+			r = error_set(err, ATOLL_STATE, 0, "open", s.box.name,
+				      "the workspace of \"%s\" could not be reset; run atoll rollback %s again", s.resources[i].row.path, s.box.name);
+	}
+	if (r >= 0)
+		r = resource_set_excluded(&s, err);
+	if (r < 0) {
+		session_release(&s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void session_release(struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		resource_release(&s->resources[i]);
+	free(s->resources);
+	store_sandbox_release(&s->box);
+	s->store = store_close(s->store);
+	s->lock_fd = fd_close(s->lock_fd);
+	*s = (struct session){ .lock_fd = -EBADF };
+}
+
+struct resource *session_resource(struct session *s, int64_t id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].row.id == id)
+			return &s->resources[i];
+	return NULL;
+}
+
+/* An inner resource comes before the outer one; otherwise the order of creation stands. Paths of equal depth cannot be nested, so
+ * sorting by depth, stably, is enough, and there can be no cycle. */
+int session_order(const struct session *s, size_t **ret, struct atoll_error *err)
+{
+	size_t *order = reallocarray(NULL, s->n ? s->n : 1, sizeof *order);
+
+	if (!order)
+		return error_oom(err, "commit");
+	for (size_t i = 0; i < s->n; i++) {
+		size_t at = i;
+
+		while (at > 0 && path_is_below(s->resources[i].row.path, s->resources[order[at - 1]].row.path)) {
+			order[at] = order[at - 1];
+			at--;
+		}
+		order[at] = i;
+	}
+	*ret = order;
+	return 0;
+}

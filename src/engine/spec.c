@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be a resource, and by which strategy. */
+#include "engine/sandbox.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "jail/jail.h"
+
+/* Refused themselves; what lies in them is not. */
+static const char *const system_dirs[] = { "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
+					   "/opt", "/proc", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local", "/usr/src", "/var",
+					   "/var/lib", "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
+/* Refused with all that lies in them. */
+static const char *const system_trees[] = { "/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys",
+					    "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/share", "/usr/include", "/run" };
+
+static bool is_system(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(system_dirs); i++)
+		if (strcmp(path, system_dirs[i]) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(system_trees); i++)
+		if (path_is_below(path, system_trees[i]))
+			return true;
+	return false;
+}
+
+/* mountinfo writes space, tab, newline and backslash as octal escapes. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *at = text; *at; at++) {
+		if (at[0] == '\\' && at[1] && at[2] && at[3]) {
+			*to++ = (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0'));
+			at += 3;
+		} else {
+			*to++ = *at;
+		}
+	}
+	*to = 0;
+}
+
+/* The first mount point strictly below path, malloc'ed, or NULL. */
+static char *find_submount(const char *path)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	AUTO_FREE char *line = NULL;
+	char *found = NULL;
+	size_t size = 0;
+
+	while (f && !found && getline(&line, &size, f) > 0) {
+		char *save = NULL, *field = strtok_r(line, " ", &save);
+
+		for (int i = 0; field && i < 4; i++)
+			field = strtok_r(NULL, " ", &save);
+		if (!field)
+			continue;
+		unescape(field);
+		if (strcmp(field, path) != 0 && path_is_below(field, strcmp(path, "/") == 0 ? "" : path))
+			found = strdup(field);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int resolve_path(const struct atoll_resource_spec *spec, char **ret, struct stat *st, struct atoll_error *err)
+{
+	AUTO_FREE char *real = NULL;
+
+	if (!spec->path || !*spec->path)
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "a resource's path is empty");
+	real = realpath(spec->path, NULL);
+	if (!real && errno == ENAMETOOLONG)
+		return error_set(err, ATOLL_INVALID, errno, "new", spec->path, "the path \"%.64s…\" is too long", spec->path);
+	if (!real && (errno == ENOENT || errno == ENOTDIR))
+		return error_set(err, ATOLL_NOT_FOUND, errno, "new", spec->path, "there is no \"%s\"", spec->path);
+	if (!real)
+		return error_sys(err, errno, "new", spec->path, "cannot resolve \"%s\"", spec->path);
+	if (stat(real, st) < 0)
+		return error_sys(err, errno, "new", spec->path, "cannot look at \"%s\"", spec->path);
+	*ret = TAKE_PTR(real);
+	return 0;
+}
+
+static int check_kind(const struct atoll_resource_spec *spec, const char *path, const struct stat *st, struct atoll_error *err)
+{
+	if (spec->kind == ATOLL_KIND_DIR && !S_ISDIR(st->st_mode))
+		return error_set(err, ATOLL_REFUSED, ENOTDIR, "new", path, "\"%s\" is not a directory; use --file for a file", path);
+	if (spec->kind == ATOLL_KIND_FILE && !S_ISREG(st->st_mode))
+		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" is not a regular file", path);
+	return 0;
+}
+
+/* A directory of mode 0555 that is the user's own can be written with capabilities; one of somebody else's cannot. */
+static int check_access(int root_fd, const char *root_path, struct atoll_error *err)
+{
+	struct tree_stat st;
+	int r = tree_stat(root_fd, "", &st);
+
+	if (r < 0)
+		return error_sys(err, r, "new", root_path, "cannot look at \"%s\"", root_path);
+	if (faccessat(root_fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+	if (errno == EROFS)
+		return error_set(err, ATOLL_REFUSED, EROFS, "new", root_path, "\"%s\" is on a read-only filesystem: nothing could be committed to it",
+				 root_path);
+	if (st.uid == geteuid() && jail_probe_userns() == 0)
+		return 0;
+	return error_set(err, ATOLL_REFUSED, EACCES, "new", root_path, "\"%s\" may not be written: nothing could be committed to it", root_path);
+}
+
+static int check_area(struct atoll *a, struct store *store, const char *path, struct atoll_error *err)
+{
+	if (area_owns_path(a, path))
+		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" lies in Atoll's own area", path);
+	return 0;
+}
+
+int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resource_spec *spec, struct store_resource *ret,
+		 struct atoll_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *root = NULL;
+	AUTO_FREE char *submount = NULL;
+	AUTO_FD fd = -EBADF;
+	struct tree_stat tree;
+	struct stat st;
+	int r = resolve_path(spec, &path, &st, err);
+
+	if (r >= 0)
+		r = check_kind(spec, path, &st, err);
+	if (r < 0)
+		return r;
+	if (is_system(path))
+		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" is a system directory; name a directory of your own in it", path);
+	r = check_area(a, store, path, err);
+	if (r < 0)
+		return r;
+	root = strdup(path);
+	if (!root)
+		return error_oom(err, "new");
+	if (spec->kind == ATOLL_KIND_FILE) {
+		char *slash = strrchr(root, '/');
+
+		slash[slash == root] = 0;
+	}
+	submount = find_submount(root);
+	if (submount && spec->kind == ATOLL_KIND_DIR)
+		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" has another filesystem mounted at \"%s\"; name that as a resource of its own",
+				 path, submount);
+	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_sys(err, errno, "new", root, "cannot read \"%s\"", root);
+	r = check_access(fd, root, err);
+	if (r < 0)
+		return r;
+	r = tree_stat(fd, "", &tree);
+	if (r >= 0)
+		r = tree_identify(fd, "", &tree, &ret->root_id);
+	if (r < 0)
+		return error_sys(err, r, "new", root, "cannot look at \"%s\"", root);
+	ret->kind = spec->kind;
+	ret->path = TAKE_PTR(path);
+	return 0;
+}
+
+static char *parent_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll_error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n; k++) {
+			const struct store_resource *a = &rows[i], *b = &rows[k];
+			AUTO_FREE char *parent = parent_of(b->path);
+
+			if (i < k && strcmp(a->path, b->path) == 0)
+				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice", a->path);
+			if (i != k && a->kind == ATOLL_KIND_DIR && b->kind == ATOLL_KIND_FILE && parent && path_is_below(parent, a->path))
+				return error_set(err, ATOLL_REFUSED, 0, "new", b->path, "\"%s\" lies in the resource \"%s\" already", b->path, a->path);
+			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind == ATOLL_KIND_DIR) {
+				AUTO_FREE char *root = parent_of(a->path);
+
+				if (root && path_is_below(b->path, root))
+					return error_set(err, ATOLL_REFUSED, 0, "new", b->path,
+							 "\"%s\" lies beside the file \"%s\"; name their directory instead", b->path, a->path);
+			}
+		}
+	return 0;
+}
+
+/* ---- strategies ---- */
+
+struct owners {
+	int root_fd;
+	char *path;
+	int looked;
+};
+
+static int find_unmapped(const struct tree_entry *e, void *arg)
+{
+	struct owners *o = arg;
+
+	if (!jail_maps_uid(e->stat.uid) || !jail_maps_gid(e->stat.gid)) {
+		o->path = strdup(*e->path ? e->path : ".");
+		return o->path ? TREE_WALK_STOP : -ENOMEM;
+	}
+	/* The root and what lies directly in it: creating stays O(1) in the depth of the tree. */
+	return ++o->looked > 4096 ? TREE_WALK_STOP : *e->path ? TREE_WALK_SKIP : TREE_WALK_GO;
+}
+
+static int try_overlay(const struct store_resource *row, int root_fd, struct strbuf *reason)
+{
+	struct owners o = { .root_fd = root_fd };
+	int r = jail_is_root() ? 0 : jail_probe_userns();
+
+	if (r < 0) {
+		strbuf_addf(reason, "user namespaces are not available (%s)", strerror(-r));
+		return 1;
+	}
+	r = jail_probe_overlay();
+	if (r < 0) {
+		strbuf_addf(reason, "overlayfs cannot be mounted (%s)", strerror(-r));
+		return 1;
+	}
+	if (jail_is_root())
+		return 0;
+	r = tree_walk(root_fd, 0, find_unmapped, &o, NULL);
+	if (o.path)
+		strbuf_addf(reason, "\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap)", o.path);
+	free(o.path);
+	return r < 0 ? r : reason->size != 0;
+}
+
+int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd, struct strbuf *reason)
+{
+	if (row->kind == ATOLL_KIND_FILE && !(ops->capabilities & STRATEGY_SINGLE_FILE)) {
+		strbuf_adds(reason, "it cannot serve a single file");
+		return 1;
+	}
+	return ops->capabilities & STRATEGY_OVERLAY ? try_overlay(row, root_fd, reason) : 0;
+}

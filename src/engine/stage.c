@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Getting ready to apply: every file that will be installed is proven not to be open for writing, freed of the overlay's private marks or
+ * copied, and made durable. Nothing of the originals is touched. What is left by a crash here is an op directory nobody knows, which
+ * recovery removes.
+ *
+ * The overlay's marks need not be put back if the commit fails: on an entry that stands for itself (it is not merged with a directory of the
+ * original) they mean nothing.
+ */
+#include "engine/protocol.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "engine/step.h"
+
+struct linked {
+	uint64_t dev, ino;
+	char *path; /* of the first copy, in the op's directory */
+};
+
+struct stager {
+	struct op *op;
+	struct resource *r;
+	struct store_op_resource *how;
+	struct peer workspace;
+	int stage_fd, work_fd; /* the op's directories */
+	struct tree_sync *sync;
+	struct linked *links;
+	size_t n_links, links_capacity;
+	const char *slot;
+	size_t busy;
+	struct tree_copy_report report;
+	struct atoll_error *err;
+};
+
+static int report_busy(struct stager *s, const char *path)
+{
+	s->busy++;
+	return result_add(s->op->result, ATOLL_ITEM_BUSY, s->r->row.seq, path, "is open for writing in a process that still lives") ? 0 : -ENOMEM;
+}
+
+/* A workspace file that somebody can still write to would let them write into the original. */
+static int check_writer(struct stager *s, int dirfd, const char *name, const char *path)
+{
+	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == EACCES || errno == EPERM ? 0 : -errno;
+	return step_lease(fd) == -EAGAIN ? report_busy(s, path) : 0;
+}
+
+/* ---- entries that are moved ---- */
+
+struct ready_walk {
+	struct stager *s;
+	const char *top;
+};
+
+static bool is_whiteout(const struct tree_stat *st)
+{
+	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
+}
+
+/* Below a directory that is not merged a whiteout hides nothing. Its directory keeps its times. */
+static int drop_whiteout(const struct tree_entry *e)
+{
+	struct tree_stat dir;
+	int r = tree_stat(e->dirfd, "", &dir);
+
+	if (r >= 0)
+		r = sys_unlink(e->dirfd, e->name, 0);
+	if (r >= 0) {
+		const struct timespec times[2] = { { dir.atime / 1000000000, dir.atime % 1000000000 },
+						   { dir.mtime / 1000000000, dir.mtime % 1000000000 } };
+
+		r = sys_utimens(e->dirfd, "", times);
+	}
+	return r;
+}
+
+static int make_ready(const struct tree_entry *e, void *arg)
+{
+	struct ready_walk *w = arg;
+	AUTO_FREE char *path = NULL;
+	int r = 0;
+
+	if (is_whiteout(&e->stat))
+		return drop_whiteout(e) < 0 ? -EIO : TREE_WALK_GO;
+	path = *e->path ? str_format("%s/%s", w->top, e->path) : strdup(w->top);
+	if (!path)
+		return -ENOMEM;
+	if (S_ISREG(e->stat.mode))
+		r = check_writer(w->s, e->dirfd, e->name, path);
+	if (r >= 0)
+		r = tree_strip_overlay(e->dirfd, e->name);
+	if (r >= 0 && !S_ISLNK(e->stat.mode))
+		r = tree_sync_add(w->s->sync, e->dirfd, e->name, S_ISREG(e->stat.mode) ? e->stat.size : 0);
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static int ready_tree(struct stager *s, int dir, const char *name, const char *path)
+{
+	struct ready_walk w = { s, path };
+	AUTO_FD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : tree_walk(fd, 0, make_ready, &w, NULL);
+}
+
+static int ready_entry(struct stager *s, int dir, const char *name, const struct store_step *step)
+{
+	struct ready_walk w = { s, step->path };
+	struct tree_entry e = { .dirfd = dir, .name = name, .path = "", .fd = -EBADF };
+	int r;
+
+	if (S_ISDIR(step->after.mode))
+		return ready_tree(s, dir, name, step->path);
+	r = tree_stat(dir, name, &e.stat);
+	return r < 0 ? r : make_ready(&e, &w);
+}
+
+/* ---- entries that are copied ---- */
+
+static struct linked *find_link(struct stager *s, const struct tree_stat *st)
+{
+	for (size_t i = 0; i < s->n_links; i++)
+		if (s->links[i].ino == st->ino && s->links[i].dev == st->dev)
+			return &s->links[i];
+	return NULL;
+}
+
+static int remember_link(struct stager *s, const struct tree_stat *st, const char *path)
+{
+	if (s->n_links == s->links_capacity) {
+		size_t capacity = s->links_capacity ? s->links_capacity * 2 : 16;
+		struct linked *grown = reallocarray(s->links, capacity, sizeof *grown);
+
+		if (!grown)
+			return -ENOMEM;
+		s->links = grown;
+		s->links_capacity = capacity;
+	}
+	s->links[s->n_links] = (struct linked){ st->dev, st->ino, strdup(path) };
+	return s->links[s->n_links].path ? (int)(s->n_links++, 0) : -ENOMEM;
+}
+
+/* Names of one workspace inode become names of one staged inode, over all slots. */
+static int join_links(struct stager *s, const struct tree_stat *from, int to_dir, const char *to_name, const char *path)
+{
+	struct linked *known = find_link(s, from);
+	AUTO_FD dir = -EBADF;
+	const char *name;
+	int r;
+
+	if (!known)
+		return remember_link(s, from, path);
+	r = fd_open_parent(s->stage_fd, known->path, &dir, &name);
+	if (r >= 0)
+		r = sys_unlink(to_dir, to_name, 0);
+	return r < 0 ? r : sys_link(dir, name, to_dir, to_name);
+}
+
+static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
+		       int to_dir, const char *to_name, void *arg)
+{
+	struct stager *s = arg;
+	AUTO_FREE char *full = NULL;
+	int r = S_ISLNK(to->mode) ? 0 : tree_sync_add(s->sync, to_dir, to_name, S_ISREG(to->mode) ? to->size : 0);
+
+	if (r < 0 || !S_ISREG(from->mode) || from->nlink < 2)
+		return r;
+	full = *path ? str_format("%s/%s", s->slot, path) : strdup(s->slot);
+	return full ? join_links(s, from, to_dir, to_name, full) : -ENOMEM;
+}
+
+static int find_writer(const struct tree_entry *e, void *arg)
+{
+	struct ready_walk *w = arg;
+	AUTO_FREE char *path = NULL;
+	int r;
+
+	if (!S_ISREG(e->stat.mode))
+		return TREE_WALK_GO;
+	path = *e->path ? str_format("%s/%s", w->top, e->path) : strdup(w->top);
+	r = path ? check_writer(w->s, e->dirfd, e->name, path) : -ENOMEM;
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static bool is_left_out(const struct tree_entry *from, void *arg)
+{
+	return tree_is_special(from->stat.mode);
+}
+
+static int copy_tree(struct stager *s, int dir, const char *name, const struct store_step *step)
+{
+	struct tree_copy_hooks hooks = { .skip = is_left_out, .copied = note_copied, .arg = s };
+	struct ready_walk w = { s, step->path };
+	AUTO_FD from = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD to = -EBADF;
+	int r = from < 0 ? -errno : tree_walk(from, 0, find_writer, &w, NULL);
+
+	if (r >= 0)
+		r = sys_mkdir(s->stage_fd, step->slot, 0700);
+	if (r < 0)
+		return r;
+	to = fd_open_beneath(s->stage_fd, step->slot, O_RDONLY | O_DIRECTORY);
+	return to < 0 ? to : tree_copy(from, to, TREE_COPY_KEEP_SET_ID, &hooks, &s->report, NULL);
+}
+
+static int copy_entry(struct stager *s, int dir, const char *name, const struct store_step *step)
+{
+	struct tree_stat from, to;
+	int r;
+
+	s->slot = step->slot;
+	if (step->slot[0] == 'c' && S_ISDIR(step->after.mode))
+		return copy_tree(s, dir, name, step);
+	r = tree_stat(dir, name, &from);
+	if (r >= 0 && S_ISREG(from.mode))
+		r = check_writer(s, dir, name, step->path);
+	if (r >= 0)
+		r = tree_copy_entry(dir, name, s->stage_fd, step->slot, TREE_COPY_KEEP_SET_ID, &s->report);
+	if (r >= 0)
+		r = tree_stat(s->stage_fd, step->slot, &to);
+	return r < 0 ? r : note_copied("", &from, dir, name, &to, s->stage_fd, step->slot, s);
+}
+
+/* The inode that will be installed is the staged one. */
+static int identify_copy(struct stager *s, struct store_step *step)
+{
+	struct tree_stat st;
+	int r = tree_stat(s->stage_fd, step->slot, &st);
+
+	return r < 0 ? r : resource_look(s->stage_fd, step->slot, &st, &step->after);
+}
+
+static int note_losses(struct stager *s, const struct store_step *step)
+{
+	struct atoll_item *item = NULL;
+
+	if (s->report.owner_lost)
+		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path, "its owner or group could not be kept");
+	if (s->report.xattrs_lost)
+		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path, "its extended attributes could not be kept");
+	if ((s->report.owner_lost || s->report.xattrs_lost) && !item)
+		return -ENOMEM;
+	s->report = (struct tree_copy_report){ 0 };
+	return 0;
+}
+
+static int stage_step(struct stager *s, struct store_step *step)
+{
+	const char *slash = strrchr(step->path, '/');
+	const char *name = slash ? slash + 1 : step->path;
+	int dir = peer_dir(&s->workspace, step->path, slash ? (size_t)(slash - step->path) : 0);
+	int r;
+
+	if (step->kind != STORE_STEP_EXCHANGE && step->kind != STORE_STEP_INSTALL)
+		return 0;
+	if (dir < 0)
+		return dir;
+	if (!step->slot || step->slot[0] == 'm') {
+		r = ready_entry(s, dir, name, step);
+		return r < 0 ? r : tree_sync_add(s->sync, dir, "", 0);
+	}
+	r = copy_entry(s, dir, name, step);
+	if (r >= 0)
+		r = identify_copy(s, step);
+	return r < 0 ? r : note_losses(s, step);
+}
+
+/* ---- the op's directories, and the layer that takes the workspace's place ---- */
+
+static bool changes_root(const struct stager *s)
+{
+	for (size_t i = 0; i < s->op->n; i++)
+		if (s->op->steps[i].resource == s->r->row.id && !*s->op->steps[i].path)
+			return true;
+	return false;
+}
+
+static int make_fresh_layer(struct stager *s)
+{
+	struct tree_copy_report report = { 0 };
+	struct tree_stat st;
+	int from = changes_root(s) ? s->workspace.root_fd : s->r->root_fd;
+	int r;
+
+	if (!s->how->switches)
+		return 0;
+	r = tree_copy_entry(from, "", s->work_fd, "layer", TREE_COPY_KEEP_SET_ID, &report);
+	if (r >= 0)
+		r = tree_stat(s->work_fd, "layer", &st);
+	if (r >= 0)
+		r = tree_identify(s->work_fd, "layer", &st, &s->how->fresh);
+	return r < 0 ? r : sys_fsync(s->work_fd);
+}
+
+static int make_dirs(struct stager *s)
+{
+	bool apart = strcmp(s->r->row.work, s->r->row.stage) != 0;
+	int r = sys_mkdir(s->r->stage_fd, s->op->row.dir, 0700);
+
+	if (r >= 0 && apart)
+		r = sys_mkdir(s->r->work_fd, s->op->row.dir, 0700);
+	if (r < 0)
+		return r;
+	s->stage_fd = op_dir(s->op, s->r, true);
+	s->work_fd = op_dir(s->op, s->r, false);
+	if (s->stage_fd < 0 || s->work_fd < 0)
+		return MIN(s->stage_fd, s->work_fd);
+	r = tree_sync_new(s->stage_fd, &s->sync);
+	if (r >= 0)
+		r = tree_sync_add(s->sync, s->stage_fd, "", 0);
+	if (r >= 0)
+		r = tree_sync_add(s->sync, s->r->stage_fd, "", 0);
+	if (r >= 0 && apart)
+		r = sys_fsync(s->r->work_fd);
+	return r;
+}
+
+static int stage_steps(struct stager *s)
+{
+	int r = make_dirs(s);
+
+	if (r >= 0)
+		r = make_fresh_layer(s);
+	for (size_t i = 0; i < s->op->n && r >= 0; i++) {
+		if (s->op->steps[i].resource == s->r->row.id)
+			r = stage_step(s, &s->op->steps[i]);
+		if (r < 0)
+			return error_sys(s->err, r, "commit", s->op->steps[i].path, "cannot stage \"%s\" of \"%s\"", s->op->steps[i].path,
+					 s->r->row.path);
+		if ((i & 0xff) == 0)
+			op_progress(s->op, "staging", i, s->op->n);
+	}
+	if (r >= 0 && !s->busy)
+		r = tree_sync_flush(s->sync);
+	/* Everything planned is older than this moment. */
+	if (r >= 0 && !s->busy)
+		r = tree_stamp(s->stage_fd, &s->how->prepared_at);
+	return r < 0 ? error_sys(s->err, r, "commit", s->r->row.path, "cannot stage the changes of \"%s\" in \"%s\"", s->r->row.path, s->r->row.stage) :
+		       0;
+}
+
+static int stage_resource(struct op *op, size_t index, size_t *busy, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FD workspace = resource_workspace(r);
+	struct stager s = { .op = op,
+			    .r = r,
+			    .how = &op->resources[index],
+			    .workspace = { workspace, NULL, -EBADF },
+			    .stage_fd = -EBADF,
+			    .work_fd = -EBADF,
+			    .err = err };
+	int rc = stage_steps(&s);
+
+	*busy += s.busy;
+	peer_release(&s.workspace);
+	tree_sync_free(s.sync);
+	for (size_t i = 0; i < s.n_links; i++)
+		free(s.links[i].path);
+	free(s.links);
+	fd_close(s.stage_fd);
+	fd_close(s.work_fd);
+	return rc;
+}
+
+static bool takes_part(const struct op *op, size_t index)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == op->s->resources[index].row.id)
+			return true;
+	return false;
+}
+
+int stage_all(struct op *op, struct atoll_error *err)
+{
+	size_t busy = 0;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		int r;
+
+		if (!takes_part(op, i))
+			continue;
+		op->resources[i].resource = op->s->resources[i].row.id;
+		op->resources[i].op = -1; /* its number comes with the journal */
+		r = stage_resource(op, i, &busy, err);
+		if (r < 0)
+			return r;
+	}
+	if (!busy)
+		return 0;
+	return error_set(err, ATOLL_BUSY, 0, "commit", op->s->box.name, "%zu file%s still open for writing; end the process that holds %s", busy,
+			 busy == 1 ? " is" : "s are", busy == 1 ? "it" : "them");
+}

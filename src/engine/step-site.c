@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The open directories of one resource during an op, the switch of its workspace layer, and small tests on what is there. */
+#include "engine/step.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+#define LAYER "layer"
+
+static int identity_of(int dirfd, const char *name, struct tree_id *ret)
+{
+	struct tree_stat st;
+	int r = tree_stat(dirfd, name, &st);
+
+	return r < 0 ? r : tree_identify(dirfd, name, &st, ret);
+}
+
+/* Which of the two layers is in the workspace's place just now. */
+static int find_layer(struct step_site *site)
+{
+	struct tree_id id;
+	int r;
+
+	if (site->how->switches) {
+		r = identity_of(site->r->work_fd, site->r->ops->workspace, &id);
+		if (r < 0)
+			return r;
+		site->switched = tree_id_equal(&id, &site->how->fresh);
+	}
+	fd_close(site->workspace_fd);
+	peer_release(&site->workspace);
+	site->workspace_fd = site->switched ? fd_open_beneath(site->work_op_fd, LAYER, O_RDONLY | O_DIRECTORY) : resource_workspace(site->r);
+	site->workspace.root_fd = site->workspace_fd;
+	return MIN(site->workspace_fd, 0);
+}
+
+struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_error *err)
+{
+	struct step_site *site = calloc(1, sizeof *site);
+	int rc;
+
+	if (!site) {
+		error_oom(err, "commit");
+		return NULL;
+	}
+	*site = (struct step_site){ .op = op,
+				    .r = r,
+				    .how = op_resource(op, r->row.id),
+				    .workspace_fd = -EBADF,
+				    .stage_op_fd = op_dir(op, r, true),
+				    .work_op_fd = op_dir(op, r, false),
+				    .original = { r->root_fd, NULL, -EBADF },
+				    .workspace = { -EBADF, NULL, -EBADF } };
+	rc = MIN(site->stage_op_fd, site->work_op_fd);
+	if (rc >= 0)
+		rc = find_layer(site);
+	if (rc < 0) {
+		error_sys(err, rc, "commit", r->row.path, "the undo data of \"%s\" in \"%s\" cannot be opened", r->row.path, r->row.stage);
+		return step_site_free(site);
+	}
+	return site;
+}
+
+struct step_site *step_site_free(struct step_site *site)
+{
+	if (!site)
+		return NULL;
+	peer_release(&site->original);
+	peer_release(&site->workspace);
+	fd_close(site->workspace_fd);
+	fd_close(site->stage_op_fd);
+	fd_close(site->work_op_fd);
+	free(site);
+	return NULL;
+}
+
+/* Puts the fresh layer in the workspace's place, or the old one back. One exchange, recognised by the fresh layer's identity. */
+int step_site_switch(struct step_site *site, enum direction direction)
+{
+	int r;
+
+	if (!site->how->switches || site->switched == (direction == FORWARD))
+		return 0;
+	r = sys_rename(site->r->work_fd, site->r->ops->workspace, site->work_op_fd, LAYER, RENAME_EXCHANGE);
+	if (r < 0)
+		return r;
+	site->switched = direction == FORWARD;
+	return find_layer(site);
+}
+
+/* Everything the steps renamed: the directories on both sides. */
+int step_site_sync(struct step_site *site)
+{
+	struct tree_sync *sync = NULL;
+	struct peer peers[2] = { { site->r->root_fd, NULL, -EBADF }, { site->workspace_fd, NULL, -EBADF } };
+	int r = tree_sync_new(site->r->stage_fd, &sync);
+
+	for (size_t i = 0; i < site->op->n && r >= 0; i++) {
+		const struct store_step *step = &site->op->steps[i];
+		const char *slash = strrchr(step->path, '/');
+		size_t size = slash ? (size_t)(slash - step->path) : 0;
+
+		if (step->resource != site->r->row.id)
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(peers) && r >= 0; k++) {
+			bool fresh = !peers[k].path || strlen(peers[k].path) != size || memcmp(peers[k].path, step->path, size) != 0;
+			int dir = peer_dir(&peers[k], step->path, size);
+
+			if (dir >= 0 && fresh)
+				r = tree_sync_add(sync, dir, "", 0);
+		}
+	}
+	if (r >= 0)
+		r = tree_sync_add(sync, site->stage_op_fd, "", 0);
+	if (r >= 0 && site->work_op_fd != site->stage_op_fd)
+		r = tree_sync_add(sync, site->work_op_fd, "", 0);
+	if (r >= 0)
+		r = tree_sync_add(sync, site->r->work_fd, "", 0);
+	if (r >= 0)
+		r = tree_sync_flush(sync);
+	peer_release(&peers[0]);
+	peer_release(&peers[1]);
+	tree_sync_free(sync);
+	/* A workspace on another filesystem is not reached by that. */
+	if (r >= 0 && site->r->row.copies && site->how->switches)
+		r = sys_fsync(site->r->work_fd);
+	return r;
+}
+
+int step_lease(int fd)
+{
+	struct f_owner_ex me = { F_OWNER_TID, gettid() };
+	int r;
+
+	/* The notice of a broken lease goes to this thread, which has it blocked. */
+	(void)fcntl(fd, F_SETOWN_EX, &me);
+	r = sys_lease(fd, F_RDLCK);
+	return r == -EAGAIN || r == -ENOMEM || r == -EIO ? r : 0;
+}
+
+static int any_entry(const struct tree_entry *e, void *arg)
+{
+	return -ESTALE;
+}
+
+int step_is_empty_dir(const struct place *at)
+{
+	AUTO_FD fd = openat(at->dir, at->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, any_entry, NULL, NULL);
+}
+
+static int check_entry(const struct tree_entry *e, void *arg)
+{
+	return e->stat.ctime >= *(const int64_t *)arg ? -ESTALE : TREE_WALK_GO;
+}
+
+int step_tree_is_untouched(const struct place *at, int64_t since)
+{
+	AUTO_FD fd = openat(at->dir, at->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, check_entry, &since, NULL);
+}

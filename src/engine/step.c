@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step on disk: where it stands, and moving it to the other side. Every step is an exchange, a rename or a set of metadata; each is
+ * recognised by the identity of the inodes at its two places, so that any subset of steps can be found done or not done.
+ */
+#include "engine/step.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static size_t parent_size(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+static int find(struct peer *peer, const char *path, struct place *ret)
+{
+	ret->dir = peer_dir(peer, path, parent_size(path));
+	ret->name = base_name(path);
+	return MIN(ret->dir, 0);
+}
+
+static int find_original(struct step_site *site, const struct store_step *step, struct place *ret)
+{
+	return find(&site->original, step->path, ret);
+}
+
+static int find_slot(struct step_site *site, const struct store_step *step, struct place *ret)
+{
+	*ret = (struct place){ step->slot[0] == 'k' ? site->work_op_fd : site->stage_op_fd, step->slot };
+	return MIN(ret->dir, 0);
+}
+
+/* The side that is not the original: a slot, or the workspace. */
+static int find_source(struct step_site *site, const struct store_step *step, struct place *ret)
+{
+	return step->slot ? find_slot(site, step, ret) : find(&site->workspace, step->path, ret);
+}
+
+/* Identity and look of what is at a place. -ENOENT if nothing. */
+static int look_at(const struct place *at, struct tree_stat *st, struct store_look *ret)
+{
+	int r = at->dir < 0 ? at->dir : tree_stat(at->dir, at->name, st);
+
+	if (r == -ENOTDIR)
+		r = -ENOENT;
+	return r < 0 ? r : resource_look(at->dir, at->name, st, ret);
+}
+
+static int state_by_identity(struct step_site *site, const struct store_step *step)
+{
+	struct store_look now;
+	struct tree_stat st;
+	struct place at;
+	int r = find_original(site, step, &at);
+
+	if (r >= 0)
+		r = look_at(&at, &st, &now);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
+		if (step->kind == STORE_STEP_INSTALL)
+			return STEP_OLD;
+		return step->kind == STORE_STEP_TAKE ? STEP_NEW : STEP_FOREIGN;
+	}
+	if (r < 0)
+		return r;
+	if (step->after.id.size && tree_id_equal(&now.id, &step->after.id))
+		return step->kind == STORE_STEP_TAKE ? STEP_FOREIGN : STEP_NEW;
+	if (step->before.id.size && tree_id_equal(&now.id, &step->before.id))
+		return STEP_OLD;
+	return STEP_FOREIGN;
+}
+
+static int state_of_retire(struct step_site *site, const struct store_step *step)
+{
+	struct store_look now;
+	struct tree_stat st;
+	struct place at;
+	int r = find(&site->workspace, step->path, &at);
+
+	if (r >= 0)
+		r = look_at(&at, &st, &now);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return STEP_NEW;
+	return r < 0 ? r : tree_id_equal(&now.id, &step->before.id) ? STEP_OLD : STEP_NEW;
+}
+
+int step_state(struct step_site *site, const struct store_step *step)
+{
+	switch (step->kind) {
+	case STORE_STEP_RETIRE:
+		return state_of_retire(site, step);
+	case STORE_STEP_META:
+	case STORE_STEP_TIME:
+		return step_meta_state(site, step);
+	case STORE_STEP_EXCHANGE:
+	case STORE_STEP_INSTALL:
+	case STORE_STEP_TAKE:
+	case STORE_STEP_KIND_COUNT:
+	default:
+		return state_by_identity(site, step);
+	}
+}
+
+/* ---- moving ---- */
+
+/* An exchange leaves the ctime alone on some filesystems; other sandboxes judge foreign changes by it. */
+static int bump_ctime(const struct place *at, int64_t ctime)
+{
+	AUTO_FD fd = -EBADF;
+	struct tree_stat st;
+	int r = tree_stat(at->dir, at->name, &st);
+
+	if (r < 0 || st.ctime != ctime)
+		return r;
+	if (S_ISLNK(st.mode)) {
+		const struct timespec same[2] = { { st.atime / 1000000000, st.atime % 1000000000 }, { st.mtime / 1000000000, st.mtime % 1000000000 } };
+
+		return sys_utimens(at->dir, at->name, same);
+	}
+	fd = openat(at->dir, at->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : sys_chmod(fd, st.mode & 07777);
+}
+
+/* Keeps writers out of the original from the check to the exchange. */
+static int take_lease(const struct place *at, const struct tree_stat *st, int *ret_fd)
+{
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	if (!S_ISREG(st->mode))
+		return 0;
+	fd = openat(at->dir, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == EPERM ? 0 : -errno;
+	r = step_lease(fd);
+	if (r == -EAGAIN)
+		return r;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static bool matches(const struct store_look *now, const struct store_look *then, bool is_dir)
+{
+	if (!tree_id_equal(&now->id, &then->id) || now->mode != then->mode || now->uid != then->uid || now->gid != then->gid)
+		return false;
+	return now->mtime == then->mtime && (is_dir || now->size == then->size);
+}
+
+/* Whether what stands in the original is still as it was planned (before) or as it was installed (after). */
+static int verify(struct step_site *site, const struct store_step *step, const struct place *at, const struct store_look *then,
+		  struct tree_stat *st)
+{
+	struct store_look now;
+	int r = look_at(at, st, &now);
+	bool split = step->slot && step->slot[0] == 'd' && then == &step->after;
+
+	if (r < 0)
+		return r;
+	if (split)
+		return tree_id_equal(&now.id, &then->id) ? step_is_empty_dir(at) : -ESTALE;
+	if (!matches(&now, then, S_ISDIR(st->mode)))
+		return -ESTALE;
+	return S_ISDIR(st->mode) ? step_tree_is_untouched(at, site->how->prepared_at) : 0;
+}
+
+static int do_exchange(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+{
+	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
+	struct tree_stat st, source_st;
+	struct place original, source;
+	struct store_look displaced;
+	AUTO_FD lease_fd = -EBADF;
+	int r = find_original(site, step, &original);
+
+	if (r >= 0)
+		r = find_source(site, step, &source);
+	if (r >= 0)
+		r = tree_stat(source.dir, source.name, &source_st);
+	if (r >= 0 && lease) {
+		r = tree_stat(original.dir, original.name, &st);
+		if (r >= 0)
+			r = take_lease(&original, &st, &lease_fd);
+	}
+	if (r >= 0)
+		r = verify(site, step, &original, then, &st);
+	if (r >= 0)
+		r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_EXCHANGE);
+	if (r < 0)
+		return r;
+	r = look_at(&source, &st, &displaced);
+	if (r >= 0 && !matches(&displaced, then, S_ISDIR(st.mode)) && !(step->slot && step->slot[0] == 'd')) {
+		/* Somebody was quicker than the check: theirs goes back where it was. */
+		r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_EXCHANGE);
+		return r < 0 ? r : -ESTALE;
+	}
+	if (r >= 0)
+		r = bump_ctime(&original, source_st.ctime);
+	return r < 0 ? r : 1;
+}
+
+/* A rename between the original and the other side, onto a free name. */
+static int do_rename(struct step_site *site, const struct store_step *step, bool to_original, bool lease)
+{
+	const struct store_look *then = step->kind == STORE_STEP_INSTALL ? &step->after : &step->before;
+	struct place original, source;
+	AUTO_FD lease_fd = -EBADF;
+	struct tree_stat st;
+	int r = find_original(site, step, &original);
+
+	if (r >= 0)
+		r = find_source(site, step, &source);
+	if (r < 0)
+		return r;
+	if (to_original) {
+		struct store_look now;
+
+		r = look_at(&source, &st, &now);
+		if (r >= 0 && !tree_id_equal(&now.id, &then->id))
+			r = -ESTALE;
+		if (r >= 0)
+			r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
+		return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
+	}
+	if (lease) {
+		r = tree_stat(original.dir, original.name, &st);
+		if (r >= 0)
+			r = take_lease(&original, &st, &lease_fd);
+	}
+	if (r >= 0)
+		r = verify(site, step, &original, then, &st);
+	if (r >= 0)
+		r = sys_rename(original.dir, original.name, source.dir, source.name, RENAME_NOREPLACE);
+	return r < 0 ? r : 1;
+}
+
+static int do_retire(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	struct place workspace, slot;
+	int r = find(&site->workspace, step->path, &workspace);
+
+	if (r >= 0)
+		r = find_slot(site, step, &slot);
+	if (r < 0)
+		return r;
+	if (direction == FORWARD) {
+		r = sys_rename(workspace.dir, workspace.name, slot.dir, slot.name, RENAME_NOREPLACE);
+		return r < 0 ? r : 1;
+	}
+	r = sys_rename(slot.dir, slot.name, workspace.dir, workspace.name, RENAME_NOREPLACE);
+	/* A newer edit has taken its place, or the version was set aside. */
+	if (r == -EEXIST || r == -ENOENT)
+		return 0;
+	return r < 0 ? r : 1;
+}
+
+int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+{
+	int state;
+
+	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME)
+		return step_meta_move(site, step, direction);
+	state = step_state(site, step);
+	if (state < 0)
+		return state;
+	if (state == (direction == FORWARD ? STEP_NEW : STEP_OLD))
+		return 0;
+	if (state == STEP_FOREIGN)
+		return -ESTALE;
+	switch (step->kind) {
+	case STORE_STEP_RETIRE:
+		return do_retire(site, step, direction);
+	case STORE_STEP_EXCHANGE:
+		return do_exchange(site, step, direction, lease);
+	case STORE_STEP_INSTALL:
+		return do_rename(site, step, direction == FORWARD, lease);
+	case STORE_STEP_TAKE:
+		return do_rename(site, step, direction == BACKWARD, lease);
+	case STORE_STEP_META:
+	case STORE_STEP_TIME:
+	case STORE_STEP_KIND_COUNT:
+	default:
+		return -EINVAL;
+	}
+}
+
+int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path)
+{
+	AUTO_FREE char *name = str_format("%s-%lld", site->op->row.dir, (long long)step->seq);
+	AUTO_FD kept = fd_make_path(site->r->stage_fd, "kept");
+	struct place source;
+	int r;
+
+	if (!name)
+		return -ENOMEM;
+	if (kept < 0)
+		return kept;
+	r = find_source(site, step, &source);
+	if (r >= 0)
+		r = sys_rename(source.dir, source.name, kept, name, RENAME_NOREPLACE);
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	if (r < 0)
+		return r;
+	*ret_path = str_format("%s/kept/%s", site->r->row.stage, name);
+	return *ret_path ? 0 : -ENOMEM;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What step.c, step-site.c and step-meta.c share. */
+#ifndef ENGINE_STEP_H
+#define ENGINE_STEP_H
+
+#include "engine/protocol.h"
+
+/* The open directories of one resource during an op. */
+struct step_site {
+	struct op *op;
+	struct resource *r;
+	struct store_op_resource *how;
+	int workspace_fd; /* the layer or copy the steps are about, wherever it stands now */
+	int stage_op_fd;  /* the op's directory in the stage area */
+	int work_op_fd;   /* and in the work area; may be the same directory */
+	struct peer original, workspace;
+	bool switched;
+};
+
+/* One name in one directory. dir is borrowed. */
+struct place {
+	int dir;
+	const char *name;
+};
+
+int step_lease(int fd); /* a read lease; -EAGAIN: somebody has it open for writing; what cannot be leased passes */
+int step_is_empty_dir(const struct place *at);                        /* 0, or -ESTALE */
+int step_tree_is_untouched(const struct place *at, int64_t since);    /* 0, or -ESTALE */
+int step_meta_state(struct step_site *site, const struct store_step *step);
+int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction);
+
+#endif

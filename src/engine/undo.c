@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Undo takes the latest commit back and keeps its edits; rollback drops the edits. */
+#include "engine/protocol.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+static void set_outcomes(struct op *op, enum atoll_outcome outcome)
+{
+	for (size_t i = 0; i < op->s->n; i++)
+		result_resource(op->result, &op->s->resources[i].row, op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
+}
+
+static int find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
+{
+	struct store_op *ops = NULL;
+	size_t n = 0;
+	int r = store_op_list(s->store, s->box.id, &ops, &n, err);
+
+	if (r < 0)
+		return r;
+	r = error_set(err, ATOLL_NOT_FOUND, 0, "undo", s->box.name, "the sandbox \"%s\" has no commit to take back", s->box.name);
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind == STORE_OP_COMMIT && ops[i].phase == STORE_DONE && !ops[i].taken_back) {
+			*ret = ops[i];
+			ops[i] = (struct store_op){ 0 };
+			r = 0;
+			break;
+		}
+	store_ops_free(ops, n);
+	return r;
+}
+
+static int check_undo_data(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		AUTO_FD fd = op->resources[i].op ? op_dir(op, &op->s->resources[i], true) : -EBADF;
+
+		if (op->resources[i].op && fd < 0)
+			return error_set(err, ATOLL_STATE, -fd, "undo", op->s->resources[i].row.path,
+					 "the undo data of \"%s\" is gone from \"%s\"; the commit cannot be taken back", op->s->resources[i].row.path,
+					 op->s->resources[i].row.stage);
+	}
+	return 0;
+}
+
+static int record(struct op *op, struct atoll_error *err)
+{
+	int r = store_begin(op->s->store, true, err);
+
+	if (r >= 0)
+		r = store_op_add(op->s->store, &op->row, err);
+	if (r >= 0)
+		r = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return r;
+}
+
+/* An undo that failed half-way: the commit stands again. */
+static int put_back(struct op *op, int cause, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	bool foreign = false;
+	int r = apply(op, FORWARD, true, &foreign, &why);
+
+	if (r >= 0)
+		r = finish_failed(op, &why);
+	if (r < 0 || foreign) {
+		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "undo", op->s->box.name,
+				 "the undo of \"%s\" failed and is incomplete (%s); run atoll recover", op->s->box.name,
+				 foreign ? "somebody else changed paths meanwhile" : why.message);
+	}
+	set_outcomes(op, ATOLL_OUTCOME_NOT_ATTEMPTED);
+	return cause;
+}
+
+static int list_returned(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->n; i++) {
+		const struct store_step *step = &op->steps[i];
+		struct resource *r = session_resource(op->s, step->resource);
+		struct atoll_item *item;
+
+		if (step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_TIME)
+			continue;
+		item = result_add(op->result, ATOLL_ITEM_CHANGE, r->row.seq, step->path, NULL);
+		if (!item)
+			return error_oom(err, "undo");
+		item->change = step->change;
+	}
+	return 0;
+}
+
+static int run_undo(struct op *op, struct atoll_error *err)
+{
+	struct atoll_error later = { 0 };
+	int r = check_undo_data(op, err);
+
+	if (r >= 0)
+		r = conflict_check_undo(op, err);
+	if (r >= 0)
+		r = list_returned(op, err);
+	if (r >= 0)
+		r = record(op, err);
+	if (r < 0)
+		return r;
+	sys_fault_mark("apply");
+	r = apply(op, BACKWARD, false, NULL, err);
+	if (r >= 0) {
+		sys_fault_mark("decide");
+		r = finish_decide_undo(op, err);
+	}
+	if (r < 0)
+		return put_back(op, r, err);
+	sys_fault_mark("finish");
+	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
+	op->result->commit = op->row.number;
+	if (finish_undo(op, &later) < 0) {
+		for (size_t i = 0; i < op->result->n_resources; i++)
+			op->result->resources[i].workspace_dirty = true;
+		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
+	}
+	return 0;
+}
+
+int undo_latest(struct session *s, bool rollback, const struct atoll_undo_options *options, struct atoll_result *result,
+		struct atoll_error *err)
+{
+	struct store_op commit = { 0 };
+	struct op op = { 0 };
+	int r = find_latest(s, &commit, err);
+
+	if (r < 0)
+		return r;
+	r = op_load(s, &commit, &op, err);
+	if (r >= 0) {
+		op.result = result;
+		op.progress = options->progress;
+		op.progress_arg = options->progress_arg;
+		op.row.kind = STORE_OP_UNDO;
+		op.row.commit_op = commit.id;
+		op.row.phase = STORE_PREPARED;
+		op.row.rollback = rollback;
+		op.row.started_ns = clock_realtime_ns();
+		op.row.ended_ns = 0;
+		r = run_undo(&op, err);
+		op_release(&op);
+	}
+	store_op_release(&commit);
+	return r;
+}
+
+/* ---- the public calls ---- */
+
+static int open_result(struct operation *o, const char *name, const struct atoll_undo_options *options, struct session *s, struct atoll_error *err)
+{
+	int r;
+
+	o->result = result_new(name, o->name);
+	if (!o->result)
+		return error_oom(err, name);
+	r = session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, s, err);
+	if (r < 0)
+		return r;
+	free(o->result->sandbox);
+	o->result->sandbox = strdup(s->box.name);
+	for (size_t i = 0; i < s->n; i++)
+		if (!result_resource(o->result, &s->resources[i].row, ATOLL_OUTCOME_NOT_ATTEMPTED))
+			return error_oom(err, name);
+	return 0;
+}
+
+static int undo_work(struct operation *o, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	int r = open_result(o, "undo", o->options, &s, err);
+
+	if (r >= 0)
+		r = undo_latest(&s, false, o->options, o->result, err);
+	session_release(&s);
+	if (!o->result)
+		return r;
+	result_sort(o->result);
+	return result_finish(o->result, r, err);
+}
+
+int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret, struct atoll_error *err)
+{
+	static const struct atoll_undo_options none;
+	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = undo_work };
+
+	if (!a)
+		return error_set(err, ATOLL_INVALID, 0, "undo", NULL, "no handle was given");
+	return operation_run(&op, ret, err);
+}
+
+static int refuse_unisolated(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!(s->resources[i].ops->capabilities & STRATEGY_UNDO_BEFORE))
+			return error_set(err, ATOLL_UNSUPPORTED, 0, "rollback", s->resources[i].row.path,
+					 "\"%s\" is not isolated: what was written to it cannot be rolled back", s->resources[i].row.path);
+	return 0;
+}
+
+/* Parents before children; one that fails does not stop the others. */
+static int reset_all(struct session *s, struct atoll_result *result, struct atoll_error *err)
+{
+	AUTO_FREE size_t *order = NULL;
+	struct atoll_error first = { 0 };
+	int r = session_order(s, &order, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = s->n; i-- > 0;) {
+		struct resource *res = &s->resources[order[i]];
+		struct atoll_error why = { 0 };
+		struct atoll_resource_result *out;
+
+		r = reset_workspace(s, res, &why);
+		out = result_resource(result, &res->row, ATOLL_OUTCOME_ROLLED_BACK);
+		if (r >= 0)
+			continue;
+		if (out) {
+			out->workspace_dirty = true;
+			out->cause = strdup(why.message);
+		}
+		if (!first.code)
+			first = why;
+	}
+	if (!first.code)
+		return 0;
+	if (err)
+		*err = first;
+	return -(int)first.code;
+}
+
+static bool all_committed(const struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].row.state != ATOLL_COMMITTED && resource_isolates(&s->resources[i]))
+			return false;
+	return s->n > 0;
+}
+
+static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result, struct atoll_error *err)
+{
+	int r = refuse_unisolated(s, err);
+
+	if (r < 0)
+		return r;
+	return all_committed(s) ? undo_latest(s, true, options, result, err) : reset_all(s, result, err);
+}
+
+static int rollback_work(struct operation *o, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	int r = open_result(o, "rollback", o->options, &s, err);
+
+	/* A workspace that could not be reset is what rollback is for. */
+	if (r >= 0)
+		r = rollback_session(&s, o->options, o->result, err);
+	session_release(&s);
+	if (!o->result)
+		return r;
+	result_sort(o->result);
+	return result_finish(o->result, r, err);
+}
+
+int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
+		   struct atoll_error *err)
+{
+	static const struct atoll_undo_options none;
+	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = rollback_work };
+
+	if (!a)
+		return error_set(err, ATOLL_INVALID, 0, "rollback", NULL, "no handle was given");
+	return operation_run(&op, ret, err);
+}
