@@ -72,7 +72,6 @@ unsigned changes_path_flags(const struct atoll_change *change, bool several)
 void changes_path(struct strbuf *s, const char *prefix, const char *resource_path, const char *path, unsigned flags)
 {
 	AUTO_STRBUF whole = STRBUF_INIT;
-	const char *slash = strrchr(resource_path, '/');
 	bool is_root = strcmp(path, ".") == 0;
 
 	if (flags & PATH_SEVERAL) {
@@ -81,7 +80,7 @@ void changes_path(struct strbuf *s, const char *prefix, const char *resource_pat
 		if (!is_root)
 			strbuf_addf(&whole, "/%s", path);
 	} else {
-		strbuf_adds(&whole, is_root && !(flags & PATH_DIR) && slash ? slash + 1 : path);
+		strbuf_adds(&whole, path);
 	}
 	if (!(flags & PATH_RAW)) {
 		quote_name(s, prefix, strbuf_str(&whole), (flags & PATH_DIR) && (flags & PATH_SLASH) ? "/" : "");

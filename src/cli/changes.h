@@ -35,7 +35,7 @@ void changes_words(struct strbuf *s, const struct changes_counts *counts);
 
 enum {
 	PATH_SEVERAL = 1 << 0, /* there are several resources: absolute, else relative to the resource */
-	PATH_DIR = 1 << 1,     /* it is a directory (the "." of a file resource is shown by its name) */
+	PATH_DIR = 1 << 1,     /* it is a directory */
 	PATH_SLASH = 1 << 2,   /* mark directories by a slash behind */
 	PATH_RAW = 1 << 3,     /* as it is, not as quote_name() writes it */
 };

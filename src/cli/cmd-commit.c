@@ -36,5 +36,5 @@ int cmd_commit(struct cli *cli, const struct options *o)
 	options.selection = target.selection;
 	r = atoll_commit(cli->a, target.info->name, &options, &result, &err);
 	progress_clear(&progress);
-	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
+	return report_result(cli, target.info, r, result, &err, stdout, options_has(o, "json"));
 }

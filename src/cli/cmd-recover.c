@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/message.h"
 #include "cli/report.h"
+#include "cli/resolve.h"
 
 static void print_json(struct atoll_result **results, size_t n)
 {
@@ -22,10 +23,17 @@ static int print_results(struct cli *cli, struct atoll_result **results, size_t 
 	int status = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int r = results[i]->success ? 0 : -(int)results[i]->error.code;
-		int s = json ? report_trouble(r, results[i], &results[i]->error)
-			     : report_result(cli, r, results[i], &results[i]->error, stdout, false);
+		const struct atoll_result *result = results[i];
+		int r = result->success ? 0 : -(int)result->error.code, s;
+		AUTO_INFO *info = NULL;
 
+		/* Without it only the paths of single files are shown less well. */
+		if (result->sandbox)
+			(void)atoll_show(cli->a, result->sandbox, &info, NULL);
+		if (json)
+			s = report_trouble(info, r, result, &result->error);
+		else
+			s = report_result(cli, info, r, result, &result->error, stdout, false);
 		status = MAX(status, s);
 	}
 	return status;

@@ -22,5 +22,5 @@ int cmd_rollback(struct cli *cli, const struct options *o)
 		return message_fail(cli, &err);
 	r = atoll_rollback(cli->a, info->name, &options, &result, &err);
 	progress_clear(&progress);
-	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
+	return report_result(cli, info, r, result, &err, stdout, options_has(o, "json"));
 }

@@ -26,20 +26,27 @@ static struct changes_counts sum_up(const struct atoll_result *result)
 	return c;
 }
 
-static const char *resource_path(const struct atoll_result *result, int seq)
+/* Where the paths of a resource's items begin. Those of a single file are relative to its directory. */
+static void add_base(struct strbuf *s, const struct atoll_info *info, const struct atoll_result *result, int seq)
 {
 	for (size_t i = 0; i < result->n_resources; i++)
 		if (result->resources[i].seq == seq)
-			return result->resources[i].path;
-	return "";
+			strbuf_adds(s, result->resources[i].path);
+	for (size_t i = 0; info && i < info->n_resources; i++)
+		if (info->resources[i].seq == seq && info->resources[i].kind == ATOLL_KIND_FILE &&
+		    strrchr(strbuf_str(s), '/'))
+			strbuf_truncate(s, (size_t)(strrchr(s->data, '/') - s->data));
 }
 
 /* "src/a.c: changed since the sandbox began; the other version is at …" */
-static void add_item(struct strbuf *s, const struct atoll_result *result, const struct atoll_item *item)
+static void add_item(struct strbuf *s, const struct atoll_info *info, const struct atoll_result *result,
+		     const struct atoll_item *item)
 {
-	const char *resource = resource_path(result, item->resource);
+	AUTO_STRBUF base = STRBUF_INIT;
 
-	changes_path(s, "", resource, item->path ? item->path : ".", result->n_resources > 1 ? PATH_SEVERAL : 0);
+	add_base(&base, info, result, item->resource);
+	changes_path(s, "", strbuf_str(&base), item->path ? item->path : ".",
+		     result->n_resources > 1 ? PATH_SEVERAL : 0);
 	if (item->note) {
 		strbuf_adds(s, ": ");
 		quote_prose(s, item->note);
@@ -69,14 +76,14 @@ static bool is_trouble(enum atoll_item_kind kind)
 }
 
 /* Every path that stood in the way, one line each. */
-static void print_troubles(const struct atoll_result *result)
+static void print_troubles(const struct atoll_info *info, const struct atoll_result *result)
 {
 	for (size_t i = 0; i < result->n_items; i++) {
 		AUTO_STRBUF s = STRBUF_INIT;
 
 		if (!is_trouble(result->items[i].kind))
 			continue;
-		add_item(&s, result, &result->items[i]);
+		add_item(&s, info, result, &result->items[i]);
 		message_error("%s: %s", atoll_item_kind_name(result->items[i].kind), strbuf_str(&s));
 	}
 }
@@ -107,14 +114,15 @@ static void print_outcomes(const struct atoll_result *result)
 	}
 }
 
-static void print_items(const struct atoll_result *result, enum atoll_item_kind kind, const char *label, FILE *out)
+static void print_items(const struct atoll_info *info, const struct atoll_result *result, enum atoll_item_kind kind,
+			const char *label, FILE *out)
 {
 	for (size_t i = 0; i < result->n_items; i++) {
 		AUTO_STRBUF s = STRBUF_INIT;
 
 		if (result->items[i].kind != kind)
 			continue;
-		add_item(&s, result, &result->items[i]);
+		add_item(&s, info, result, &result->items[i]);
 		fprintf(out, "%s%s\n", label, strbuf_str(&s));
 	}
 }
@@ -145,21 +153,24 @@ static void add_headline(struct strbuf *s, const struct atoll_result *result)
 	if (strcmp(operation, "commit") == 0) {
 		strbuf_adds(s, result->dry_run ? "would commit " : nothing ? "nothing to commit: " : "committed ");
 	} else if (strcmp(operation, "undo") == 0) {
-		strbuf_addf(s, "took back commit %" PRId64 ": ", result->commit);
+		strbuf_addf(s, "took back commit %" PRId64 "%s", result->commit, nothing ? "" : ": ");
 	} else if (strcmp(operation, "rollback") == 0) {
-		strbuf_adds(s, "rolled back ");
+		strbuf_addf(s, "rolled back%s", nothing ? "" : " ");
 	}
-	changes_words(s, &counts);
+	/* Only a commit says how much by itself; the others may not have counted. */
+	if (!nothing || strcmp(operation, "commit") == 0)
+		changes_words(s, &counts);
 	if (strcmp(operation, "undo") == 0)
 		strbuf_adds(s, "; the edits are still in the sandbox");
 }
 
-int report_trouble(int r, const struct atoll_result *result, const struct atoll_error *err)
+int report_trouble(const struct atoll_info *info, int r, const struct atoll_result *result,
+		   const struct atoll_error *err)
 {
 	if (r < 0)
 		message_error("%s", err->message);
 	if (result) {
-		print_troubles(result);
+		print_troubles(info, result);
 		print_outcomes(result);
 		if (result->success && !result->atomic && !result->dry_run)
 			message_warning("atomicity was not guaranteed");
@@ -167,21 +178,21 @@ int report_trouble(int r, const struct atoll_result *result, const struct atoll_
 	return r < 0 ? atoll_code_exit_status(err->code) : 0;
 }
 
-static void print_result(struct cli *cli, const struct atoll_result *result, FILE *out)
+static void print_result(struct cli *cli, const struct atoll_info *info, const struct atoll_result *result, FILE *out)
 {
 	AUTO_STRBUF headline = STRBUF_INIT;
 
-	print_items(result, ATOLL_ITEM_STEP, "", out);
+	print_items(info, result, ATOLL_ITEM_STEP, "", out);
 	if (!cli->quiet) {
 		add_headline(&headline, result);
 		fprintf(out, "%s\n", strbuf_str(&headline));
 	}
-	print_items(result, ATOLL_ITEM_NOTE, "note: ", out);
-	print_items(result, ATOLL_ITEM_SKIPPED, "skipped: ", out);
+	print_items(info, result, ATOLL_ITEM_NOTE, "note: ", out);
+	print_items(info, result, ATOLL_ITEM_SKIPPED, "skipped: ", out);
 }
 
-int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
-		  bool json)
+int report_result(struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
+		  const struct atoll_error *err, FILE *out, bool json)
 {
 	struct json j;
 
@@ -190,7 +201,7 @@ int report_result(struct cli *cli, int r, const struct atoll_result *result, con
 		report_json(&j, result);
 		json_finish(&j);
 	} else if (result && r == 0) {
-		print_result(cli, result, out);
+		print_result(cli, info, result, out);
 	}
-	return report_trouble(r, result, err);
+	return report_trouble(info, r, result, err);
 }
