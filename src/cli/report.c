@@ -29,13 +29,15 @@ static struct changes_counts sum_up(const struct atoll_result *result)
 /* Where the paths of a resource's items begin. Those of a single file are relative to its directory. */
 static void add_base(struct strbuf *s, const struct atoll_info *info, const struct atoll_result *result, int seq)
 {
+	const char *slash;
+
 	for (size_t i = 0; i < result->n_resources; i++)
 		if (result->resources[i].seq == seq)
 			strbuf_adds(s, result->resources[i].path);
-	for (size_t i = 0; info && i < info->n_resources; i++)
-		if (info->resources[i].seq == seq && info->resources[i].kind == ATOLL_KIND_FILE &&
-		    strrchr(strbuf_str(s), '/'))
-			strbuf_truncate(s, (size_t)(strrchr(s->data, '/') - s->data));
+	slash = s->data ? strrchr(s->data, '/') : NULL;
+	for (size_t i = 0; slash && info && i < info->n_resources; i++)
+		if (info->resources[i].seq == seq && info->resources[i].kind == ATOLL_KIND_FILE)
+			strbuf_truncate(s, (size_t)(slash - s->data));
 }
 
 /* "src/a.c: changed since the sandbox began; the other version is at …" */
