@@ -119,13 +119,18 @@ static int read_int(struct store *s, const char *sql, int64_t *ret, struct atoll
 
 static int create_schema(struct store *s, struct atoll_error *err)
 {
-	int64_t version;
+	int64_t version, tables = 0;
 	int r = execute(s, "BEGIN IMMEDIATE", err);
 
 	if (r < 0)
 		return r;
 	s->in_transaction = true;
 	r = read_int(s, "PRAGMA user_version", &version, err);
+	/* Without a version but with content: somebody else's, and not to be written to. */
+	if (r == 0 && version == 0)
+		r = read_int(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
+	if (r == 0 && version == 0 && tables > 0)
+		r = error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll", s->path);
 	if (r == 0 && version == 0)
 		r = execute(s, schema, err);
 	if (r == 0 && version == 0) {
