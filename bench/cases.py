@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured. Each case takes (account, report, quick) and adds rows; keys are those of limits.json."""
+import os
+import shutil
+import subprocess
+
+from measure import Failed, interleaved, shown, spawn
+
+GIB = 1 << 30
+
+
+def call(account, *argv):
+    """Untimed."""
+    spawn([account.atoll, *argv], account.env)
+
+
+def time_of(account, *argv):
+    return spawn(list(argv), account.env)[0]
+
+
+def layer(account, name):
+    """The workspace layer of a sandbox."""
+    done = subprocess.run([account.atoll, "show", name], env=account.env, capture_output=True, text=True, check=True)
+    for text in done.stdout.splitlines():
+        if text.strip().startswith("workspace"):
+            return text.split(None, 1)[1]
+    raise Failed("atoll show %s names no workspace" % name)
+
+
+def ms(seconds):
+    return seconds * 1000
+
+
+def versus(samples, ours, theirs):
+    return "%.2f ms, the limit %.2f ms" % (ms(samples.median(ours)), ms(samples.median(theirs)))
+
+
+# ---- entering ----
+
+def run(account, report, quick):
+    """A command in a sandbox that stands, beside the bare system calls."""
+    tree = account.tree("tree-1k", 1000)
+    ours = [account.atoll, "run", "box", "--", "true"]
+    upper, work = account.path("upper"), account.path("work")
+    bare = [account.limit_run, tree, upper, work, "true"]
+    contestants = {"atoll": lambda: time_of(account, *ours), "bare": lambda: time_of(account, *bare),
+                   "true": lambda: time_of(account, "true")}
+    bwrap = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid", "true"]
+    if shutil.which("bwrap"):
+        contestants["bwrap"] = lambda: time_of(account, *bwrap)
+    os.makedirs(upper, exist_ok=True)
+    os.makedirs(work, exist_ok=True)
+    call(account, "new", "box", "--dir", tree)
+    samples = interleaved(20 if quick else 60, contestants)
+    call(account, "rm", "box", "--force")
+    report.add("run", "run -- true, of the bare program's time", samples.ratio("atoll", "bare"), "x", versus(samples, "atoll", "bare"),
+               shown(ours, account), shown(bare, account))
+    report.add("", "  true without anything around it", ms(samples.median("true")), "ms", "", "true")
+    if "bwrap" in contestants:
+        report.add("run-bwrap", "  of bwrap's time", samples.ratio("atoll", "bwrap"), "x",
+                   "bwrap %.2f ms" % ms(samples.median("bwrap")), shown(ours, account), shown(bwrap, account))
+
+
+def new(account, report, quick):
+    """Creation at three sizes of the tree, beside copying it."""
+    trees = {"1k": account.tree("tree-1k", 1000), "10k": account.tree("tree-10k", 10000)}
+    if not quick:
+        trees["100k"] = account.tree("tree-100k", 100000)
+
+    def create(tree):
+        def contestant():
+            took = time_of(account, account.atoll, "new", "fresh", "--dir", tree)
+            call(account, "rm", "fresh")
+            return took
+        return contestant
+
+    samples = interleaved(10 if quick else 30, {size: create(tree) for size, tree in trees.items()})
+    largest = list(trees)[-1]
+    for size in trees:
+        report.add("", "new, %s files" % size, ms(samples.median(size)), "ms", "", "atoll new NAME --dir tree-%s" % size)
+    report.add("new-flat", "new, %s files, of the time with 1k" % largest, samples.ratio(largest, "1k"), "x")
+    copy = ["cp", "-a", trees["10k"], account.path("copy")]
+    took = time_of(account, *copy)
+    shutil.rmtree(account.path("copy"))
+    report.add("", "  cp -a of 10k files", ms(took), "ms", "", shown(copy, account))
+
+
+# ---- landing ----
+
+def edited(account, name, tree, k):
+    """A fresh sandbox with k rewritten files."""
+    call(account, "new", name, "--dir", tree)
+    call(account, "run", name, "--", account.limit_commit, "--edit", tree, str(k), "4096")
+
+
+def take_counted(account, argv):
+    written, flushes = account.block_counters()
+    seconds, memory = spawn(argv, account.env)
+    written_after, flushes_after = account.block_counters()
+    return seconds, memory, written_after - written, flushes_after - flushes
+
+
+def landing(account, tree, k, flushes):
+    """The contestants of commit, undo and rollback with k files: Atoll, and the limit on a layer that a run of the same kind left."""
+    def ours():
+        edited(account, "ours", tree, k)
+        took = {}
+        took["commit"], _, _, flushed = take_counted(account, [account.atoll, "commit", "ours"])
+        flushes.setdefault("commit", []).append(flushed)
+        took["undo"], _, _, flushed = take_counted(account, [account.atoll, "undo", "ours"])
+        flushes.setdefault("undo", []).append(flushed)
+        took["rollback"] = time_of(account, account.atoll, "rollback", "ours")
+        call(account, "rm", "ours")
+        return took
+
+    def limit():
+        edited(account, "limit", tree, k)
+        argv = [account.limit_commit, layer(account, "limit"), tree, account.journal()]
+        took = {}
+        took["commit limit"], _, _, flushed = take_counted(account, argv)
+        flushes.setdefault("commit limit", []).append(flushed)
+        took["undo limit"], _, _, flushed = take_counted(account, argv)
+        flushes.setdefault("undo limit", []).append(flushed)
+        took["rollback limit"] = time_of(account, "rm", "-rf", layer(account, "limit"))
+        call(account, "rm", "limit", "--force")
+        return took
+
+    return {"ours": ours, "limit": limit}
+
+
+def commit(account, report, quick):
+    """k rewritten files of 10,000, on one filesystem."""
+    tree = account.tree("tree-10k", 10000)
+    account.journal()
+    for k, rounds in ((1, 15), (10, 15), (1000, 9), (10000, 3 if quick else 5)):
+        flushes = {}
+        samples = interleaved(5 if quick and k < 10000 else rounds, landing(account, tree, k, flushes))
+        peers = {"commit": "limit-commit LAYER tree-10k journal", "undo": "limit-commit LAYER tree-10k journal", "rollback": "rm -rf LAYER"}
+        for what, peer in peers.items():
+            detail = versus(samples, what, what + " limit")
+            if what in flushes:
+                detail += "; flushes %d, %d" % (sorted(flushes[what])[len(flushes[what]) // 2],
+                                                sorted(flushes[what + " limit"])[len(flushes[what]) // 2])
+            report.add("%s-%d" % (what, k), "%s, k = %d, of the limit's time" % (what, k), samples.ratio(what, what + " limit"), "x",
+                       detail, "atoll %s NAME" % what, peer)
+
+
+def size(account, report, quick):
+    """The same hundred changes in a small and in a large tree."""
+    if quick:
+        return
+    small, large = account.tree("tree-1k", 1000), account.tree("tree-100k", 100000)
+
+    def contestant(tree, label):
+        def once():
+            edited(account, "size", tree, 100)
+            took = {"diff " + label: time_of(account, account.atoll, "diff", "size", "--name-status"),
+                    "commit " + label: time_of(account, account.atoll, "commit", "size"),
+                    "undo " + label: time_of(account, account.atoll, "undo", "size")}
+            call(account, "rm", "size", "--force")
+            return took
+        return once
+
+    samples = interleaved(25, {"small": contestant(small, "small"), "large": contestant(large, "large")})
+    for what in ("diff", "commit", "undo"):
+        report.add("size-" + what, "%s, k = 100, 100k files, of the time in 1k" % what,
+                   samples.median(what + " large") / samples.median(what + " small"), "x",
+                   "%.2f ms, %.2f ms" % (ms(samples.median(what + " large")), ms(samples.median(what + " small"))))
+    walk = ["diff", "-rq", small, small]
+    report.add("", "  diff -rq of 1k files", ms(time_of(account, *walk)), "ms", "", shown(walk, account))
+
+
+def naive(account, report, quick):
+    """What people do without: a backup before, and git."""
+    tree = account.path("naive")
+    subprocess.run(["cp", "-a", account.tree("tree-10k", 10000), tree], check=True)
+    git = ["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
+    spawn(git + ["init", "-q"], account.env)
+    spawn(git + ["add", "."], account.env)
+    spawn(git + ["commit", "-qm", "0"], account.env)
+    spawn([account.limit_commit, "--edit", tree, "10", "4096"], account.env)
+    took = time_of(account, *git, "add", ".") + time_of(account, *git, "commit", "-qm", "1")
+    report.add("", "  git add, git commit of 10 files of 10k", ms(took), "ms", "", "git add . && git commit -qm 1")
+    took = time_of(account, "git", "-C", tree, "reset", "-q", "--hard", "HEAD~1")
+    report.add("", "  git reset --hard HEAD~1", ms(took), "ms", "", "git reset -q --hard HEAD~1")
+    shutil.rmtree(tree)
+
+
+def large_file(account, report, quick):
+    """One changed byte in 1 GiB: what reaches the disk while it lands."""
+    tree = account.path("tree-large")
+    bytes_wanted = GIB // 8 if quick else GIB
+    os.makedirs(tree)
+    with open(os.path.join(tree, "file"), "wb") as f:
+        for _ in range(bytes_wanted >> 20):
+            f.write(os.urandom(1 << 20))
+    os.sync()
+    call(account, "new", "large", "--dir", tree)
+    call(account, "run", "large", "--", "dd", "if=/dev/zero", "of=" + os.path.join(tree, "file"), "bs=1", "count=1", "conv=notrunc")
+    os.sync()
+    for what in ("commit", "undo"):
+        seconds, _, written, _ = take_counted(account, [account.atoll, what, "large"])
+        report.add("large-" + what, "%s of one file of %d MB: written" % (what, bytes_wanted >> 20), written / 1e6, "MB",
+                   "in %.2f ms" % ms(seconds), "atoll %s NAME" % what)
+    call(account, "rm", "large", "--force")
+    shutil.rmtree(tree)
+
+
+def memory(account, report, quick):
+    """The peak of a commit of very many files."""
+    files = 10000 if quick else 100000
+    tree = account.tree("tree-10k" if quick else "tree-100k", files)
+    edited(account, "many", tree, files)
+    for what in ("commit", "undo"):
+        seconds, peak = spawn([account.atoll, what, "many"], account.env)
+        report.add("memory-" + what, "%s of %d files: memory" % (what, files), peak / 1e6, "MB", "in %.0f ms" % ms(seconds),
+                   "atoll %s NAME" % what)
+    call(account, "rm", "many", "--force")
+
+
+ALL = [run, new, commit, size, naive, large_file, memory]

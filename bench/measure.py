@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing commands, taking medians of interleaved rounds, and the table of what came out of it."""
+import json
+import os
+import resource  # noqa: F401  (wait4 loads it otherwise when the user may no longer read it)
+import statistics
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+_null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+
+
+class Failed(Exception):
+    pass
+
+
+def spawn(argv, env, wanted=(0,)):
+    """(seconds, peak bytes of memory) of one command, from before its start until it was waited for."""
+    actions = [(os.POSIX_SPAWN_DUP2, _null, 0), (os.POSIX_SPAWN_DUP2, _null, 1)]
+    began = time.perf_counter()
+    pid = os.posix_spawnp(argv[0], argv, env, file_actions=actions)
+    _, status, usage = os.wait4(pid, 0)
+    seconds = time.perf_counter() - began
+    if os.waitstatus_to_exitcode(status) not in wanted:
+        raise Failed("%s ended with %d" % (" ".join(argv), os.waitstatus_to_exitcode(status)))
+    return seconds, usage.ru_maxrss * 1024
+
+
+def shown(argv, account):
+    """A command as a reader would type it, in the directory of the measurements."""
+    text = " ".join(a.replace(account.root + "/", "").replace("/mnt/bin/", "") for a in argv)
+    return text.replace("\n", " ")
+
+
+class Samples:
+    """What several contestants took, round by round."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    def add(self, name, seconds):
+        self.seconds.setdefault(name, []).append(seconds)
+
+    def median(self, name):
+        return statistics.median(self.seconds[name])
+
+    def ratio(self, name, to):
+        """Median over the rounds of the ratio within each: what disturbs the machine for a while disturbs both."""
+        pairs = list(zip(self.seconds[name], self.seconds[to]))
+        return statistics.median(a / b for a, b in pairs)
+
+
+def interleaved(rounds, contestants):
+    """Runs each contestant once per round, in turn, each second round in reverse; a contestant returns seconds, or a dict of them."""
+    samples = Samples()
+    for i in range(rounds):
+        order = list(contestants.items())
+        for name, contestant in order if i % 2 == 0 else reversed(order):
+            took = contestant()
+            for part, seconds in (took if isinstance(took, dict) else {"": took}).items():
+                samples.add(part or name, seconds)
+    return samples
+
+
+class Report:
+    """Rows that were measured, and whether the stored limits hold."""
+
+    def __init__(self, who):
+        self.who = who
+        self.rows = []
+        with open(os.path.join(HERE, "limits.json")) as f:
+            self.limits = json.load(f)
+
+    def limit(self, key):
+        entry = self.limits.get("%s/%s" % (self.who, key), self.limits.get(key))
+        return entry["limit"] if entry else None
+
+    def add(self, key, what, value, unit, detail="", command="", peer=""):
+        limit = self.limit(key)
+        row = {"key": key, "who": self.who, "what": what, "value": value, "unit": unit, "limit": limit, "detail": detail,
+               "command": command, "peer": peer, "held": limit is None or value <= limit}
+        self.rows.append(row)
+        print(line(row), flush=True)
+        return row
+
+
+def number(value, unit):
+    if unit == "ms":
+        return "%.2f ms" % value if value < 10 else "%.0f ms" % value
+    if unit == "x":
+        return "%.2fx" % value
+    if unit == "MB":
+        return "%.1f MB" % value
+    return "%g%s" % (value, " " + unit if unit else "")
+
+
+def line(row):
+    limit = "" if row["limit"] is None else "limit " + number(row["limit"], row["unit"])
+    verdict = "" if row["limit"] is None else "ok" if row["held"] else "OVER"
+    return "%-9s %-44s %10s  %-14s %-4s %s" % (row["who"], row["what"], number(row["value"], row["unit"]), limit, verdict, row["detail"])
