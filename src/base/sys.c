@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #include "base/macros.h"
@@ -135,6 +136,16 @@ static int removexattr_fd(int fd, const char *name)
 int sys_removexattr(int fd, const char *name)
 {
 	return (int)COUNTED(removexattr_fd(fd, name));
+}
+
+/* Since 6.13; the C library does not know it yet. */
+#ifndef SYS_removexattrat
+#define SYS_removexattrat 466
+#endif
+
+int sys_removexattr_at(int dirfd, const char *entry, const char *name)
+{
+	return (int)COUNTED(syscall(SYS_removexattrat, dirfd, entry, AT_SYMLINK_NOFOLLOW, name));
 }
 
 int sys_fsync(int fd)

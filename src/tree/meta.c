@@ -82,29 +82,38 @@ static bool is_overlay_private(const char *name)
 	return strncmp(name, "trusted.overlay.", 16) == 0 || strncmp(name, "user.overlay.", 13) == 0;
 }
 
-int tree_strip_overlay(int dirfd, const char *name)
+/* Takes the private ones of a list away, by whichever way the entry is reached; returns how many. */
+static int strip_listed(int dirfd, const char *name, const char *list, ssize_t size)
 {
-	AUTO_FD fd = tree_open_node(dirfd, name);
-	AUTO_FREE char *list = NULL;
-	ssize_t size;
 	int n = 0;
 
-	if (fd < 0)
-		return TAKE_FD(fd);
-	size = tree_xattr_names(fd, &list);
-	if (size < 0)
-		return (int)size;
 	for (const char *at = list; at < list + size; at += strlen(at) + 1) {
 		int r;
 
 		if (!is_overlay_private(at))
 			continue;
-		r = sys_removexattr(fd, at);
+		r = *name ? sys_removexattr_at(dirfd, name, at) : sys_removexattr(dirfd, at);
 		if (r < 0 && r != -ENODATA)
 			return r;
 		n++;
 	}
 	return n;
+}
+
+int tree_strip_overlay(int dirfd, const char *name)
+{
+	char few[TREE_XATTR_NAMES];
+	ssize_t size = tree_xattr_names_at(dirfd, name, few, sizeof(few));
+	AUTO_FREE char *list = NULL;
+	AUTO_FD fd = -EBADF;
+
+	if (size != -ENOSYS)
+		return size < 0 ? (int)size : strip_listed(dirfd, name, few, size);
+	fd = tree_open_node(dirfd, name);
+	if (fd < 0)
+		return TAKE_FD(fd);
+	size = tree_xattr_names(fd, &list);
+	return size < 0 ? (int)size : strip_listed(fd, "", list, size);
 }
 
 int tree_is_opaque(int fd)

@@ -23,6 +23,9 @@ int tree_set_owner(int fd, const struct tree_stat *now, uid_t uid, gid_t gid, bo
 
 /* All names, each ended by NUL, malloc'ed; returns the size. None, or none possible: 0 and NULL. */
 ssize_t tree_xattr_names(int fd, char **ret);
+/* The same of an entry by one call, into a buffer: -ENOSYS where the kernel has no such call, or they do not fit. */
+#define TREE_XATTR_NAMES 1024
+ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size);
 /* One value, malloc'ed; returns its size. */
 ssize_t tree_xattr_get(int fd, const char *name, char **ret);
 /* Like tree_xattrs_write(), but what the filesystem or the kernel refuses to take is passed over and *lost set. */

@@ -8,6 +8,7 @@
  * change; before that, and on filesystems that keep coarse times, one waits for the clock's tick.
  */
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -20,17 +21,27 @@
 #define PAUSE_NS 200000
 /* The coarsest times known are of two seconds (FAT); a clock that was set back a little may catch up too. */
 #define PATIENCE_NS (6 * NSEC_PER_SEC)
-bool tree_old_kernel(void)
+
+static bool kernel_is_old(void)
 {
-	const char *forced = getenv("ATOLL_OLD_KERNEL");
 	struct utsname u;
 	unsigned major, minor;
 
-	if (forced && strcmp(forced, "1") == 0)
-		return true;
 	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
 		return true;
 	return major < 6 || (major == 6 && minor < 13);
+}
+
+bool tree_old_kernel(void)
+{
+	static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+	const char *forced = getenv("ATOLL_OLD_KERNEL");
+
+	if (forced && strcmp(forced, "1") == 0)
+		return true;
+	if (!known)
+		known = kernel_is_old() ? 2 : 1;
+	return known == 2;
 }
 
 /* A file nobody else can name. */
