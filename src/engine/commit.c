@@ -24,28 +24,21 @@ static int gather(struct op *op, struct atoll_error *err)
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }
 
-static void count_change(struct atoll_resource_result *r, const struct change *c)
+/* A path that was named and has no change is a mistake, not an empty commit. */
+static int check_selection(struct op *op, struct atoll_error *err)
 {
-	switch (c->kind) {
-	case ATOLL_ADDED:
-		r->added++;
-		break;
-	case ATOLL_DELETED:
-		r->deleted++;
-		break;
-	case ATOLL_META:
-		r->meta += !c->implied;
-		break;
-	case ATOLL_SKIPPED:
-		r->skipped++;
-		break;
-	case ATOLL_MODIFIED:
-	case ATOLL_TYPE:
-	case ATOLL_RENAMED:
-	default:
-		r->modified++;
-		break;
-	}
+	for (size_t i = 0; i < op->s->n; i++)
+		for (size_t k = 0; k < op->selections[i].n; k++) {
+			const char *path = op->selections[i].paths[k];
+			bool found = !*path;
+
+			for (size_t c = 0; c < op->changes[i]->n && !found; c++)
+				found = path_is_below(op->changes[i]->v[c].path, path) || path_is_below(path, op->changes[i]->v[c].path);
+			if (!found)
+				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path, "\"%s\" has no changes in the sandbox \"%s\"", path,
+						 op->s->box.name);
+		}
+	return 0;
 }
 
 /* Lists what is selected, and fills the counts of each resource and of the op. */
@@ -64,7 +57,7 @@ static int list_changes(struct op *op, struct atoll_error *err)
 
 			if (c->implied || !selection_has(&op->selections[i], c->path))
 				continue;
-			count_change(res, c);
+			result_count(res, c->kind);
 			if (c->kind == ATOLL_SKIPPED || op->options->dry_run)
 				continue;
 			item = result_add(op->result, ATOLL_ITEM_CHANGE, row->seq, c->path, NULL);
@@ -231,6 +224,8 @@ static int commit_session(struct op *op, struct atoll_error *err)
 {
 	int r = gather(op, err);
 
+	if (r >= 0)
+		r = check_selection(op, err);
 	if (r >= 0)
 		r = list_changes(op, err);
 	if (r >= 0)

@@ -19,6 +19,8 @@ struct checker {
 	struct peer peer;
 	char *parent;         /* the directory last judged */
 	const char *verdict;  /* about it: NULL, or why nothing below it can be told */
+	bool replaced;        /* that verdict: not even something new may be put into it */
+	const char *gone;     /* the directory last found to be gone */
 	bool doubtful;        /* the clock was set back: times prove nothing */
 	size_t found;
 	struct atoll_error *err;
@@ -52,8 +54,10 @@ static const char *judge_directory(struct checker *c, const char *path)
 	if (fd < 0 || tree_stat(fd, "", &st) < 0 || resource_look(fd, "", &st, &now) < 0)
 		return NULL; /* absent: what is below is new, or is reported as gone */
 	known = c->r->ops->base(c->r, path, &base, NULL);
-	if (known > 0 && (base.trusted & STORE_TRUST_IDENTITY))
-		return tree_id_equal(&base.look.id, &now.id) ? NULL : "lies in a directory that somebody else has replaced";
+	if (known > 0 && (base.trusted & STORE_TRUST_IDENTITY)) {
+		c->replaced = !tree_id_equal(&base.look.id, &now.id);
+		return c->replaced ? "lies in a directory that somebody else has replaced" : NULL;
+	}
 	return st.ctime >= resource_dir_stamp(c->r, path) ? "lies in a directory that somebody else has made meanwhile" : NULL;
 }
 
@@ -74,6 +78,7 @@ static int judge_parents(struct checker *c, const char *path, const char **ret)
 	if (!c->parent || !at)
 		return error_oom(c->err, "commit");
 	c->verdict = NULL;
+	c->replaced = false;
 	while (*at && !c->verdict) {
 		c->verdict = judge_directory(c, at);
 		slash = strrchr(at, '/');
@@ -151,13 +156,20 @@ static int check_change(struct checker *c, const struct change *change)
 
 	if (change->kind == ATOLL_SKIPPED || !selection_has(c->selection, change->path))
 		return 0;
-	if (change->gone)
+	if (change->gone) {
+		c->gone = change->path;
 		return add_conflict(c, change->path, "was removed by somebody else");
-	if (!change->has_before)
+	}
+	if (c->gone && path_is_below(change->path, c->gone))
+		return add_conflict(c, change->path, "lies in a directory that somebody else has removed");
+	if (change->below && !change->has_before)
 		return 0;
 	r = judge_parents(c, change->path, &why);
 	if (r < 0)
 		return r;
+	/* Something new may join what others have put into a directory, if it is still that directory. */
+	if (!change->has_before)
+		return c->replaced ? add_conflict(c, change->path, why) : 0;
 	if (change->has_after && S_ISDIR(change->before.mode) && S_ISDIR(change->after.mode))
 		why = judge_directory_meta(c, change);
 	else if (!why)

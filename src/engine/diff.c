@@ -39,13 +39,10 @@ static void fill(const struct shown *shown, struct atoll_change *ret)
 	}
 }
 
-static int show_resource(struct resource *r, const struct selection *selection, atoll_change_fn fn, void *arg, struct atoll_error *err)
+static int show_resource(struct resource *r, const struct changes *changes, const struct selection *selection, atoll_change_fn fn, void *arg)
 {
-	CLEANUP(cleanup_changes) struct changes *changes = strategy_changes(r, true, err);
 	AUTO_FD workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
 
-	if (!changes)
-		return -(int)err->code;
 	for (size_t i = 0; i < changes->n; i++) {
 		struct shown shown = { r, &changes->v[i], workspace };
 		struct atoll_change change;
@@ -64,6 +61,7 @@ int atoll_changes(struct atoll *a, const char *name, const struct atoll_selectio
 {
 	struct session s = { .lock_fd = -EBADF };
 	struct selection *selected = NULL;
+	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
 	int r = a && fn ? sandbox_settle(a, name, &local) : error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
 
@@ -71,8 +69,11 @@ int atoll_changes(struct atoll *a, const char *name, const struct atoll_selectio
 		r = session_open(a, name, LOCK_LOOK, 0, &s, &local);
 	if (r >= 0)
 		r = selection_for(selection, &s, &selected, &local);
+	if (r >= 0)
+		r = session_changes(&s, true, &changes, &local);
 	for (size_t i = 0; i < s.n && r == 0; i++)
-		r = show_resource(&s.resources[i], &selected[i], fn, arg, &local);
+		r = show_resource(&s.resources[i], changes[i], &selected[i], fn, arg);
+	session_changes_free(changes, s.n);
 	selection_free(selected, s.n);
 	session_release(&s);
 	if (r < 0 && err)

@@ -54,6 +54,9 @@ int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct sess
 int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err);
 void session_release(struct session *s);
 struct resource *session_resource(struct session *s, int64_t id);
+/* The changes of each resource, found with capabilities. Not from inside an operation, which has them already. */
+int session_changes(struct session *s, bool exact, struct changes ***ret, struct atoll_error *err);
+void session_changes_free(struct changes **list, size_t n);
 /* Order of landing: children before parents, else as created. Indexes into resources. */
 int session_order(const struct session *s, size_t **ret, struct atoll_error *err);
 
@@ -91,6 +94,7 @@ struct atoll_result *result_new(const char *operation, const char *sandbox);
 struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path, const char *note);
 struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row, enum atoll_outcome outcome);
 struct atoll_resource_result *result_find(struct atoll_result *r, int seq);
+void result_count(struct atoll_resource_result *r, enum atoll_change_kind kind);
 /* Sets the end, success and error from code, and returns it. */
 int result_finish(struct atoll_result *r, int code, struct atoll_error *err);
 void result_sort(struct atoll_result *r);

@@ -50,12 +50,13 @@ static bool original_has(struct merge *m, const char *path)
 
 static int replace(const struct tree_entry *e, int dir, bool hide)
 {
-	int r = tree_remove(dir, e->name);
+	/* The mark first: once the older entry is gone nothing tells any more that it is needed. */
+	int r = hide ? make_opaque(e->dirfd, e->name) : 0;
 
 	if (r >= 0)
+		r = tree_remove(dir, e->name);
+	if (r >= 0)
 		r = sys_rename(e->dirfd, e->name, dir, e->name, 0);
-	if (r >= 0 && hide)
-		r = make_opaque(dir, e->name);
 	return r;
 }
 
@@ -84,6 +85,23 @@ static int merge_whiteout(struct merge *m, const struct tree_entry *e, int dir)
 	return original_has(m, e->path) ? sys_rename(e->dirfd, e->name, dir, e->name, 0) : sys_unlink(e->dirfd, e->name, 0);
 }
 
+/* Its times last, as for every directory. */
+static int merge_root(struct merge *m, const struct tree_entry *e)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	bool kept;
+	int r;
+
+	if (!e->leaving)
+		return TREE_WALK_GO;
+	r = tree_xattrs_read(e->fd, &x);
+	if (r >= 0)
+		r = tree_xattrs_write(m->older_root, &x);
+	if (r >= 0)
+		r = tree_set_meta(m->older_root, "", &e->stat, true, &kept);
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
 static int merge_entry(const struct tree_entry *e, void *arg)
 {
 	struct merge *m = arg;
@@ -92,7 +110,7 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	int dir, r;
 
 	if (!*e->path)
-		return TREE_WALK_GO;
+		return merge_root(m, e);
 	if (e->leaving) {
 		AUTO_FREE char *path = strdup(e->path);
 		int parent = path ? peer_dir(&m->older, path, slash ? (size_t)(slash - e->path) : 0) : -ENOMEM;

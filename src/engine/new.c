@@ -326,28 +326,40 @@ static void unmake(struct maker *m)
 	sandbox_remove_everything(&m->s, &ignored);
 }
 
-int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
+static int new_work(struct operation *o, struct atoll_error *err)
 {
-	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
-	struct atoll_error local = { 0 };
-	AUTO_FREE char *name = NULL;
-	int r = a ? check_options(options, &local) : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
+	const struct atoll_new_options *options = o->options;
+	struct maker m = { .s = { .a = o->a, .lock_fd = -EBADF }, .options = options };
+	int r = store_open(o->a->state_dir, &m.s.store, err);
 
-	if (r >= 0)
-		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
-		r = make(&m, &local);
+		r = make(&m, err);
 		if (r < 0)
 			unmake(&m);
 	}
-	name = r >= 0 ? strdup(m.s.box.name) : NULL;
+	if (r >= 0) {
+		o->result = result_new("new", m.s.box.name);
+		if (!o->result)
+			r = error_oom(err, "new");
+	}
 	for (size_t i = 0; m.rows && i < options->n_resources; i++)
 		store_resource_release(&m.rows[i]);
 	free(m.rows);
 	session_release(&m.s);
+	return r;
+}
+
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
+{
+	struct operation op = { .a = a, .options = options, .fn = new_work };
+	struct atoll_result *result = NULL;
+	int r = a ? check_options(options, err) : error_set(err, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
+
+	/* Copying a tree reads files that their owner may not. */
+	if (r >= 0)
+		r = operation_run(&op, &result, err);
 	if (r >= 0 && ret)
-		r = atoll_show(a, name, ret, &local);
-	if (r < 0 && err)
-		*err = local;
+		r = atoll_show(a, result->sandbox, ret, err);
+	atoll_result_free(result);
 	return r;
 }

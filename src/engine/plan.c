@@ -360,7 +360,8 @@ static int add_time(struct planner *p, const char *path)
 /* Deepest first, once each, after all else. */
 static int add_times(struct planner *p)
 {
-	qsort(p->parents, p->n_parents, sizeof *p->parents, compare_strings);
+	if (p->n_parents)
+		qsort(p->parents, p->n_parents, sizeof *p->parents, compare_strings);
 	for (size_t i = p->n_parents; i-- > 0;) {
 		int r;
 

@@ -82,29 +82,28 @@ int sandbox_remove_everything(struct session *s, struct atoll_error *err)
 
 /* ---- the public call ---- */
 
-static int count_pending(struct session *s, uint64_t limit, uint64_t *ret, struct atoll_error *err)
+static uint64_t count_changes(const struct changes *c, uint64_t limit)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < s->n && n < limit; i++) {
-		CLEANUP(cleanup_changes) struct changes *c = strategy_changes(&s->resources[i], false, err);
-
-		if (!c)
-			return -(int)err->code;
-		for (size_t k = 0; k < c->n && n < limit; k++)
-			n += !c->v[k].implied;
-	}
-	*ret = n;
-	return 0;
+	for (size_t i = 0; i < c->n && n < limit; i++)
+		n += !c->v[i].implied;
+	return n;
 }
 
 static int refuse_undecided(struct session *s, struct atoll_error *err)
 {
-	uint64_t n;
-	int r = count_pending(s, 1000, &n, err);
+	uint64_t n = 0;
 
-	if (r < 0 || n == 0)
-		return r;
+	for (size_t i = 0; i < s->n; i++) {
+		CLEANUP(cleanup_changes) struct changes *c = strategy_changes(&s->resources[i], false, err);
+
+		if (!c)
+			return -(int)err->code;
+		n += count_changes(c, 1000);
+	}
+	if (n == 0)
+		return 0;
 	return error_set(err, ATOLL_REFUSED, 0, "rm", s->box.name,
 			 "the sandbox \"%s\" has %llu undecided change%s; commit them, or remove it with --force", s->box.name, (unsigned long long)n,
 			 n == 1 ? "" : "s");
@@ -145,13 +144,19 @@ int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_op
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
+	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
 	int r = a && ret ? sandbox_settle(a, name, &local) : error_set(&local, ATOLL_INVALID, 0, "pending", NULL, "no handle was given");
 
 	if (r >= 0)
 		r = session_open(a, name, LOCK_LOOK, 0, &s, &local);
 	if (r >= 0)
-		r = count_pending(&s, limit, ret, &local);
+		r = session_changes(&s, false, &changes, &local);
+	if (r >= 0)
+		*ret = 0;
+	for (size_t i = 0; i < s.n && r >= 0 && *ret < limit; i++)
+		*ret += count_changes(changes[i], limit - *ret);
+	session_changes_free(changes, s.n);
 	session_release(&s);
 	if (r < 0 && err)
 		*err = local;

@@ -102,6 +102,7 @@ void resource_release(struct resource *r)
 	for (size_t i = 0; i < r->n_excluded; i++)
 		free(r->excluded[i]);
 	free(r->excluded);
+	free(r->siblings);
 	store_stamps_free(r->stamps, r->n_stamps);
 	free(r->root_path);
 	store_resource_release(&r->row);
@@ -154,11 +155,26 @@ static int exclude_place(struct resource *r, const char *area)
 	return *place ? exclude(r, place) : 0;
 }
 
+/* Other files of the same directory, which have the same workspace. */
+static int set_siblings(struct session *s, struct resource *r)
+{
+	r->siblings = calloc(s->n, sizeof *r->siblings);
+	if (!r->siblings)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n; i++)
+		if (&s->resources[i] != r && s->resources[i].only && strcmp(s->resources[i].root_path, r->root_path) == 0)
+			r->siblings[r->n_siblings++] = s->resources[i].only;
+	return 0;
+}
+
 int resource_set_excluded(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct resource *r = &s->resources[i];
-		int rc = exclude(r, s->a->state_dir);
+		int rc = set_siblings(s, r);
+
+		if (rc >= 0)
+			rc = exclude(r, s->a->state_dir);
 
 		for (size_t k = 0; k < s->n && rc >= 0; k++) {
 			struct resource *other = &s->resources[k];

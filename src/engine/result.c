@@ -116,6 +116,30 @@ struct atoll_resource_result *result_resource(struct atoll_result *r, const stru
 	return found;
 }
 
+void result_count(struct atoll_resource_result *r, enum atoll_change_kind kind)
+{
+	switch (kind) {
+	case ATOLL_ADDED:
+		r->added++;
+		break;
+	case ATOLL_DELETED:
+		r->deleted++;
+		break;
+	case ATOLL_META:
+		r->meta++;
+		break;
+	case ATOLL_SKIPPED:
+		r->skipped++;
+		break;
+	case ATOLL_MODIFIED:
+	case ATOLL_TYPE:
+	case ATOLL_RENAMED:
+	default:
+		r->modified++;
+		break;
+	}
+}
+
 int result_finish(struct atoll_result *r, int code, struct atoll_error *err)
 {
 	free(r->ended_at);
@@ -140,7 +164,7 @@ static int compare_items(const void *a, const void *b)
 void result_sort(struct atoll_result *r)
 {
 	/* A plan's steps are in the order of execution. */
-	if (!r->dry_run)
+	if (!r->dry_run && r->n_items)
 		qsort(r->items, r->n_items, sizeof *r->items, compare_items);
 }
 

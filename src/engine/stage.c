@@ -302,9 +302,10 @@ static int make_dirs(struct stager *s)
 	bool apart = strcmp(s->r->row.work, s->r->row.stage) != 0;
 	int r = sys_mkdir(s->r->stage_fd, s->op->row.dir, 0700);
 
-	if (r >= 0 && apart)
+	/* Resources that share their areas share the op's directory. */
+	if ((r >= 0 || r == -EEXIST) && apart)
 		r = sys_mkdir(s->r->work_fd, s->op->row.dir, 0700);
-	if (r < 0)
+	if (r < 0 && r != -EEXIST)
 		return r;
 	s->stage_fd = op_dir(s->op, s->r, true);
 	s->work_fd = op_dir(s->op, s->r, false);

@@ -133,6 +133,18 @@ static int bump_ctime(const struct place *at, int64_t ctime)
 	return fd < 0 ? -errno : sys_chmod(fd, st.mode & 07777);
 }
 
+/* Exchanging a directory with something else moves its mtime on some filesystems. */
+static int restore_dir_time(const struct place *at, const struct store_look *look)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { look->mtime / 1000000000, look->mtime % 1000000000 } };
+	struct tree_stat st;
+	int r = S_ISDIR(look->mode) ? tree_stat(at->dir, at->name, &st) : 0;
+
+	if (r < 0 || !S_ISDIR(look->mode) || st.mtime == look->mtime)
+		return r;
+	return sys_utimens(at->dir, at->name, times);
+}
+
 /* Keeps writers out of the original from the check to the exchange. */
 static int take_lease(const struct place *at, const struct tree_stat *st, int *ret_fd)
 {
@@ -155,7 +167,8 @@ static bool matches(const struct store_look *now, const struct store_look *then,
 {
 	if (!tree_id_equal(&now->id, &then->id) || now->mode != then->mode || now->uid != then->uid || now->gid != then->gid)
 		return false;
-	return now->mtime == then->mtime && (is_dir || now->size == then->size);
+	/* A directory's own time moves with what is renamed in or, on some filesystems, with itself; what is in it is looked at instead. */
+	return is_dir || (now->mtime == then->mtime && now->size == then->size);
 }
 
 /* Whether what stands in the original is still as it was planned (before) or as it was installed (after). */
@@ -178,6 +191,7 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 static int do_exchange(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
+	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
 	struct tree_stat st, source_st;
 	struct place original, source;
 	struct store_look displaced;
@@ -205,6 +219,10 @@ static int do_exchange(struct step_site *site, const struct store_step *step, en
 		r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_EXCHANGE);
 		return r < 0 ? r : -ESTALE;
 	}
+	if (r >= 0)
+		r = restore_dir_time(&original, installed);
+	if (r >= 0)
+		r = restore_dir_time(&source, then);
 	if (r >= 0)
 		r = bump_ctime(&original, source_st.ctime);
 	return r < 0 ? r : 1;

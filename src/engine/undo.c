@@ -90,8 +90,20 @@ static int list_returned(struct op *op, struct atoll_error *err)
 		if (!item)
 			return error_oom(err, "undo");
 		item->change = step->change;
+		result_count(result_find(op->result, r->row.seq), step->change);
 	}
 	return 0;
+}
+
+/* Steps stand for everything below them; with one resource the commit's own counts are at hand. */
+static void set_counts(struct op *op)
+{
+	if (op->result->n_resources != 1)
+		return;
+	op->result->resources[0].added = op->row.added;
+	op->result->resources[0].modified = op->row.modified;
+	op->result->resources[0].deleted = op->row.deleted;
+	op->result->resources[0].meta = op->row.meta;
 }
 
 static int run_undo(struct op *op, struct atoll_error *err)
@@ -117,6 +129,7 @@ static int run_undo(struct op *op, struct atoll_error *err)
 		return put_back(op, r, err);
 	sys_fault_mark("finish");
 	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
+	set_counts(op);
 	op->result->commit = op->row.number;
 	if (finish_undo(op, &later) < 0) {
 		for (size_t i = 0; i < op->result->n_resources; i++)

@@ -46,7 +46,8 @@ static int compare_entries(const void *a, const void *b)
 
 void baseline_sort(struct baseline *b)
 {
-	qsort(b->v, b->n, sizeof *b->v, compare_entries);
+	if (b->n)
+		qsort(b->v, b->n, sizeof *b->v, compare_entries);
 }
 
 struct base_entry *baseline_find(const struct baseline *b, const char *path)

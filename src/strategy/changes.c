@@ -68,6 +68,8 @@ bool path_is_below(const char *path, const char *top)
 
 	if (size == 0)
 		return true;
+	if (top[size - 1] == '/') /* the root directory */
+		size--;
 	return strncmp(path, top, size) == 0 && (path[size] == 0 || path[size] == '/');
 }
 
@@ -114,7 +116,8 @@ static void mark_implied(struct changes *c)
 
 void changes_sort(struct changes *c)
 {
-	qsort(c->v, c->n, sizeof *c->v, compare_changes);
+	if (c->n)
+		qsort(c->v, c->n, sizeof *c->v, compare_changes);
 	mark_implied(c);
 }
 

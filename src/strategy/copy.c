@@ -445,10 +445,16 @@ static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
 static void rebase_directory(struct rebase *b, const char *path)
 {
 	AUTO_FD fd = fd_open_beneath(b->tree_fd, path, O_PATH | O_DIRECTORY);
+	AUTO_FD original = fd_open_beneath(b->r->root_fd, path, O_PATH | O_DIRECTORY);
 	struct base_entry *entry = baseline_find(b->base, path);
+	struct store_look look;
 	struct tree_stat st;
 
-	if (!entry || fd < 0 || tree_stat(fd, "", &st) < 0)
+	if (!entry)
+		return;
+	if (original >= 0 && tree_stat(original, "", &st) >= 0 && resource_look(original, "", &st, &look) >= 0)
+		entry->original = look;
+	if (fd < 0 || tree_stat(fd, "", &st) < 0)
 		return;
 	describe_copy(entry, &st);
 	if (b->compare)
@@ -480,8 +486,11 @@ static int rebase(struct resource *r, const struct store_step *steps, size_t n, 
 	struct rebase b = { .r = r, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
 	AUTO_FREE const char **tops = NULL;
 	size_t n_tops = 0;
-	int rc = load(r, &b.base, err);
+	int rc;
 
+	/* Files of one directory share a baseline: another of them may have renewed it. */
+	copy_release(r);
+	rc = load(r, &b.base, err);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < n; i++)

@@ -378,7 +378,8 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */
 	if (r >= 0)
 		r = record(w, peer, e->name, e->path, &st, e->fd >= 0 && has_origin(e->fd));
-	return r < 0 ? r : TREE_WALK_GO;
+	/* What may not be listed here is judged by its times alone. */
+	return r < 0 ? r : S_ISDIR(e->stat.mode) && e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;
 }
 
 static int overlay_ran(struct resource *r, struct atoll_error *err)

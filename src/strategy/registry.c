@@ -73,18 +73,26 @@ int resource_look(int dirfd, const char *name, const struct tree_stat *st, struc
 }
 
 /* A file resource is its parent directory, of which one name counts. */
-static void keep_only(struct changes *c, const char *only)
+static bool is_sibling(const struct resource *r, const char *path)
+{
+	for (size_t i = 0; i < r->n_siblings; i++)
+		if (path_is_below(path, r->siblings[i]))
+			return true;
+	return false;
+}
+
+static void keep_only(struct changes *c, const struct resource *r)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct change change = c->v[i];
 
-		if (path_is_below(change.path, only)) {
+		if (path_is_below(change.path, r->only)) {
 			c->v[kept++] = change;
 			continue;
 		}
-		if (*change.path && !strchr(change.path, '/') && !change.gone) {
+		if (*change.path && !strchr(change.path, '/') && !change.gone && !is_sibling(r, change.path)) {
 			change.kind = ATOLL_SKIPPED;
 			change.note = "lies outside the file resource";
 			c->v[kept++] = change;
@@ -111,6 +119,6 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 	}
 	changes_sort(c);
 	if (r->only)
-		keep_only(c, r->only);
+		keep_only(c, r);
 	return c;
 }

@@ -68,6 +68,8 @@ struct resource {
 	int work_fd;     /* its work area, -EBADF for none */
 	int stage_fd;    /* its stage area; may be a second fd of the same directory */
 	char *root_path;
+	const char **siblings; /* names of other file resources in the same directory */
+	size_t n_siblings;
 	const char *only; /* file resource: the one name (points into row.path), else NULL */
 	char **excluded; /* paths below the root that belong to Atoll or to a nested resource, sorted */
 	size_t n_excluded;
