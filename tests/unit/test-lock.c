@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock of a sandbox: which modes exclude each other, over threads and processes, by whom it is released, and the runner's note. */
+#include <pthread.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "tap.h"
+
+#define UUID "00000000-0000-4000-8000-000000000000"
+
+static struct atoll a;
+
+static void set_scene(void)
+{
+	CHECK_OK(mkdirat(tap_dirfd, "locks", 0700));
+	a = (struct atoll){ .state_dir = tap_dir, .state_fd = tap_dirfd };
+}
+
+static int take(enum lock_mode mode, int wait_ms)
+{
+	struct atoll_error err = { 0 };
+	int fd = -EBADF;
+	int r = lock_take(&a, UUID, mode, wait_ms, "box", &fd, &err);
+
+	CHECK_EQ(r, r < 0 ? -(int)err.code : 0);
+	if (r < 0)
+		CHECK(err.message[0] && strstr(err.message, "box"));
+	return r < 0 ? r : fd;
+}
+
+/* Rows: held; columns: wanted. x: excludes. */
+static const char *const table[] = {
+	/*          look run change */
+	/* look   */ "..x",
+	/* run    */ ".xx",
+	/* change */ "xxx",
+};
+
+TEST(modes_exclude_each_other_in_one_thread)
+{
+	set_scene();
+	for (int held = LOCK_LOOK; held <= LOCK_CHANGE; held++) {
+		for (int wanted = LOCK_LOOK; wanted <= LOCK_CHANGE; wanted++) {
+			int first = take((enum lock_mode)held, 0), second = take((enum lock_mode)wanted, 0);
+
+			CHECK_OK(first);
+			CHECK_EQ(second < 0 ? second : 0, table[held][wanted] == 'x' ? -ATOLL_BUSY : 0);
+			fd_close(first);
+			fd_close(second);
+		}
+	}
+}
+
+static int take_in_child(enum lock_mode mode)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(take(mode, 0) < 0 ? 1 : 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+TEST(modes_exclude_each_other_over_processes)
+{
+	set_scene();
+	for (int held = LOCK_LOOK; held <= LOCK_CHANGE; held++) {
+		int fd = take((enum lock_mode)held, 0);
+
+		for (int wanted = LOCK_LOOK; wanted <= LOCK_CHANGE; wanted++)
+			CHECK_EQ(take_in_child((enum lock_mode)wanted), table[held][wanted] == 'x');
+		fd_close(fd);
+	}
+}
+
+TEST(a_refused_run_leaves_no_lock_behind)
+{
+	int run, look;
+
+	set_scene();
+	run = take(LOCK_RUN, 0);
+	CHECK_EQ(take(LOCK_RUN, 0), -ATOLL_BUSY);
+	fd_close(run);
+	look = take(LOCK_CHANGE, 0);
+	CHECK_OK(look);
+	fd_close(look);
+}
+
+TEST(other_sandboxes_are_not_excluded)
+{
+	struct atoll_error err = { 0 };
+	int fd, other = -EBADF;
+
+	set_scene();
+	fd = take(LOCK_CHANGE, 0);
+	CHECK_EQ(lock_take(&a, "another", LOCK_CHANGE, 0, "x", &other, &err), 0);
+	fd_close(fd);
+	fd_close(other);
+}
+
+static int alone, most_alone;
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+
+static void *contend(void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		int fd = take(LOCK_CHANGE, -1);
+
+		pthread_mutex_lock(&guard);
+		alone++;
+		most_alone = MAX(most_alone, alone);
+		pthread_mutex_unlock(&guard);
+		usleep(200);
+		pthread_mutex_lock(&guard);
+		alone--;
+		pthread_mutex_unlock(&guard);
+		fd_close(fd);
+	}
+	return arg;
+}
+
+TEST(threads_change_one_at_a_time)
+{
+	pthread_t threads[6];
+
+	set_scene();
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, contend, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(most_alone, 1);
+}
+
+TEST(waiting_ends_when_its_time_is_over_and_not_before)
+{
+	int64_t start;
+	int fd;
+
+	set_scene();
+	fd = take(LOCK_CHANGE, 0);
+	start = clock_monotonic_ns();
+	CHECK_EQ(take(LOCK_CHANGE, 150), -ATOLL_BUSY);
+	CHECK(clock_monotonic_ns() - start >= 150000000LL);
+	fd_close(fd);
+}
+
+TEST(a_waiting_one_gets_the_lock_when_it_is_released_by_death)
+{
+	int ready[2], status, fd;
+	char c;
+	pid_t pid;
+
+	set_scene();
+	CHECK_OK(pipe(ready));
+	pid = fork();
+	if (pid == 0) {
+		CHECK_OK(take(LOCK_CHANGE, 0));
+		(void)!write(ready[1], "x", 1);
+		usleep(100000);
+		raise(SIGKILL);
+	}
+	CHECK_EQ(read(ready[0], &c, 1), 1);
+	CHECK_EQ(take(LOCK_LOOK, 0), -ATOLL_BUSY);
+	fd = take(LOCK_CHANGE, -1);
+	CHECK_OK(fd);
+	fd_close(fd);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+}
+
+TEST(a_runner_is_seen_while_it_holds_the_lock)
+{
+	int fd;
+
+	set_scene();
+	CHECK(!lock_is_running(&a, UUID));
+	fd = take(LOCK_RUN, 0);
+	CHECK(lock_is_running(&a, UUID));
+	fd_close(fd);
+	CHECK(!lock_is_running(&a, UUID));
+	fd = take(LOCK_CHANGE, 0);
+	CHECK(!lock_is_running(&a, UUID));
+	fd_close(fd);
+}
+
+/* Field 22 of /proc/PID/stat. */
+static uint64_t start_time(pid_t pid)
+{
+	char path[64];
+	const char *text;
+	uint64_t value = 0;
+	int field = 2;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	text = strrchr(tap_read(AT_FDCWD, path), ')');
+	for (; text && field < 22; text++)
+		field += *text == ' ';
+	CHECK(text != NULL);
+	value = strtoull(text, NULL, 10);
+	return value;
+}
+
+static void note(pid_t pid, uint64_t start)
+{
+	int fd = take(LOCK_RUN, 0);
+
+	CHECK_OK(lock_note_runner(fd, pid, start));
+	fd_close(fd);
+}
+
+TEST(the_lock_is_not_given_before_the_noted_runner_is_gone)
+{
+	int status, fd;
+	pid_t pid;
+	int64_t start;
+
+	set_scene();
+	pid = fork();
+	if (pid == 0) {
+		usleep(400000);
+		_exit(0);
+	}
+	note(pid, start_time(pid));
+	start = clock_monotonic_ns();
+	fd = take(LOCK_CHANGE, 0);
+	CHECK_OK(fd);
+	CHECK(clock_monotonic_ns() - start > 200000000LL);
+	fd_close(fd);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+}
+
+TEST(looking_does_not_wait_for_the_noted_runner)
+{
+	int64_t start;
+	int fd;
+
+	set_scene();
+	note(getpid(), start_time(getpid()));
+	start = clock_monotonic_ns();
+	fd = take(LOCK_LOOK, 0);
+	CHECK_OK(fd);
+	CHECK(clock_monotonic_ns() - start < 1000000000LL);
+	fd_close(fd);
+}
+
+TEST(a_note_of_another_process_with_the_same_number_or_of_nobody_is_not_waited_for)
+{
+	int64_t start = clock_monotonic_ns();
+	int fd;
+
+	set_scene();
+	note(getpid(), start_time(getpid()) + 1);
+	fd = take(LOCK_CHANGE, 0);
+	CHECK_OK(fd);
+	fd_close(fd);
+	note(0, 0);
+	fd = take(LOCK_CHANGE, 0);
+	CHECK_OK(fd);
+	fd_close(fd);
+	CHECK(clock_monotonic_ns() - start < 2000000000LL);
+}
+
+TEST(a_note_that_is_garbage_is_not_trusted)
+{
+	char garbage[200];
+	int fd;
+
+	set_scene();
+	memset(garbage, 'z', sizeof garbage);
+	fd = take(LOCK_RUN, 0);
+	CHECK_EQ(pwrite(fd, garbage, sizeof garbage, 16), sizeof garbage);
+	fd_close(fd);
+	fd = take(LOCK_CHANGE, 0);
+	CHECK_OK(fd);
+	fd_close(fd);
+}
+
+TEST(a_runner_that_does_not_end_makes_it_busy)
+{
+	set_scene();
+	note(getpid(), start_time(getpid()));
+	CHECK_EQ(take(LOCK_CHANGE, 0), -ATOLL_BUSY);
+}
+
+TEST(a_lock_file_that_is_a_link_or_cannot_be_made_is_an_error)
+{
+	set_scene();
+	CHECK_OK(symlinkat("/dev/null", tap_dirfd, "locks/" UUID));
+	CHECK(take(LOCK_CHANGE, 0) < 0);
+	CHECK_OK(unlinkat(tap_dirfd, "locks/" UUID, 0));
+	CHECK_OK(unlinkat(tap_dirfd, "locks", AT_REMOVEDIR));
+	CHECK(take(LOCK_CHANGE, 0) < 0);
+}
+
+TEST(a_removed_lock_file_is_made_anew)
+{
+	int fd;
+
+	set_scene();
+	fd_close(take(LOCK_CHANGE, 0));
+	lock_remove(&a, UUID);
+	lock_remove(&a, UUID);
+	CHECK_EQ(faccessat(tap_dirfd, "locks/" UUID, F_OK, 0), -1);
+	fd = take(LOCK_LOOK, 0);
+	CHECK_OK(fd);
+	fd_close(fd);
+}
