@@ -28,6 +28,7 @@ enum lock_mode {
 };
 /* A lock of a sandbox, over threads and processes, released by death. *ret_fd owns it. ATOLL_BUSY after wait_ms (-1: never). */
 int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd, struct atoll_error *err);
+int lock_release(int fd); /* returns the empty fd */
 /* Who runs inside is noted in the lock file, so that a lock whose owner was killed is not trusted before pid 1 is gone. */
 int lock_note_runner(int lock_fd, pid_t pid, uint64_t start_time);
 int lock_wait_runner(int lock_fd, int wait_ms, const char *name, struct atoll_error *err);

@@ -83,6 +83,16 @@ int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_m
 	return 0;
 }
 
+/* Closing would not do: a process that another thread forked meanwhile may have the file open too. */
+int lock_release(int fd)
+{
+	if (fd >= 0) {
+		try_lock(fd, F_UNLCK, 0);
+		try_lock(fd, F_UNLCK, 1);
+	}
+	return fd_close(fd);
+}
+
 /* ---- the runner's note ---- */
 
 struct note {

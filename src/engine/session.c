@@ -99,26 +99,37 @@ int session_peek(struct atoll *a, const char *name, struct session *ret, struct 
 	return 0;
 }
 
-/* Finds, locks and reads again: between the two a sandbox may have been removed. */
+/* One attempt: 1 if the sandbox of that name is another one now than the one that was locked. */
+static int lock_found(struct session *s, const char *name, enum lock_mode mode, int wait_ms, struct atoll_error *err)
+{
+	struct store_sandbox known = { 0 };
+	int r = find(s->store, name, &known, err);
+
+	if (r >= 0)
+		r = lock_take(s->a, known.uuid, mode, wait_ms, known.name, &s->lock_fd, err);
+	if (r >= 0) {
+		r = store_sandbox_find(s->store, known.name, &s->box, err);
+		if (r == -ATOLL_NOT_FOUND)
+			lock_remove(s->a, known.uuid); /* taking it may have made the file again */
+		else if (r >= 0)
+			r = strcmp(known.uuid, s->box.uuid) != 0;
+	}
+	store_sandbox_release(&known);
+	return r;
+}
+
+/* Finds, locks and reads again: between the two a sandbox may have been removed, and another one made under its name. */
 static int lock_and_read(struct session *s, const char *name, enum lock_mode mode, int wait_ms, struct atoll_error *err)
 {
-	AUTO_FREE char *known = NULL;
 	int r = store_open(s->a->state_dir, &s->store, err);
 
 	if (r < 0)
 		return r;
-	r = find(s->store, name, &s->box, err);
-	if (r < 0)
-		return r;
-	r = lock_take(s->a, s->box.uuid, mode, wait_ms, s->box.name, &s->lock_fd, err);
-	if (r < 0)
-		return r;
-	known = TAKE_PTR(s->box.name);
-	store_sandbox_release(&s->box);
-	r = store_sandbox_find(s->store, known, &s->box, err);
-	if (r < 0)
-		return r;
-	return load_resources(s, err);
+	while ((r = lock_found(s, name, mode, wait_ms, err)) > 0) {
+		s->lock_fd = lock_release(s->lock_fd);
+		store_sandbox_release(&s->box);
+	}
+	return r < 0 ? r : load_resources(s, err);
 }
 
 int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err)
@@ -194,7 +205,7 @@ void session_release(struct session *s)
 	free(s->resources);
 	store_sandbox_release(&s->box);
 	s->store = store_close(s->store);
-	s->lock_fd = fd_close(s->lock_fd);
+	s->lock_fd = lock_release(s->lock_fd);
 	*s = (struct session){ .lock_fd = -EBADF };
 }
 
@@ -206,8 +217,8 @@ struct resource *session_resource(struct session *s, int64_t id)
 	return NULL;
 }
 
-/* An inner resource comes before the outer one; otherwise the order of creation stands. Paths of equal depth cannot be nested, so
- * sorting by depth, stably, is enough, and there can be no cycle. */
+/* An inner resource comes before the outer one; otherwise the order of creation stands. Each is put before the first that it lies in:
+ * those that lie in it were put there too, and so stand before it. */
 int session_order(const struct session *s, size_t **ret, struct atoll_error *err)
 {
 	size_t *order = reallocarray(NULL, s->n ? s->n : 1, sizeof *order);
@@ -215,12 +226,11 @@ int session_order(const struct session *s, size_t **ret, struct atoll_error *err
 	if (!order)
 		return error_oom(err, "commit");
 	for (size_t i = 0; i < s->n; i++) {
-		size_t at = i;
+		size_t at = 0;
 
-		while (at > 0 && path_is_below(s->resources[i].row.path, s->resources[order[at - 1]].row.path)) {
-			order[at] = order[at - 1];
-			at--;
-		}
+		while (at < i && !path_is_below(s->resources[i].row.path, s->resources[order[at]].row.path))
+			at++;
+		memmove(&order[at + 1], &order[at], (i - at) * sizeof *order);
 		order[at] = i;
 	}
 	*ret = order;
