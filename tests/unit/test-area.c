@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where workspaces and staging lie, what is private about it, and that nothing of it stays. */
+#include "engine/sandbox.h"
+#include "tree-scene.h"
+
+#define UUID "00000000-0000-4000-8000-000000000000"
+
+static struct atoll a;
+static char original[4200], state[4200];
+static char *work, *stage;
+static bool copies;
+
+static void set_scene(void)
+{
+	snprintf(state, sizeof state, "%s/state", tap_dir);
+	snprintf(original, sizeof original, "%s/original", tap_dir);
+	CHECK_OK(mkdir("state", 0700));
+	CHECK_OK(mkdir("state/boxes", 0700));
+	CHECK_OK(mkdir("original", 0755));
+	a = (struct atoll){ .state_dir = state, .state_fd = open("state", O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+}
+
+static int choose(const char *path, bool overlay, struct atoll_error *err)
+{
+	AUTO_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	CHECK_OK(fd);
+	return area_choose(&a, UUID, 1, fd, path, overlay, &work, &stage, &copies, err);
+}
+
+static void mount_tmpfs(const char *path)
+{
+	CHECK_EQ(mount("none", path, "tmpfs", 0, "size=4m,mode=0755"), 0);
+}
+
+TEST(the_state_directory_is_the_first_choice_and_serves_both)
+{
+	struct atoll_error err = { 0 };
+
+	set_scene();
+	CHECK_EQ(choose(original, false, &err), 0);
+	CHECK_STR(work, stage);
+	CHECK(path_is_below(work, state) && !copies);
+	CHECK_EQ(scene_stat(AT_FDCWD, work).mode & 07777, 0700);
+	CHECK_EQ(scene_count(open("original", O_RDONLY | O_DIRECTORY)), 0);
+	CHECK_OK(area_remove(work));
+	CHECK_EQ(scene_count(open("state/boxes", O_RDONLY | O_DIRECTORY)), 0);
+}
+
+TEST(an_original_on_another_mount_gets_a_private_place_at_that_mounts_root)
+{
+	struct atoll_error err = { 0 };
+	char deep[4300], place[4300];
+
+	scene_need_mounts();
+	set_scene();
+	mount_tmpfs(original);
+	snprintf(deep, sizeof deep, "%s/a", original);
+	CHECK_OK(mkdir(deep, 0755));
+	strcat(deep, "/b");
+	CHECK_OK(mkdir(deep, 0755));
+	CHECK_EQ(choose(deep, false, &err), 0);
+	snprintf(place, sizeof place, "%s/.atoll-%u", original, (unsigned)geteuid());
+	CHECK(path_is_below(work, place) && !copies);
+	CHECK_EQ(scene_stat(AT_FDCWD, place).mode & 07777, 0700);
+	CHECK_OK(area_remove(work));
+	CHECK(!scene_has(AT_FDCWD, place));
+	CHECK_EQ(scene_count(open("state/boxes", O_RDONLY | O_DIRECTORY)), 0);
+}
+
+TEST(an_original_that_is_a_mounts_root_is_staged_inside_and_worked_on_elsewhere)
+{
+	struct atoll_error err = { 0 };
+
+	scene_need_mounts();
+	set_scene();
+	mount_tmpfs(original);
+	CHECK_EQ(choose(original, false, &err), 0);
+	CHECK(path_is_below(stage, original) && !path_is_below(work, original) && copies);
+	CHECK_OK(area_remove(work));
+	CHECK_OK(area_remove(stage));
+	CHECK_EQ(scene_count(open("original", O_RDONLY | O_DIRECTORY)), 0);
+	CHECK_EQ(scene_count(open("state/boxes", O_RDONLY | O_DIRECTORY)), 0);
+}
+
+TEST(where_nothing_can_be_written_for_staging_it_is_refused_and_nothing_stays)
+{
+	struct atoll_error err = { 0 };
+
+	scene_need_mounts();
+	set_scene();
+	mount_tmpfs(original);
+	CHECK_EQ(mount(NULL, original, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	CHECK_EQ(choose(original, false, &err), -ATOLL_REFUSED);
+	CHECK_CONTAINS(err.message, "original");
+	CHECK_EQ(scene_count(open("state/boxes", O_RDONLY | O_DIRECTORY)), 0);
+	CHECK_EQ(umount(original), 0);
+}
+
+/* A place of the guessable name that others can write, or that is a link, is not used. */
+TEST(a_planted_place_is_passed_over)
+{
+	struct atoll_error err = { 0 };
+	char place[4300], deep[4300];
+
+	scene_need_mounts();
+	set_scene();
+	mount_tmpfs(original);
+	snprintf(place, sizeof place, "%s/.atoll-%u", original, (unsigned)geteuid());
+	snprintf(deep, sizeof deep, "%s/deep", original);
+	CHECK_OK(mkdir(deep, 0755));
+	CHECK_OK(mkdir("elsewhere", 0700));
+	CHECK_OK(symlink("/var/tmp", place));
+	CHECK_EQ(choose(deep, false, &err), 0);
+	CHECK(!path_is_below(work, place) && !path_is_below(stage, place));
+	CHECK_OK(area_remove(work));
+	CHECK_OK(area_remove(stage));
+	CHECK_OK(unlink(place));
+	CHECK_OK(mkdir(place, 0777));
+	CHECK_OK(chmod(place, 0777));
+	CHECK_EQ(choose(deep, false, &err), 0);
+	CHECK(!path_is_below(work, place) && !path_is_below(stage, place));
+	CHECK_OK(area_remove(work));
+	CHECK_OK(area_remove(stage));
+	CHECK_EQ(scene_count(open(place, O_RDONLY | O_DIRECTORY)), 0);
+}
+
+TEST(removing_an_area_leaves_what_other_sandboxes_have_beside_it)
+{
+	struct atoll_error err = { 0 };
+
+	set_scene();
+	CHECK_EQ(choose(original, false, &err), 0);
+	CHECK_OK(mkdir("state/boxes/another", 0700));
+	scene_deep(open(work, O_RDONLY | O_DIRECTORY), 5);
+	CHECK_OK(area_remove(work));
+	CHECK_OK(area_remove(work));
+	CHECK(scene_has(tap_dirfd, "state/boxes/another") && !scene_has(tap_dirfd, "state/boxes/" UUID));
+	CHECK_OK(area_remove(""));
+}
+
+TEST(areas_of_several_resources_share_their_sandboxes_directory)
+{
+	struct atoll_error err = { 0 };
+	AUTO_FD fd = -EBADF;
+	char *second = NULL, *ignored = NULL;
+
+	set_scene();
+	CHECK_EQ(choose(original, false, &err), 0);
+	fd = open(original, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_EQ(area_choose(&a, UUID, 2, fd, original, false, &second, &ignored, &copies, &err), 0);
+	CHECK(strcmp(second, work) != 0);
+	CHECK_OK(area_remove(work));
+	CHECK(scene_has(AT_FDCWD, second));
+	CHECK_OK(area_remove(second));
+	CHECK_EQ(scene_count(open("state/boxes", O_RDONLY | O_DIRECTORY)), 0);
+}
+
+TEST(what_an_interrupted_new_made_in_any_place_is_found_by_its_uuid)
+{
+	struct atoll_error err = { 0 };
+	AUTO_FD fd = -EBADF;
+	char deep[4300];
+
+	scene_need_mounts();
+	set_scene();
+	mount_tmpfs(original);
+	snprintf(deep, sizeof deep, "%s/deep", original);
+	CHECK_OK(mkdir(deep, 0755));
+	CHECK_EQ(choose(deep, false, &err), 0);
+	fd = open(deep, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	area_remove_candidates(&a, UUID, 1, fd, deep);
+	CHECK(!scene_has(AT_FDCWD, work));
+	CHECK_EQ(scene_count(open(original, O_RDONLY | O_DIRECTORY)), 1);
+}
+
+TEST(atolls_own_places_are_known_by_path)
+{
+	char path[4300];
+
+	set_scene();
+	CHECK(area_owns_path(&a, state));
+	snprintf(path, sizeof path, "%s/boxes/x", state);
+	CHECK(area_owns_path(&a, path));
+	snprintf(path, sizeof path, "/srv/.atoll-%u/x", (unsigned)geteuid());
+	CHECK(area_owns_path(&a, path));
+	snprintf(path, sizeof path, "/srv/.atoll-%u", (unsigned)geteuid());
+	CHECK(area_owns_path(&a, path));
+	snprintf(path, sizeof path, "/srv/.atoll-%u0/x", (unsigned)geteuid());
+	CHECK(!area_owns_path(&a, path));
+	snprintf(path, sizeof path, "/srv/x.atoll-%u/x", (unsigned)geteuid());
+	CHECK(!area_owns_path(&a, path));
+	snprintf(path, sizeof path, "%s-2", state);
+	CHECK(!area_owns_path(&a, path));
+}
