@@ -63,10 +63,9 @@ int atoll_changes(struct atoll *a, const char *name, const struct atoll_selectio
 	struct selection *selected = NULL;
 	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
-	int r = a && fn ? sandbox_settle(a, name, &local) : error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
+	int r = a && fn ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local) :
+			  error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
 
-	if (r >= 0)
-		r = session_open(a, name, LOCK_LOOK, 0, &s, &local);
 	if (r >= 0)
 		r = selection_for(selection, &s, &selected, &local);
 	if (r >= 0)

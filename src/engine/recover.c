@@ -294,26 +294,20 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 	return first;
 }
 
-int sandbox_needs_recovery(struct atoll *a, const char *name, struct atoll_error *err)
-{
-	struct session s = { .lock_fd = -EBADF };
-	int r = session_peek(a, name, &s, err);
-
-	if (r >= 0)
-		r = recover_is_needed(&s, err);
-	session_release(&s);
-	return r;
-}
-
-int sandbox_settle(struct atoll *a, const char *name, struct atoll_error *err)
+/* What is left of a crash is found by opening; hardly ever is there anything, so that it is not looked for beforehand. */
+int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err)
 {
 	struct atoll_result **results = NULL;
+	struct atoll_error doubt = { 0 };
 	size_t n = 0;
-	int r = sandbox_needs_recovery(a, name, err);
+	int r = session_open(a, name, mode, wait_ms, ret, &doubt);
 
-	if (r <= 0)
+	if (r != -ATOLL_IN_DOUBT) {
+		if (r < 0 && err)
+			*err = doubt;
 		return r;
+	}
 	r = atoll_recover(a, name, &results, &n, err);
 	atoll_result_list_free(results, n);
-	return r;
+	return r < 0 ? r : session_open(a, name, mode, wait_ms, ret, err);
 }

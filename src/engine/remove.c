@@ -146,10 +146,9 @@ int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *r
 	struct session s = { .lock_fd = -EBADF };
 	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
-	int r = a && ret ? sandbox_settle(a, name, &local) : error_set(&local, ATOLL_INVALID, 0, "pending", NULL, "no handle was given");
+	int r = a && ret ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local) :
+			   error_set(&local, ATOLL_INVALID, 0, "pending", NULL, "no handle was given");
 
-	if (r >= 0)
-		r = session_open(a, name, LOCK_LOOK, 0, &s, &local);
 	if (r >= 0)
 		r = session_changes(&s, false, &changes, &local);
 	if (r >= 0)

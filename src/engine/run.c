@@ -243,9 +243,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	cwd = options->cwd ? strdup(options->cwd) : getcwd(NULL, 0);
 	if (!cwd)
 		return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
-	r = sandbox_settle(a, name, &local);
-	if (r >= 0)
-		r = session_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
+	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = record_start(&s, &local);
 	if (r >= 0) {

@@ -7,9 +7,8 @@
 
 /* Areas first, then the records, then the lock. Idempotent; with the change lock held. */
 int sandbox_remove_everything(struct session *s, struct atoll_error *err);
-/* Recovers the sandbox if anything is left of a crash. For operations that do not take the change lock themselves. */
-int sandbox_settle(struct atoll *a, const char *name, struct atoll_error *err);
-int sandbox_needs_recovery(struct atoll *a, const char *name, struct atoll_error *err);
+/* session_open() for operations that do not take the change lock: recovers the sandbox first if anything is left of a crash. */
+int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err);
 
 /* Removes what an interrupted new may have made in any of the places it could have chosen. */
 void area_remove_candidates(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path);
