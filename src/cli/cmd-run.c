@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/decide.h"
@@ -28,19 +29,28 @@ static bool is_below(const char *path, const struct atoll_info *info)
 	return false;
 }
 
+static bool is_written_file(int fd, ino_t *ret_inode)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		return false;
+	*ret_inode = st.st_ino;
+	return true;
+}
+
 /* The shell opened the file before Atoll began, so writing there goes past the sandbox. */
 static void warn_about_output(const struct atoll_info *info, int fd, ino_t *known)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *quoted = NULL;
-	struct stat st;
+	ino_t inode;
 
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino == *known ||
-	    (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+	if (!is_written_file(fd, &inode) || inode == *known)
 		return;
 	if (fd_path(fd, &path) < 0 || !is_below(path, info))
 		return;
-	*known = st.st_ino;
+	*known = inode;
 	quoted = str_quote(path);
 	message_warning("the output file \"%s\" is written outside the sandbox", quoted ? quoted : "");
 }
@@ -110,6 +120,25 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	return decide_after_run(cli, info, d, result.exit_status);
 }
 
+/* The sandbox that was named. Its resources are asked for only where they are needed: most runs want nothing but to begin. */
+static int find_sandbox(struct cli *cli, const char *name, const struct decide *d, struct atoll_info **ret, struct atoll_error *err)
+{
+	AUTO_INFO *info = NULL;
+	ino_t inode;
+
+	if (d->choice == DECIDE_COMMIT || d->choice == DECIDE_DISCARD || is_written_file(STDOUT_FILENO, &inode) ||
+	    is_written_file(STDERR_FILENO, &inode))
+		return resolve_sandbox(cli, name, ret, err);
+	info = calloc(1, sizeof(*info));
+	if (!info)
+		return error_oom(err, "run");
+	info->name = strdup(name);
+	if (!info->name)
+		return error_oom(err, "run");
+	*ret = TAKE_PTR(info);
+	return 0;
+}
+
 int cmd_run(struct cli *cli, const struct options *o)
 {
 	struct decide d = { .message = options_value(o, "message"), .is_new = o->n_operands == 0 };
@@ -124,6 +153,6 @@ int cmd_run(struct cli *cli, const struct options *o)
 	if (d.is_new)
 		r = make_sandbox(cli, &info, &err);
 	else
-		r = resolve_sandbox(cli, o->operands[0], &info, &err);
+		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	return r < 0 ? message_fail(cli, &err) : run(cli, o, info, &d);
 }
