@@ -40,21 +40,24 @@
 struct tap_test {
 	const char *name;
 	void (*run)(void);
+	const char *
+		variant; /* what the same function is run for, in a suite that runs it several times; see tap_variant */
 };
 static struct tap_test tap_tests[TAP_MAX_TESTS];
 static size_t tap_n_tests;
 static char *tap_skip_reason; /* in a page shared with the child */
 static char tap_dir[4096] TAP_UNUSED;
 static int tap_dirfd TAP_UNUSED = -EBADF;
+static const char *tap_variant TAP_UNUSED; /* of the running test */
 
-#define TEST(test_name)                                                                       \
-	static void test_##test_name(void);                                                   \
-	__attribute__((constructor)) static void tap_register_##test_name(void)               \
-	{                                                                                     \
-		if (tap_n_tests == TAP_MAX_TESTS)                                             \
-			abort();                                                              \
-		tap_tests[tap_n_tests++] = (struct tap_test){ #test_name, test_##test_name }; \
-	}                                                                                     \
+#define TEST(test_name)                                                                             \
+	static void test_##test_name(void);                                                         \
+	__attribute__((constructor)) static void tap_register_##test_name(void)                     \
+	{                                                                                           \
+		if (tap_n_tests == TAP_MAX_TESTS)                                                   \
+			abort();                                                                    \
+		tap_tests[tap_n_tests++] = (struct tap_test){ #test_name, test_##test_name, NULL }; \
+	}                                                                                           \
 	static void test_##test_name(void)
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
@@ -187,6 +190,7 @@ __attribute__((noreturn)) static void tap_child(const struct tap_test *test)
 	tap_dirfd = open(tap_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (tap_dirfd < 0 || chdir(tap_dir) < 0)
 		tap_fail(__FILE__, __LINE__, "cannot enter %s: %s", tap_dir, strerror(errno));
+	tap_variant = test->variant;
 	test->run();
 	/* exit, not _exit: sanitizers and coverage report from there. */
 	exit(0);

@@ -12,11 +12,12 @@
 #define AUTO_STORE CLEANUP(cleanup_store) struct store
 
 /* A result of the kind "0, or a negative code and *err". */
-#define CHECK_DONE(got, err)                                                                                            \
-	do {                                                                                                            \
-		int _code = (got);                                                                                      \
-		if (_code != 0)                                                                                         \
-			tap_fail(__FILE__, __LINE__, "%s is %d (%s: %s)", #got, _code, atoll_code_name((err).code), (err).message); \
+#define CHECK_DONE(got, err)                                                                                        \
+	do {                                                                                                        \
+		int _code = (got);                                                                                  \
+		if (_code != 0)                                                                                     \
+			tap_fail(__FILE__, __LINE__, "%s is %d (%s: %s)", #got, _code, atoll_code_name((err).code), \
+				 (err).message);                                                                    \
 	} while (0)
 
 TAP_UNUSED static struct store *scene_store(void)

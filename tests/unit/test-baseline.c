@@ -27,7 +27,9 @@ static struct baseline *make(void)
 		e->mode = 0107777;
 		e->uid = UINT32_MAX;
 		e->gid = (uint32_t)i;
-		e->original = (struct store_look){ .mode = 040755, .uid = 7, .gid = UINT32_MAX, .size = 1ull << 63, .mtime = -1, .atime = 5 };
+		e->original = (struct store_look){
+			.mode = 040755, .uid = 7, .gid = UINT32_MAX, .size = 1ull << 63, .mtime = -1, .atime = 5
+		};
 		e->original.id.size = (uint8_t)(i ? TREE_ID_MAX : 0);
 		memset(e->original.id.data, (int)i, e->original.id.size);
 	}
@@ -48,11 +50,14 @@ TEST(a_baseline_comes_back_as_it_was_saved)
 
 		CHECK(x && y);
 		CHECK_STR(y->path, paths[i]);
-		CHECK(x->special == y->special && x->ino == y->ino && x->size == y->size && x->ctime == y->ctime && x->mtime == y->mtime);
+		CHECK(x->special == y->special && x->ino == y->ino && x->size == y->size && x->ctime == y->ctime &&
+		      x->mtime == y->mtime);
 		CHECK(x->mode == y->mode && x->uid == y->uid && x->gid == y->gid);
 		CHECK(memcmp(&x->original.id, &y->original.id, sizeof x->original.id) == 0);
-		CHECK(x->original.mode == y->original.mode && x->original.uid == y->original.uid && x->original.gid == y->original.gid);
-		CHECK(x->original.size == y->original.size && x->original.mtime == y->original.mtime && x->original.atime == y->original.atime);
+		CHECK(x->original.mode == y->original.mode && x->original.uid == y->original.uid &&
+		      x->original.gid == y->original.gid);
+		CHECK(x->original.size == y->original.size && x->original.mtime == y->original.mtime &&
+		      x->original.atime == y->original.atime);
 	}
 	CHECK(baseline_find(again, "d/") == NULL);
 }

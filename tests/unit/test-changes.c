@@ -7,8 +7,8 @@
 
 /* Each before all that follow. */
 static const char *const ordered[] = {
-	"", "\x01", " ", "!", "-", "0", "a", "a/", "a/\x01", "a/-", "a/b", "a/b/c", "a/b-", "a/bc", "a\x01", "a b", "a-", "a.", "a0", "aa", "b", "\x7f",
-	"\xc3\xa9", "\xff", "\xff/x", "\xff\xff",
+	"",     "\x01",  " ",   "!",  "-",  "0",  "a",  "a/", "a/\x01", "a/-",      "a/b",  "a/b/c",  "a/b-",
+	"a/bc", "a\x01", "a b", "a-", "a.", "a0", "aa", "b",  "\x7f",   "\xc3\xa9", "\xff", "\xff/x", "\xff\xff",
 };
 
 static int sign(int n)
@@ -21,7 +21,8 @@ TEST(paths_are_ordered_by_bytes_with_a_directorys_content_right_behind_it)
 	for (int i = 0; i < (int)ARRAY_SIZE(ordered); i++) {
 		for (int k = 0; k < (int)ARRAY_SIZE(ordered); k++) {
 			if (sign(path_compare(ordered[i], ordered[k])) != sign(i - k))
-				tap_fail(__FILE__, __LINE__, "\"%s\" and \"%s\" stand the wrong way round", ordered[i], ordered[k]);
+				tap_fail(__FILE__, __LINE__, "\"%s\" and \"%s\" stand the wrong way round", ordered[i],
+					 ordered[k]);
 		}
 	}
 }

@@ -77,7 +77,8 @@ TEST(a_newer_file_or_link_stands_in_place_of_anything_older)
 {
 	set_scene();
 	for (int i = 0; i < 2; i++) {
-		static const char *const names[2][4] = { { "f-file", "f-link", "f-dir", "f-white" }, { "l-file", "l-link", "l-dir", "l-white" } };
+		static const char *const names[2][4] = { { "f-file", "f-link", "f-dir", "f-white" },
+							 { "l-file", "l-link", "l-dir", "l-white" } };
 
 		tap_write(older, names[i][0], "old");
 		CHECK_EQ(symlinkat("old", older, names[i][1]), 0);

@@ -23,8 +23,11 @@ static void set_scene(void)
 	snprintf(file, sizeof file, "%s/conf/one", here);
 	resources[0] = (struct resource){ .row = { .path = root }, .root_path = root };
 	resources[1] = (struct resource){ .row = { .path = inner }, .root_path = inner };
-	resources[2] = (struct resource){ .row = { .path = file, .kind = ATOLL_KIND_FILE }, .root_path = strndup(file, strlen(file) - 4), .only = "one" };
-	session = (struct session){ .resources = resources, .n = 3, .box = { .name = (char *)"box" }, .lock_fd = -EBADF };
+	resources[2] = (struct resource){ .row = { .path = file, .kind = ATOLL_KIND_FILE },
+					  .root_path = strndup(file, strlen(file) - 4),
+					  .only = "one" };
+	session =
+		(struct session){ .resources = resources, .n = 3, .box = { .name = (char *)"box" }, .lock_fd = -EBADF };
 }
 
 /* What one path means: "resource:path " for each part. */

@@ -35,7 +35,8 @@ TEST(names_are_of_a_safe_alphabet)
 	longest[64] = 'a';
 	longest[65] = 0;
 	CHECK(!name_is_valid(longest));
-	CHECK(!name_is_valid("") && !name_is_valid(".") && !name_is_valid("..") && !name_is_valid("-x") && !name_is_valid("a/b"));
+	CHECK(!name_is_valid("") && !name_is_valid(".") && !name_is_valid("..") && !name_is_valid("-x") &&
+	      !name_is_valid("a/b"));
 	CHECK(!name_is_valid("a b") && !name_is_valid("a\n") && !name_is_valid("\xc3\xa9") && !name_is_valid("a;b"));
 }
 

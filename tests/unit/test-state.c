@@ -35,7 +35,8 @@ TEST(every_pair_is_allowed_or_not_as_the_table_says)
 			bool wanted = table[from][to] == 'x';
 
 			if (state_may_move((enum atoll_state)from, (enum atoll_state)to) != wanted)
-				tap_fail(__FILE__, __LINE__, "%s -> %s should be %s", atoll_state_name((enum atoll_state)from),
+				tap_fail(__FILE__, __LINE__, "%s -> %s should be %s",
+					 atoll_state_name((enum atoll_state)from),
 					 atoll_state_name((enum atoll_state)to), wanted ? "allowed" : "refused");
 		}
 	}
@@ -69,7 +70,7 @@ TEST(values_that_are_no_states_are_refused)
 {
 	CHECK(!state_may_move(ATOLL_STATE_COUNT, ATOLL_ACTIVE));
 	CHECK(!state_may_move(ATOLL_ACTIVE, ATOLL_STATE_COUNT));
-	CHECK(!state_may_move((enum atoll_state)-1, ATOLL_ACTIVE));
+	CHECK(!state_may_move((enum atoll_state) - 1, ATOLL_ACTIVE));
 	CHECK_STR(atoll_state_name(ATOLL_STATE_COUNT), "unknown");
 	CHECK_STR(atoll_phase_name((enum atoll_phase)9), "unknown");
 }
@@ -79,7 +80,8 @@ TEST(every_state_and_phase_has_a_name_of_its_own)
 	for (int a = 0; a < ATOLL_STATE_COUNT; a++) {
 		CHECK(atoll_state_name((enum atoll_state)a)[0]);
 		for (int b = 0; b < a; b++)
-			CHECK(strcmp(atoll_state_name((enum atoll_state)a), atoll_state_name((enum atoll_state)b)) != 0);
+			CHECK(strcmp(atoll_state_name((enum atoll_state)a), atoll_state_name((enum atoll_state)b)) !=
+			      0);
 	}
 	CHECK_STR(atoll_phase_name(ATOLL_PHASE_NONE), "none");
 	CHECK_STR(atoll_phase_name(ATOLL_PHASE_PREPARED), "prepared");

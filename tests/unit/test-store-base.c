@@ -49,7 +49,10 @@ TEST(a_touch_comes_back_as_it_was_put_in)
 	static const char bytes[] = { 0, 'x', 0 };
 	AUTO_STORE *s = scene_store();
 	int64_t resource = resource_of(s, "one");
-	struct store_touch t = { .path = (char *)ODD_BYTES, .look = scene_look(3), .xattrs = (char *)bytes, .xattrs_size = sizeof bytes,
+	struct store_touch t = { .path = (char *)ODD_BYTES,
+				 .look = scene_look(3),
+				 .xattrs = (char *)bytes,
+				 .xattrs_size = sizeof bytes,
 				 .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
 	struct store_touch *list = NULL;
 	struct atoll_error err = { 0 };
@@ -102,7 +105,9 @@ TEST(touches_are_sorted_by_bytes_and_kept_apart_by_resource)
 
 TEST(a_touch_is_deleted_alone_or_with_what_lies_below_it_and_never_a_neighbour)
 {
-	static const char *const paths[] = { "d", "d!", "d-", "d.", "d/", "d/a", "d/a/b", "d/\xff", "d0", "d0/x", "dd" };
+	static const char *const paths[] = {
+		"d", "d!", "d-", "d.", "d/", "d/a", "d/a/b", "d/\xff", "d0", "d0/x", "dd"
+	};
 	AUTO_STORE *s = scene_store();
 	int64_t resource = resource_of(s, "one"), other = resource_of(s, "two");
 

@@ -111,7 +111,8 @@ TEST(phase_and_taken_back_change_in_their_own_op_only)
 {
 	AUTO_STORE *s = scene_store();
 	int64_t box = scene_box(s, "one");
-	struct store_op first = add_op(s, box, STORE_OP_COMMIT, 0), second = add_op(s, box, STORE_OP_COMMIT, 0), *list = NULL;
+	struct store_op first = add_op(s, box, STORE_OP_COMMIT, 0), second = add_op(s, box, STORE_OP_COMMIT, 0),
+			*list = NULL;
 	struct atoll_error err = { 0 };
 
 	scene_begin(s);

@@ -28,7 +28,10 @@ static size_t list_resources(struct store *s, int64_t sandbox, struct store_reso
 TEST(a_sandbox_comes_back_as_it_was_put_in)
 {
 	CLEANUP(store_sandbox_release) struct store_sandbox found = { 0 };
-	struct store_sandbox box = { .uuid = "0123-uuid", .name = (char *)ODD_BYTES, .created_ns = INT64_MIN, .active_ns = INT64_MAX,
+	struct store_sandbox box = { .uuid = "0123-uuid",
+				     .name = (char *)ODD_BYTES,
+				     .created_ns = INT64_MIN,
+				     .active_ns = INT64_MAX,
 				     .durable_workspace = true };
 	struct atoll_error err = { 0 };
 	AUTO_STORE *s = scene_store();

@@ -277,7 +277,7 @@ __attribute__((constructor)) static void play(void)
 	if (r == 0)
 		r = store_commit(s, &err);
 	store_close(s);
-	exit(r == 0 ? 0 : err.code == (enum atoll_code)-r && err.message[0] ? 10 : 11);
+	exit(r == 0 ? 0 : err.code == (enum atoll_code) - r && err.message[0] ? 10 : 11);
 }
 
 static int play_with(const char *fault)
@@ -322,7 +322,8 @@ static void play_all(const char *how)
 		snprintf(fault, sizeof fault, "%d:%s", n, how);
 		status = play_with(fault);
 		good = status == 0;
-		CHECK(good || (WIFEXITED(status) && WEXITSTATUS(status) == 10) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+		CHECK(good || (WIFEXITED(status) && WEXITSTATUS(status) == 10) ||
+		      (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 		bad += !good;
 		{
 			AUTO_STORE *s = scene_store();
