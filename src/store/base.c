@@ -20,17 +20,13 @@ void store_touches_free(struct store_touch *t, size_t n)
 
 int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t, struct atoll_error *err)
 {
+	static const char sql[] = "INSERT OR IGNORE INTO touch VALUES(?,?, ?,?,?,?,?,?,?, ?,?)";
 	sqlite3_stmt *stmt;
 	int i = 1;
+	int r = store_prepare_kept(s, KEPT_TOUCH_INSERT, sql, &stmt, err);
 
-	if (!s->touch_insert) {
-		int r = store_prepare(s, "INSERT OR IGNORE INTO touch VALUES(?,?, ?,?,?,?,?,?,?, ?,?)", &s->touch_insert, err);
-
-		if (r < 0)
-			return r;
-	}
-	stmt = s->touch_insert;
-	sqlite3_reset(stmt);
+	if (r < 0)
+		return r;
 	sqlite3_bind_int64(stmt, i++, resource);
 	bind_text(stmt, i++, t->path);
 	i = bind_look(stmt, i, &t->look);
@@ -39,9 +35,7 @@ int store_touch_add(struct store *s, int64_t resource, const struct store_touch 
 	else
 		sqlite3_bind_null(stmt, i++);
 	sqlite3_bind_int64(stmt, i++, t->trusted);
-	if (sqlite3_step(stmt) != SQLITE_DONE)
-		return store_fail(s, err, "run");
-	return 0;
+	return store_run_kept(s, stmt, err);
 }
 
 int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n, struct atoll_error *err)
@@ -82,40 +76,62 @@ int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret
 	return 0;
 }
 
-int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below_too, struct atoll_error *err)
+static int delete_all_touches(struct store *s, int64_t resource, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	AUTO_FREE char *below = path ? str_format("%s/", path) : NULL;
-	AUTO_FREE char *past = path ? str_format("%s0", path) : NULL; /* '0' follows '/' */
-	int r = store_prepare(s,
-			      !path ? "DELETE FROM touch WHERE resource=?1" :
-			      !below_too ? "DELETE FROM touch WHERE resource=?1 AND path=?2" :
-					   "DELETE FROM touch WHERE resource=?1 AND (path=?2 OR (path>=?3 AND path<?4))",
-			      &stmt, err);
+	int r = store_prepare(s, "DELETE FROM touch WHERE resource=?", &stmt, err);
 
 	if (r < 0)
 		return r;
 	sqlite3_bind_int64(stmt, 1, resource);
-	if (path)
-		bind_text(stmt, 2, path);
-	if (path && below_too) {
-		bind_text(stmt, 3, below);
-		bind_text(stmt, 4, past);
-	}
 	return store_run(s, stmt, err);
+}
+
+static int delete_touches_below(struct store *s, int64_t resource, const char *path, struct atoll_error *err)
+{
+	AUTO_FREE char *below = str_format("%s/", path);
+	AUTO_FREE char *past = str_format("%s0", path); /* '0' follows '/' */
+	sqlite3_stmt *stmt;
+	int r;
+
+	if (!below || !past)
+		return error_oom(err, "store");
+	r = store_prepare_kept(s, KEPT_TOUCH_DELETE_BELOW, "DELETE FROM touch WHERE resource=? AND path>=? AND path<?", &stmt, err);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, resource);
+	bind_text(stmt, 2, below);
+	bind_text(stmt, 3, past);
+	return store_run_kept(s, stmt, err);
+}
+
+int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below_too, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r;
+
+	if (!path)
+		return delete_all_touches(s, resource, err);
+	r = store_prepare_kept(s, KEPT_TOUCH_DELETE, "DELETE FROM touch WHERE resource=? AND path=?", &stmt, err);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, resource);
+	bind_text(stmt, 2, path);
+	r = store_run_kept(s, stmt, err);
+	return r < 0 || !below_too ? r : delete_touches_below(s, resource, path, err);
 }
 
 int store_stamp_put(struct store *s, int64_t resource, const char *path, int64_t stamp, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int r = store_prepare(s, "INSERT OR REPLACE INTO stamp VALUES(?,?,?)", &stmt, err);
+	int r = store_prepare_kept(s, KEPT_STAMP_INSERT, "INSERT OR REPLACE INTO stamp VALUES(?,?,?)", &stmt, err);
 
 	if (r < 0)
 		return r;
 	sqlite3_bind_int64(stmt, 1, resource);
 	bind_text(stmt, 2, path);
 	sqlite3_bind_int64(stmt, 3, stamp);
-	return store_run(s, stmt, err);
+	return store_run_kept(s, stmt, err);
 }
 
 int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n, struct atoll_error *err)

@@ -8,17 +8,29 @@
 #include "base/error.h"
 #include "store/store.h"
 
+/* Statements that are run once per step or path: prepared once, since that takes longer than running them. */
+enum store_kept {
+	KEPT_STEP_INSERT,
+	KEPT_TOUCH_INSERT,
+	KEPT_TOUCH_DELETE,
+	KEPT_TOUCH_DELETE_BELOW,
+	KEPT_STAMP_INSERT,
+	KEPT_COUNT
+};
+
 struct store {
 	sqlite3 *db;
 	char *path;
 	bool in_transaction;
-	sqlite3_stmt *step_insert; /* kept prepared: one row per step */
-	sqlite3_stmt *touch_insert;
+	sqlite3_stmt *kept[KEPT_COUNT];
 };
 
 int store_fail(struct store *s, struct atoll_error *err, const char *what);
 int store_prepare(struct store *s, const char *sql, sqlite3_stmt **ret, struct atoll_error *err);
 int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err); /* step to the end and finalize */
+/* The same for a statement that is kept; it stays the store's. */
+int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret, struct atoll_error *err);
+int store_run_kept(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
 /* SQLITE_ROW: 1, done: 0, else a negative code. */
 int store_next(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
 

@@ -200,17 +200,13 @@ static void bind_bytes(sqlite3_stmt *stmt, int i, const char *data, size_t size)
 
 int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err)
 {
+	static const char sql[] = "INSERT INTO step VALUES(?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?)";
 	sqlite3_stmt *stmt;
 	int i = 1;
+	int r = store_prepare_kept(s, KEPT_STEP_INSERT, sql, &stmt, err);
 
-	if (!s->step_insert) {
-		int r = store_prepare(s, "INSERT INTO step VALUES(?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?)", &s->step_insert, err);
-
-		if (r < 0)
-			return r;
-	}
-	stmt = s->step_insert;
-	sqlite3_reset(stmt);
+	if (r < 0)
+		return r;
 	sqlite3_bind_int64(stmt, i++, op);
 	sqlite3_bind_int64(stmt, i++, step->seq);
 	sqlite3_bind_int64(stmt, i++, step->resource);
@@ -222,9 +218,7 @@ int store_step_add(struct store *s, int64_t op, const struct store_step *step, s
 	i = bind_look(stmt, i, &step->after);
 	bind_bytes(stmt, i++, step->xattrs_before, step->xattrs_before_size);
 	bind_bytes(stmt, i++, step->xattrs_after, step->xattrs_after_size);
-	if (sqlite3_step(stmt) != SQLITE_DONE)
-		return store_fail(s, err, "commit");
-	return 0;
+	return store_run_kept(s, stmt, err);
 }
 
 static int read_step(sqlite3_stmt *stmt, struct store_step *ret, struct atoll_error *err)

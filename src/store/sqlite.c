@@ -99,6 +99,24 @@ int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
 	return MIN(r, 0);
 }
 
+int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret, struct atoll_error *err)
+{
+	int r = s->kept[which] ? 0 : store_prepare(s, sql, &s->kept[which], err);
+
+	if (r < 0)
+		return r;
+	*ret = s->kept[which];
+	return 0;
+}
+
+int store_run_kept(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
+{
+	int r = store_next(s, stmt, err);
+
+	sqlite3_reset(stmt);
+	return MIN(r, 0);
+}
+
 static int execute(struct store *s, const char *sql, struct atoll_error *err)
 {
 	if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
@@ -208,8 +226,8 @@ struct store *store_close(struct store *s)
 	if (!s)
 		return NULL;
 	store_abort(s);
-	sqlite3_finalize(s->step_insert);
-	sqlite3_finalize(s->touch_insert);
+	for (size_t i = 0; i < KEPT_COUNT; i++)
+		sqlite3_finalize(s->kept[i]);
 	sqlite3_close(s->db);
 	free(s->path);
 	free(s);
