@@ -190,6 +190,11 @@ static int land(struct op *op, struct atoll_error *err)
 		sys_fault_mark("decide");
 		r = finish_decide_commit(op, err);
 	}
+	if (r < 0 && store_is_in_doubt(op->s->store)) {
+		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+				 "whether the commit of \"%s\" was decided cannot be told, the state database failed; run atoll recover", op->s->box.name);
+	}
 	if (r < 0)
 		return take_back(op, r, err);
 	sys_fault_mark("finish");
@@ -214,7 +219,8 @@ static int commit_planned(struct op *op, struct atoll_error *err)
 		r = write_plan(op, err);
 	}
 	if (r < 0) {
-		remove_staged(op);
+		if (!store_is_in_doubt(op->s->store))
+			remove_staged(op);
 		return r;
 	}
 	return land(op, err);

@@ -255,13 +255,22 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	return 0;
 }
 
+/* The edits are dropped: their layer goes with the workspace, which is reset next. */
+static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = remove_dirs(op, index);
+
+	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path) : 0;
+}
+
 int finish_undo(struct op *op, struct atoll_error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->resources[i].op)
-			r = tidy_returned(op, i, err);
+			r = op->row.rollback ? tidy_dropped(op, i, err) : tidy_returned(op, i, err);
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->row.rollback && op->s->resources[i].row.dirty)
 			r = reset_workspace(op->s, &op->s->resources[i], err);
@@ -280,11 +289,32 @@ int finish_undo(struct op *op, struct atoll_error *err)
 
 /* ---- an op that did not get to its decision: everything is back ---- */
 
+/* Going there and back has touched what it put back: that is Atoll's own doing, and is judged from now on. */
+static int rebase_failed(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	struct store_op_resource *how = &op->resources[index];
+	int64_t stamp;
+	int rc = tree_stamp(r->stage_fd, &stamp);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+	rc = rebase_paths(op, r, stamp, err);
+	if (rc >= 0 && op->row.kind == STORE_OP_UNDO) {
+		how->landed_at = stamp;
+		rc = store_op_resource_put(op->s->store, how, err);
+	}
+	return rc;
+}
+
 int finish_failed(struct op *op, struct atoll_error *err)
 {
 	bool commit = op->row.kind == STORE_OP_COMMIT;
 	int r = store_begin(op->s->store, true, err);
 
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->resources[i].op)
+			r = rebase_failed(op, i, err);
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_FAILED, clock_realtime_ns(), err);
 	if (r >= 0)
@@ -292,8 +322,12 @@ int finish_failed(struct op *op, struct atoll_error *err)
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);
-	for (size_t i = 0; i < op->s->n && r >= 0 && commit; i++)
-		if (op->resources[i].op)
+	for (size_t i = 0; i < op->s->n && r >= 0; i++) {
+		if (!op->resources[i].op)
+			continue;
+		r = record_touched(op, i, err);
+		if (commit)
 			remove_dirs(op, i); /* what is left is found and removed by recovery */
+	}
 	return r;
 }

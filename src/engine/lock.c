@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 #define NOTE_OFFSET 16
 
@@ -170,5 +171,5 @@ void lock_remove(struct atoll *a, const char *uuid)
 	AUTO_FREE char *path = str_format("locks/%s", uuid);
 
 	if (path)
-		unlinkat(a->state_fd, path, 0);
+		(void)sys_unlink(a->state_fd, path, 0);
 }

@@ -247,6 +247,34 @@ static bool shares_earlier(const struct session *s, size_t i)
 	return false;
 }
 
+/* Copying a tree reads files that their owner may not: it is done with capabilities. */
+struct beginning {
+	struct resource *r;
+	struct atoll_error error;
+};
+
+static int begin_in_call(void *arg, int out)
+{
+	struct beginning *b = arg;
+	int r = b->r->ops->begin(b->r, &b->error);
+
+	return write(out, &b->error, sizeof b->error) == (ssize_t)sizeof b->error ? r : -ATOLL_FAILED;
+}
+
+static int begin_workspace(struct resource *r, struct atoll_error *err)
+{
+	struct beginning b = { .r = r };
+	AUTO_FD out = -EBADF;
+	int rc;
+
+	if (r->ops->capabilities & STRATEGY_LAYERED)
+		return r->ops->begin(r, err);
+	rc = jail_call(begin_in_call, &b, &out, err);
+	if (rc < 0 && out >= 0 && read(out, &b.error, sizeof b.error) == (ssize_t)sizeof b.error && b.error.code)
+		*err = b.error;
+	return rc;
+}
+
 /* From the stamp on, changes of the original are foreign: it is taken before the workspace reads anything. */
 static int begin_one(struct session *s, size_t i, struct atoll_error *err)
 {
@@ -260,7 +288,7 @@ static int begin_one(struct session *s, size_t i, struct atoll_error *err)
 		if (rc < 0)
 			return error_sys(err, rc, "new", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
 		if (!shares_earlier(s, i))
-			rc = r->ops->begin(r, err);
+			rc = begin_workspace(r, err);
 		if (rc >= 0 && tree_stamp(r->work_fd, &r->row.synced_at) < 0)
 			r->row.synced_at = 0;
 	}
@@ -326,40 +354,28 @@ static void unmake(struct maker *m)
 	sandbox_remove_everything(&m->s, &ignored);
 }
 
-static int new_work(struct operation *o, struct atoll_error *err)
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
 {
-	const struct atoll_new_options *options = o->options;
-	struct maker m = { .s = { .a = o->a, .lock_fd = -EBADF }, .options = options };
-	int r = store_open(o->a->state_dir, &m.s.store, err);
+	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
+	struct atoll_error local = { 0 };
+	AUTO_FREE char *name = NULL;
+	int r = a ? check_options(options, &local) : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
 
+	if (r >= 0)
+		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
-		r = make(&m, err);
+		r = make(&m, &local);
 		if (r < 0)
 			unmake(&m);
 	}
-	if (r >= 0) {
-		o->result = result_new("new", m.s.box.name);
-		if (!o->result)
-			r = error_oom(err, "new");
-	}
+	name = r >= 0 ? strdup(m.s.box.name) : NULL;
 	for (size_t i = 0; m.rows && i < options->n_resources; i++)
 		store_resource_release(&m.rows[i]);
 	free(m.rows);
 	session_release(&m.s);
-	return r;
-}
-
-int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
-{
-	struct operation op = { .a = a, .options = options, .fn = new_work };
-	struct atoll_result *result = NULL;
-	int r = a ? check_options(options, err) : error_set(err, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
-
-	/* Copying a tree reads files that their owner may not. */
-	if (r >= 0)
-		r = operation_run(&op, &result, err);
 	if (r >= 0 && ret)
-		r = atoll_show(a, result->sandbox, ret, err);
-	atoll_result_free(result);
+		r = name ? atoll_show(a, name, ret, &local) : error_oom(&local, "new");
+	if (r < 0 && err)
+		*err = local;
 	return r;
 }

@@ -376,6 +376,24 @@ static int add_times(struct planner *p)
 	return 0;
 }
 
+/* Times that moved because of something that stays behind are nothing to commit. */
+static bool has_substance(const struct planner *p, size_t first)
+{
+	for (size_t i = first; i < p->op->n; i++)
+		if (p->op->steps[i].kind != STORE_STEP_TIME)
+			return true;
+	for (size_t i = 0; i < p->changes->n; i++)
+		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied && selection_has(p->selection, p->changes->v[i].path))
+			return true;
+	return false;
+}
+
+static void drop_steps_from(struct op *op, size_t first)
+{
+	while (op->n > first)
+		store_step_release(&op->steps[--op->n]);
+}
+
 static void choose_source(struct planner *p)
 {
 	bool layered = p->r->ops->capabilities & STRATEGY_LAYERED;
@@ -399,6 +417,7 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 			     .changes = op->changes[index],
 			     .err = err };
 	AUTO_FD workspace = resource_workspace(r);
+	size_t first = op->n;
 	int rc = 0;
 
 	if (workspace < 0)
@@ -410,6 +429,8 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 		rc = plan_change(&p, i);
 	if (rc >= 0)
 		rc = add_times(&p);
+	if (rc >= 0 && !has_substance(&p, first))
+		drop_steps_from(op, first);
 	peer_release(&p.original);
 	peer_release(&p.workspace);
 	for (size_t i = 0; i < p.n_parents; i++)

@@ -118,7 +118,8 @@ static int settle_commit(struct op *op, struct atoll_error *err)
 {
 	bool back = op->row.phase == STORE_PREPARED;
 	bool foreign = false;
-	int r = apply(op, back ? BACKWARD : FORWARD, true, &foreign, err);
+	/* Once decided everything is in place and on disk; what others did to it since is theirs. */
+	int r = back ? apply(op, BACKWARD, true, &foreign, err) : 0;
 
 	if (r >= 0)
 		r = back ? finish_failed(op, err) : finish_commit(op, err);
@@ -236,6 +237,46 @@ static int recover_work(struct operation *o, struct atoll_error *err)
 	return r;
 }
 
+struct stale {
+	struct atoll *a;
+	struct store *store;
+};
+
+static int remove_stale_lock(const struct tree_entry *e, void *arg)
+{
+	struct stale *stale = arg;
+	struct store_sandbox *boxes = NULL;
+	AUTO_FD lock = -EBADF;
+	bool known = false;
+	size_t n = 0;
+
+	if (!S_ISREG(e->stat.mode) || lock_take(stale->a, e->name, LOCK_CHANGE, 0, e->name, &lock, NULL) < 0)
+		return TREE_WALK_SKIP;
+	if (store_sandbox_list(stale->store, &boxes, &n, NULL) < 0)
+		return TREE_WALK_STOP;
+	for (size_t i = 0; i < n; i++) {
+		known = known || strcmp(boxes[i].uuid, e->name) == 0;
+		store_sandbox_release(&boxes[i]);
+	}
+	free(boxes);
+	if (!known)
+		lock_remove(stale->a, e->name);
+	return TREE_WALK_GO;
+}
+
+/* Locks of sandboxes that are no more. One that is held belongs to a sandbox that is just being made. */
+static void remove_stale_locks(struct atoll *a)
+{
+	CLEANUP(cleanup_store) struct store *store = NULL;
+	AUTO_FD dir = fd_open_beneath(a->state_fd, "locks", O_RDONLY | O_DIRECTORY);
+	struct stale stale = { .a = a };
+
+	if (dir < 0 || store_open(a->state_dir, &store, NULL) < 0)
+		return;
+	stale.store = store;
+	tree_walk(dir, TREE_WALK_NO_ROOT, remove_stale_lock, &stale, NULL);
+}
+
 static int recover_one(struct atoll *a, const char *name, struct atoll_result ***list, size_t *n, struct atoll_error *err)
 {
 	struct operation op = { .a = a, .name = name, .fn = recover_work };
@@ -289,6 +330,7 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 		store_sandbox_release(&boxes[i]);
 	}
 	free(boxes);
+	remove_stale_locks(a);
 	if (first < 0 && err)
 		*err = why;
 	return first;

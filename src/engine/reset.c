@@ -46,7 +46,7 @@ static int discard(struct resource *r, const char *name)
 
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
 {
-	int rc = mark(s, r, true, err);
+	int rc = r->row.dirty ? 0 : mark(s, r, true, err);
 
 	if (rc < 0)
 		return rc;

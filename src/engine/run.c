@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/run.h"
 #include "jail/jail.h"
 
 struct view {
@@ -227,6 +228,9 @@ static int run_in_view(struct session *s, const struct atoll_run_options *option
 		r = jail_run(&spec, ret, err);
 	}
 	view_release(&v);
+	/* Asked only after a failure: the question costs as much as a run. */
+	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
+		return run_plain(s, options, cwd, ret, err);
 	return r;
 }
 

@@ -106,6 +106,13 @@ int step_site_sync(struct step_site *site)
 
 		if (step->resource != site->r->row.id)
 			continue;
+		if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME) {
+			AUTO_FD dir = fd_open_beneath(site->r->root_fd, step->path, O_RDONLY | O_DIRECTORY);
+
+			if (dir >= 0)
+				r = tree_sync_add(sync, dir, "", 0);
+			continue;
+		}
 		for (size_t k = 0; k < ARRAY_SIZE(peers) && r >= 0; k++) {
 			bool fresh = !peers[k].path || strlen(peers[k].path) != size || memcmp(peers[k].path, step->path, size) != 0;
 			int dir = peer_dir(&peers[k], step->path, size);

@@ -125,6 +125,11 @@ static int run_undo(struct op *op, struct atoll_error *err)
 		sys_fault_mark("decide");
 		r = finish_decide_undo(op, err);
 	}
+	if (r < 0 && store_is_in_doubt(op->s->store)) {
+		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		return error_set(err, ATOLL_IN_DOUBT, 0, "undo", op->s->box.name,
+				 "whether the undo of \"%s\" was decided cannot be told, the state database failed; run atoll recover", op->s->box.name);
+	}
 	if (r < 0)
 		return put_back(op, r, err);
 	sys_fault_mark("finish");
@@ -219,6 +224,21 @@ static int refuse_unisolated(struct session *s, struct atoll_error *err)
 	return 0;
 }
 
+/* From here on the edits of all of them are dropped, by us or by recovery. */
+static int mark_all_dirty(struct session *s, struct atoll_error *err)
+{
+	int r = store_begin(s->store, true, err);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		s->resources[i].row.dirty = true;
+		r = store_resource_update(s->store, &s->resources[i].row, err);
+	}
+	if (r >= 0)
+		r = store_commit(s->store, err);
+	store_abort(s->store);
+	return r;
+}
+
 /* Parents before children; one that fails does not stop the others. */
 static int reset_all(struct session *s, struct atoll_result *result, struct atoll_error *err)
 {
@@ -226,6 +246,8 @@ static int reset_all(struct session *s, struct atoll_result *result, struct atol
 	struct atoll_error first = { 0 };
 	int r = session_order(s, &order, err);
 
+	if (r >= 0)
+		r = mark_all_dirty(s, err);
 	if (r < 0)
 		return r;
 	for (size_t i = s->n; i-- > 0;) {

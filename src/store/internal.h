@@ -22,6 +22,7 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	bool in_transaction;
+	bool in_doubt;
 	sqlite3_stmt *kept[KEPT_COUNT];
 };
 

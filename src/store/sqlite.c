@@ -250,14 +250,35 @@ int store_begin(struct store *s, bool durable, struct atoll_error *err)
 	return 0;
 }
 
+/* A commit that failed may have written its frames to the log all the same, where a later reader would find them complete. The next
+ * transaction overwrites them: one is made at once, so that "failed" is true. */
+static void void_failed_commit(struct store *s)
+{
+	char write[64];
+
+	snprintf(write, sizeof write, "BEGIN IMMEDIATE; PRAGMA user_version=%d; COMMIT", SCHEMA_VERSION);
+	store_abort(s);
+	if (sqlite3_exec(s->db, write, NULL, NULL, NULL) != SQLITE_OK) {
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+		s->in_doubt = true;
+	}
+}
+
 int store_commit(struct store *s, struct atoll_error *err)
 {
 	int r = execute(s, "COMMIT", err);
 
-	if (r < 0)
+	if (r < 0) {
+		void_failed_commit(s);
 		return r;
+	}
 	s->in_transaction = false;
 	return 0;
+}
+
+bool store_is_in_doubt(const struct store *s)
+{
+	return s->in_doubt;
 }
 
 void store_abort(struct store *s)

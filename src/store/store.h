@@ -31,6 +31,8 @@ static inline void cleanup_store(struct store **s)
 int store_begin(struct store *s, bool durable, struct atoll_error *err);
 int store_commit(struct store *s, struct atoll_error *err);
 void store_abort(struct store *s); /* fine without a transaction */
+/* A store_commit() failed, and whether it took effect cannot be said: what it would have recorded must stay possible. */
+bool store_is_in_doubt(const struct store *s);
 
 /* ---- sandboxes and resources (registry.c) ---- */
 

@@ -66,14 +66,36 @@ static int note_copied(const char *path, const struct tree_stat *from, int from_
 	return resource_look(from_dir, from_name, from, &e->original);
 }
 
+static int make_mount_point(int tree_fd, const char *path)
+{
+	AUTO_FD parent = -EBADF;
+	struct tree_stat st;
+	const char *name;
+	int r = fd_open_parent(tree_fd, path, &parent, &name);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	if (r >= 0)
+		r = tree_stat(parent, "", &st);
+	if (r >= 0)
+		r = sys_mkdir(parent, name, 0755);
+	if (r >= 0) {
+		const struct timespec times[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
+						   { st.mtime / 1000000000, st.mtime % 1000000000 } };
+
+		r = sys_utimens(parent, "", times);
+	}
+	return r == -EEXIST ? 0 : r;
+}
+
 /* Places where a nested resource is mounted, or Atoll's own directories are hidden, must exist in the copy. */
 static int make_mount_points(struct resource *r, int tree_fd)
 {
 	for (size_t i = 0; i < r->n_excluded; i++) {
-		AUTO_FD fd = fd_make_path(tree_fd, r->excluded[i]);
+		int rc = make_mount_point(tree_fd, r->excluded[i]);
 
-		if (fd < 0 && fd != -ENOTDIR)
-			return fd;
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
