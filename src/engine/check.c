@@ -17,6 +17,8 @@ struct checker {
 	const struct changes *changes;
 	struct peer original, workspace;
 	struct tree_stat root;
+	struct tree_stat parent; /* of the directory last judged, and what came of it */
+	const char *verdict;
 	size_t refused;
 	struct atoll_error *err;
 };
@@ -147,24 +149,41 @@ static int check_change(struct checker *c, const struct change *change)
 
 /* ---- each directory that will be written ---- */
 
+/* Why nothing in a directory can be replaced, or NULL. */
+static const char *judge_parent(struct checker *c, int dir, const struct tree_stat *st)
+{
+	if (st->dev != c->root.dev || st->mnt_id != c->root.mnt_id)
+		return "lies on another filesystem, mount or subvolume than the resource";
+	if (st->is_immutable)
+		return "lies in an immutable or append-only directory";
+	if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		return errno == EROFS ? "lies on a read-only filesystem" : "lies in a directory that may not be written";
+	return NULL;
+}
+
+/* Neighbours share the answer about their directory. */
 static int check_parent(struct checker *c, const struct store_step *step)
 {
+	bool same = c->original.path && strlen(c->original.path) == parent_size(step->path) &&
+		    memcmp(c->original.path, step->path, parent_size(step->path)) == 0;
 	int dir = peer_dir(&c->original, step->path, parent_size(step->path));
-	struct tree_stat st, entry;
+	struct tree_stat entry;
 
-	if (dir < 0 || tree_stat(dir, "", &st) < 0)
+	if (dir < 0)
 		return 0; /* made by an earlier step */
-	if (st.dev != c->root.dev || st.mnt_id != c->root.mnt_id)
-		return refuse(c, step->path, "lies on another filesystem, mount or subvolume than the resource");
-	if (st.is_immutable)
-		return refuse(c, step->path, "lies in an immutable or append-only directory");
-	if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
-		return refuse(c, step->path, errno == EROFS ? "lies on a read-only filesystem" : "lies in a directory that may not be written");
+	if (!same && tree_stat(dir, "", &c->parent) < 0) {
+		peer_release(&c->original);
+		return 0;
+	}
+	if (!same)
+		c->verdict = judge_parent(c, dir, &c->parent);
+	if (c->verdict)
+		return refuse(c, step->path, c->verdict);
 	if (tree_stat(dir, base_name(step->path), &entry) < 0)
 		return 0;
 	if (entry.is_immutable)
 		return refuse(c, step->path, "is immutable or append-only");
-	if ((st.mode & S_ISVTX) && geteuid() != 0 && entry.uid != geteuid() && st.uid != geteuid())
+	if ((c->parent.mode & S_ISVTX) && geteuid() != 0 && entry.uid != geteuid() && c->parent.uid != geteuid())
 		return refuse(c, step->path, "belongs to somebody else, in a sticky directory");
 	return 0;
 }

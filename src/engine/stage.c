@@ -280,6 +280,11 @@ static bool changes_root(const struct stager *s)
 	return false;
 }
 
+static bool is_apart(const struct resource *r)
+{
+	return strcmp(r->row.work, r->row.stage) != 0;
+}
+
 static int make_fresh_layer(struct stager *s)
 {
 	struct tree_copy_report report = { 0 };
@@ -294,12 +299,15 @@ static int make_fresh_layer(struct stager *s)
 		r = tree_stat(s->work_fd, "layer", &st);
 	if (r >= 0)
 		r = tree_identify(s->work_fd, "layer", &st, &s->how->fresh);
-	return r < 0 ? r : sys_fsync(s->work_fd);
+	if (r < 0)
+		return r;
+	/* Beside what is staged it is made durable with that, by the same flush. */
+	return is_apart(s->r) ? sys_fsync(s->work_fd) : tree_sync_add(s->sync, s->work_fd, "layer", 0);
 }
 
 static int make_dirs(struct stager *s)
 {
-	bool apart = strcmp(s->r->row.work, s->r->row.stage) != 0;
+	bool apart = is_apart(s->r);
 	int r = sys_mkdir(s->r->stage_fd, s->op->row.dir, 0700);
 
 	/* Resources that share their areas share the op's directory. */

@@ -116,13 +116,14 @@ int step_state(struct step_site *site, const struct store_step *step)
 /* ---- moving ---- */
 
 /* An exchange leaves the ctime alone on some filesystems; other sandboxes judge foreign changes by it. */
-static int bump_ctime(const struct place *at, int64_t ctime)
+static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 {
 	AUTO_FD fd = -EBADF;
 	struct tree_stat st;
 	int r = tree_stat(at->dir, at->name, &st);
 
-	if (r < 0 || st.ctime != ctime)
+	*ret_moved = r >= 0 && st.ctime != ctime;
+	if (r < 0 || *ret_moved)
 		return r;
 	if (S_ISLNK(st.mode)) {
 		const struct timespec same[2] = { { st.atime / 1000000000, st.atime % 1000000000 }, { st.mtime / 1000000000, st.mtime % 1000000000 } };
@@ -188,44 +189,98 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 	return S_ISDIR(st->mode) ? step_tree_is_untouched(at, site->how->prepared_at) : 0;
 }
 
-static int do_exchange(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+/* Whether two looks at a file, one right after the other, were at the same inode in the same condition. */
+static bool is_same_file(const struct tree_stat *a, const struct tree_stat *b)
+{
+	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev && a->mode == b->mode &&
+	       a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
+}
+
+/* Whether the entry that an exchange has brought to the other side is the one that was verified. */
+static int check_displaced(const struct store_step *step, const struct place *at, const struct tree_stat *verified,
+			   const struct store_look *then)
+{
+	struct store_look now;
+	struct tree_stat st;
+	int r = tree_stat(at->dir, at->name, &st);
+
+	if (r < 0 || is_same_file(&st, verified))
+		return r;
+	r = look_at(at, &st, &now);
+	if (r < 0 || matches(&now, then, S_ISDIR(st.mode)) || (step->slot && step->slot[0] == 'd'))
+		return r;
+	return -ESTALE;
+}
+
+/* Takes the lease and verifies under it. 1: it stands on the wanted side already. */
+static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at, enum direction direction,
+			   int *ret_lease, struct tree_stat *st)
+{
+	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
+	int leased = tree_stat(at->dir, at->name, st), r;
+
+	if (leased >= 0)
+		leased = take_lease(at, st, ret_lease);
+	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
+		return leased;
+	r = leased == -ENOENT ? -ESTALE : verify(site, step, at, then, st);
+	if (r == -ESTALE) {
+		r = step_state(site, step);
+		return r < 0 ? r : r == (direction == FORWARD ? STEP_NEW : STEP_OLD) ? 1 : -ESTALE;
+	}
+	return r < 0 ? r : MIN(leased, 0);
+}
+
+static int exchange(struct step_site *site, const struct store_step *step, const struct place *original, const struct place *source,
+		    const struct tree_stat *verified, enum direction direction)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
-	struct tree_stat st, source_st;
-	struct place original, source;
-	struct store_look displaced;
-	AUTO_FD lease_fd = -EBADF;
-	int r = find_original(site, step, &original);
+	bool files = S_ISREG(step->before.mode) && S_ISREG(step->after.mode);
+	bool known = files && site->moves_ctime, moved = false;
+	struct tree_stat source_st = { 0 };
+	int r = known ? 0 : tree_stat(source->dir, source->name, &source_st);
 
 	if (r >= 0)
-		r = find_source(site, step, &source);
-	if (r >= 0)
-		r = tree_stat(source.dir, source.name, &source_st);
-	if (r >= 0 && lease) {
-		r = tree_stat(original.dir, original.name, &st);
-		if (r >= 0)
-			r = take_lease(&original, &st, &lease_fd);
-	}
-	if (r >= 0)
-		r = verify(site, step, &original, then, &st);
-	if (r >= 0)
-		r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_EXCHANGE);
+		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
 	if (r < 0)
 		return r;
-	r = look_at(&source, &st, &displaced);
-	if (r >= 0 && !matches(&displaced, then, S_ISDIR(st.mode)) && !(step->slot && step->slot[0] == 'd')) {
+	r = check_displaced(step, source, verified, then);
+	if (r == -ESTALE) {
 		/* Somebody was quicker than the check: theirs goes back where it was. */
-		r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_EXCHANGE);
+		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
 		return r < 0 ? r : -ESTALE;
 	}
 	if (r >= 0)
-		r = restore_dir_time(&original, installed);
+		r = restore_dir_time(original, installed);
 	if (r >= 0)
-		r = restore_dir_time(&source, then);
-	if (r >= 0)
-		r = bump_ctime(&original, source_st.ctime);
+		r = restore_dir_time(source, then);
+	if (r >= 0 && !known)
+		r = bump_ctime(original, source_st.ctime, &moved);
+	/* What a filesystem does with two files it does with all; XFS differs only where a directory is one of them. */
+	site->moves_ctime |= files && moved;
 	return r < 0 ? r : 1;
+}
+
+/* Without a lease the state is known already. */
+static int do_exchange(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+{
+	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
+	struct place original, source;
+	AUTO_FD lease_fd = -EBADF;
+	struct tree_stat st;
+	int r = find_original(site, step, &original);
+
+	if (lease && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
+		return -ESTALE;
+	if (r >= 0)
+		r = find_source(site, step, &source);
+	if (r < 0)
+		return r;
+	r = lease ? secure_original(site, step, &original, direction, &lease_fd, &st) : verify(site, step, &original, then, &st);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return exchange(site, step, &original, &source, &st, direction);
 }
 
 /* A rename between the original and the other side, onto a free name. */
@@ -263,23 +318,31 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	return r < 0 ? r : 1;
 }
 
+/* The times of a workspace directory are edits of the sandbox: what leaves it or comes back does not move them. */
 static int do_retire(struct step_site *site, const struct store_step *step, enum direction direction)
 {
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { 0 } };
 	struct place workspace, slot;
+	struct tree_stat st;
 	int r = find(&site->workspace, step->path, &workspace);
 
 	if (r >= 0)
 		r = find_slot(site, step, &slot);
+	if (r >= 0)
+		r = tree_stat(workspace.dir, "", &st);
 	if (r < 0)
 		return r;
-	if (direction == FORWARD) {
+	if (direction == FORWARD)
 		r = sys_rename(workspace.dir, workspace.name, slot.dir, slot.name, RENAME_NOREPLACE);
-		return r < 0 ? r : 1;
-	}
-	r = sys_rename(slot.dir, slot.name, workspace.dir, workspace.name, RENAME_NOREPLACE);
+	else
+		r = sys_rename(slot.dir, slot.name, workspace.dir, workspace.name, RENAME_NOREPLACE);
 	/* A newer edit has taken its place, or the version was set aside. */
-	if (r == -EEXIST || r == -ENOENT)
+	if (direction == BACKWARD && (r == -EEXIST || r == -ENOENT))
 		return 0;
+	if (r < 0)
+		return r;
+	times[1] = (struct timespec){ st.mtime / 1000000000, st.mtime % 1000000000 };
+	r = sys_utimens(workspace.dir, "", times);
 	return r < 0 ? r : 1;
 }
 
@@ -289,6 +352,8 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 
 	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME)
 		return step_meta_move(site, step, direction);
+	if (step->kind == STORE_STEP_EXCHANGE && lease)
+		return do_exchange(site, step, direction, true); /* told under the lease */
 	state = step_state(site, step);
 	if (state < 0)
 		return state;
@@ -300,7 +365,7 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 	case STORE_STEP_RETIRE:
 		return do_retire(site, step, direction);
 	case STORE_STEP_EXCHANGE:
-		return do_exchange(site, step, direction, lease);
+		return do_exchange(site, step, direction, false);
 	case STORE_STEP_INSTALL:
 		return do_rename(site, step, direction == FORWARD, lease);
 	case STORE_STEP_TAKE:

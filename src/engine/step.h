@@ -15,6 +15,7 @@ struct step_site {
 	int work_op_fd;   /* and in the work area; may be the same directory */
 	struct peer original, workspace;
 	bool switched;
+	bool moves_ctime; /* seen: exchanging two files moves their ctime on this filesystem */
 };
 
 /* One name in one directory. dir is borrowed. */
