@@ -214,17 +214,18 @@ int conflict_check(struct op *op, struct atoll_error *err)
 /* ---- undo ---- */
 
 struct undo_walk {
-	int64_t since;
-	const char *found;
+	struct step_site *site;
+	const struct store_step *step;
 	struct strbuf path;
 };
 
 static int newer_entry(const struct tree_entry *e, void *arg)
 {
 	struct undo_walk *w = arg;
+	int r = step_is_newer(w->site, w->step->path, e->path, &e->stat, w->site->how->landed_at);
 
-	if (e->stat.ctime < w->since)
-		return TREE_WALK_GO;
+	if (r <= 0)
+		return r < 0 ? r : TREE_WALK_GO;
 	strbuf_adds(&w->path, e->path);
 	return TREE_WALK_STOP;
 }
@@ -233,7 +234,7 @@ static int newer_entry(const struct tree_entry *e, void *arg)
 static int check_landed(struct step_site *site, const struct store_step *step, struct strbuf *below, const char **ret)
 {
 	AUTO_FD fd = fd_open_beneath(site->r->root_fd, step->path, O_PATH);
-	struct undo_walk w = { .since = site->how->landed_at };
+	struct undo_walk w = { .site = site, .step = step };
 	struct tree_stat st;
 	int state = step_state(site, step), r;
 
@@ -257,7 +258,10 @@ static int check_landed(struct step_site *site, const struct store_step *step, s
 	if (!S_ISDIR(st.mode)) {
 		AUTO_FD file = S_ISREG(st.mode) ? fd_reopen(fd, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -EBADF;
 
-		if (st.ctime >= site->how->landed_at)
+		r = step_is_newer(site, step->path, "", &st, site->how->landed_at);
+		if (r < 0)
+			return r;
+		if (r > 0)
 			*ret = "was changed by somebody else since the commit";
 		else if (file >= 0 && step_lease(file) == -EAGAIN)
 			*ret = "is open for writing by somebody else";

@@ -78,7 +78,7 @@ static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct
 	r->row.clock_offset = clock_offset_ns();
 	rc = store_touch_delete(op->s->store, r->row.id, NULL, true, err);
 	if (rc >= 0)
-		rc = store_stamp_clear(op->s->store, r->row.id, err);
+		rc = op_clear_stamps(op->s, r, op->row.id, err);
 	if (rc >= 0)
 		rc = reload_stamps(op->s, r, err);
 	if (rc >= 0 && r->ops->ran)
@@ -176,6 +176,15 @@ static int return_resource(struct op *op, size_t index, struct atoll_error *err)
 	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
 }
 
+/* A rollback is of the whole sandbox; one that had no part in the commit, and no edits, has nothing to lose. */
+static int roll_back_unchanged(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
+
+	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
+}
+
 int finish_decide_undo(struct op *op, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, true, err);
@@ -183,6 +192,8 @@ int finish_decide_undo(struct op *op, struct atoll_error *err)
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->resources[i].op)
 			r = return_resource(op, i, err);
+		else if (op->row.rollback)
+			r = roll_back_unchanged(op, i, err);
 	if (r >= 0)
 		r = drop_steps(op, err);
 	if (r >= 0)

@@ -64,3 +64,16 @@ int op_load(struct session *s, const struct store_op *row, struct op *ret, struc
 	*ret = op;
 	return 0;
 }
+
+int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct atoll_error *err)
+{
+	struct store_op *ops = NULL;
+	size_t n = 0;
+	bool needed = false;
+	int rc = store_op_list(s->store, s->box.id, &ops, &n, err);
+
+	for (size_t i = 0; i < n && rc >= 0; i++)
+		needed |= ops[i].kind == STORE_OP_COMMIT && ops[i].id != op && !ops[i].taken_back && ops[i].phase != STORE_FAILED;
+	store_ops_free(ops, n);
+	return rc < 0 || needed ? rc : store_stamp_clear(s->store, r->row.id, err);
+}

@@ -54,6 +54,9 @@ struct store_op_resource *op_resource(struct op *op, int64_t resource);
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total);
 /* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
 int op_dir(const struct op *op, const struct resource *r, bool stage);
+/* Forgets the stamps of a resource whose base is new as a whole, unless an older commit than `op` may still be taken back: by them its
+ * undo tells what this sandbox put back from what somebody else did. */
+int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct atoll_error *err);
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err);
 
 /* plan.c */

@@ -12,6 +12,52 @@
 #include "base/random.h"
 #include "base/sys.h"
 
+static int workspace_id(struct resource *r, struct tree_id *ret)
+{
+	struct tree_stat st;
+	int rc = tree_stat(r->work_fd, r->ops->workspace, &st);
+
+	return rc < 0 ? rc : tree_identify(r->work_fd, r->ops->workspace, &st, ret);
+}
+
+/* 1 if the op has switched the layer of this workspace, which it shares perhaps with others. */
+static int renew_in(struct session *s, struct resource *r, int64_t op, const struct tree_id *id, struct atoll_error *err)
+{
+	AUTO_FREE struct store_op_resource *parts = NULL;
+	size_t n = 0;
+	int found = 0;
+	int rc = store_op_resource_list(s->store, op, &parts, &n, err);
+
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		const struct resource *other = session_resource(s, parts[i].resource);
+
+		if (!other || !parts[i].switches || strcmp(other->row.work, r->row.work) != 0)
+			continue;
+		parts[i].fresh = *id;
+		rc = store_op_resource_put(s->store, &parts[i], err);
+		found = 1;
+	}
+	return rc < 0 ? rc : found;
+}
+
+/* A commit knows the layer that took the workspace's place by its identity, to be taken back. Of the latest one it is this layer now. */
+static int renew_layer(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	struct store_op *ops = NULL;
+	struct tree_id id;
+	size_t n = 0;
+	int rc = workspace_id(r, &id);
+
+	if (rc < 0)
+		return error_sys(err, rc, "rollback", r->row.path, "cannot look at the workspace of \"%s\"", r->row.path);
+	rc = store_op_list(s->store, s->box.id, &ops, &n, err);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if (ops[i].kind == STORE_OP_COMMIT && !ops[i].taken_back && ops[i].phase != STORE_FAILED)
+			rc = renew_in(s, r, ops[i].id, &id, err);
+	store_ops_free(ops, n);
+	return MIN(rc, 0);
+}
+
 static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_error *err)
 {
 	int rc = store_begin(s->store, true, err);
@@ -22,7 +68,9 @@ static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_
 	if (rc >= 0 && !dirty)
 		rc = store_touch_delete(s->store, r->row.id, NULL, true, err);
 	if (rc >= 0 && !dirty)
-		rc = store_stamp_clear(s->store, r->row.id, err);
+		rc = op_clear_stamps(s, r, 0, err);
+	if (rc >= 0 && !dirty)
+		rc = renew_layer(s, r, err);
 	if (rc >= 0 && !dirty && r->ops->ran)
 		rc = r->ops->ran(r, err);
 	if (rc >= 0)

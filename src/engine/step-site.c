@@ -161,14 +161,42 @@ int step_is_empty_dir(const struct place *at)
 	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, any_entry, NULL, NULL);
 }
 
-static int check_entry(const struct tree_entry *e, void *arg)
+/* A later commit of the sandbox that was taken back has touched what it put back; it was checked for foreign changes then, and its stamps
+ * tell how far. */
+int step_is_newer(struct step_site *site, const char *top, const char *below, const struct tree_stat *st, int64_t since)
 {
-	return e->stat.ctime >= *(const int64_t *)arg ? -ESTALE : TREE_WALK_GO;
+	const struct resource *r = site->r;
+	AUTO_FREE char *path = NULL;
+	int64_t own;
+
+	if (st->ctime < since)
+		return 0;
+	if (!r->n_stamps)
+		return 1;
+	path = str_format("%s%s%s", top, *top && *below ? "/" : "", below);
+	if (!path)
+		return -ENOMEM;
+	own = resource_own_stamp(r, path, S_ISDIR(st->mode));
+	return st->ctime >= own;
 }
 
-int step_tree_is_untouched(const struct place *at, int64_t since)
+struct untouched {
+	struct step_site *site;
+	const struct store_step *step;
+};
+
+static int check_entry(const struct tree_entry *e, void *arg)
+{
+	const struct untouched *u = arg;
+	int r = step_is_newer(u->site, u->step->path, e->path, &e->stat, u->site->how->prepared_at);
+
+	return r > 0 ? -ESTALE : r < 0 ? r : TREE_WALK_GO;
+}
+
+int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at)
 {
 	AUTO_FD fd = openat(at->dir, at->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct untouched u = { site, step };
 
-	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, check_entry, &since, NULL);
+	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, check_entry, &u, NULL);
 }

@@ -186,7 +186,7 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 		return tree_id_equal(&now.id, &then->id) ? step_is_empty_dir(at) : -ESTALE;
 	if (!matches(&now, then, S_ISDIR(st->mode)))
 		return -ESTALE;
-	return S_ISDIR(st->mode) ? step_tree_is_untouched(at, site->how->prepared_at) : 0;
+	return S_ISDIR(st->mode) ? step_tree_is_untouched(site, step, at) : 0;
 }
 
 /* Whether two looks at a file, one right after the other, were at the same inode in the same condition. */

@@ -281,13 +281,52 @@ static bool all_committed(const struct session *s)
 	return s->n > 0;
 }
 
+/* What stays in the sandbox anyway (a FIFO) is no edit. */
+static int has_edits(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		CLEANUP(cleanup_changes) struct changes *c = strategy_changes(&s->resources[i], false, err);
+
+		if (!c)
+			return -(int)err->code;
+		for (size_t k = 0; k < c->n; k++)
+			if (!c->v[k].implied && c->v[k].kind != ATOLL_SKIPPED)
+				return 1;
+	}
+	return 0;
+}
+
+/* Whether there are no edits since the latest commit, so that it is the one to be taken back. What was rolled back already and not run
+ * since stays as it is: the same call may be repeated. */
+static int takes_commit_back(struct session *s, struct atoll_error *err)
+{
+	struct store_op latest = { 0 };
+	bool used = false;
+	int r;
+
+	if (all_committed(s))
+		return 1;
+	for (size_t i = 0; i < s->n; i++)
+		used |= s->resources[i].row.state == ATOLL_ACTIVE || s->resources[i].row.state == ATOLL_COMMITTED;
+	if (!used)
+		return 0;
+	r = find_latest(s, &latest, err);
+	store_op_release(&latest);
+	if (r < 0)
+		return r == -ATOLL_NOT_FOUND ? 0 : r;
+	r = has_edits(s, err);
+	return r < 0 ? r : !r;
+}
+
 static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result, struct atoll_error *err)
 {
 	int r = refuse_unisolated(s, err);
 
+	if (r >= 0)
+		r = takes_commit_back(s, err);
 	if (r < 0)
 		return r;
-	return all_committed(s) ? undo_latest(s, true, options, result, err) : reset_all(s, result, err);
+	return r ? undo_latest(s, true, options, result, err) : reset_all(s, result, err);
 }
 
 static int rollback_work(struct operation *o, struct atoll_error *err)

@@ -35,10 +35,11 @@ static int compare_stamp(const void *path, const void *stamp)
 	return strcmp(path, ((const struct store_stamp *)stamp)->path);
 }
 
-int64_t resource_stamp(const struct resource *r, const char *path)
+/* The latest stamp of the path or of a directory above it; INT64_MIN if there is none. */
+static int64_t latest_stamp(const struct resource *r, const char *path)
 {
 	AUTO_FREE char *at = r->n_stamps ? strdup(path) : NULL;
-	int64_t stamp = r->row.stamp;
+	int64_t stamp = INT64_MIN;
 
 	/* The path itself, then each directory above it. */
 	while (at) {
@@ -54,11 +55,23 @@ int64_t resource_stamp(const struct resource *r, const char *path)
 	return stamp;
 }
 
+int64_t resource_stamp(const struct resource *r, const char *path)
+{
+	return MAX(r->row.stamp, latest_stamp(r, path));
+}
+
 int64_t resource_dir_stamp(const struct resource *r, const char *path)
 {
 	AUTO_FREE char *self = r->n_stamps ? str_format("%s/.", path) : NULL;
 
 	return self ? resource_stamp(r, *path ? self : self + 1) : r->row.stamp;
+}
+
+int64_t resource_own_stamp(const struct resource *r, const char *path, bool directory)
+{
+	AUTO_FREE char *self = r->n_stamps && directory ? str_format("%s/.", path) : NULL;
+
+	return latest_stamp(r, !self ? path : *path ? self : self + 1);
 }
 
 int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret)

@@ -83,6 +83,8 @@ bool resource_excludes(const struct resource *r, const char *path);
 int64_t resource_stamp(const struct resource *r, const char *path);
 /* The same for a directory itself, whatever happened below it. */
 int64_t resource_dir_stamp(const struct resource *r, const char *path);
+/* When Atoll itself last put something at path, or back there; INT64_MIN if it did not. */
+int64_t resource_own_stamp(const struct resource *r, const char *path, bool directory);
 /* What an entry looks like, for the journal; name "" is the fd itself. */
 int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret);
 
