@@ -103,6 +103,10 @@ void result_sort(struct atoll_result *r);
 int result_write(const struct atoll_result *r, int fd);
 struct atoll_result *result_read(int fd);
 
+/* ---- info.c ---- */
+
+int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret, struct atoll_error *err);
+
 /* ---- selection.c ---- */
 
 struct selection {

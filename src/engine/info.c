@@ -73,7 +73,7 @@ static int fill_ops(struct store *store, struct atoll_info *info, int64_t sandbo
 	return r;
 }
 
-static int describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret, struct atoll_error *err)
+int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret, struct atoll_error *err)
 {
 	struct atoll_info *info = calloc(1, sizeof *info);
 	struct store_resource *rows = NULL;
@@ -150,7 +150,7 @@ int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struc
 		return error_set(err, ATOLL_INVALID, 0, "show", NULL, "no handle was given");
 	r = session_peek(a, name, &s, err);
 	if (r >= 0)
-		r = describe(a, s.store, &s.box, ret, err);
+		r = info_describe(a, s.store, &s.box, ret, err);
 	session_release(&s);
 	return r;
 }
@@ -175,7 +175,7 @@ int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct 
 		r = error_oom(err, "list");
 	for (size_t i = 0; i < n; i++) {
 		if (r >= 0)
-			r = describe(a, store, &boxes[i], &list[i], err);
+			r = info_describe(a, store, &boxes[i], &list[i], err);
 		store_sandbox_release(&boxes[i]);
 	}
 	free(boxes);

@@ -358,23 +358,22 @@ int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct a
 {
 	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
 	struct atoll_error local = { 0 };
-	AUTO_FREE char *name = NULL;
 	int r = a ? check_options(options, &local) : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
 
 	if (r >= 0)
 		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
 		r = make(&m, &local);
+		/* With the connection at hand: what is reported is then what is there. */
+		if (r >= 0 && ret)
+			r = info_describe(a, m.s.store, &m.s.box, ret, &local);
 		if (r < 0)
 			unmake(&m);
 	}
-	name = r >= 0 ? strdup(m.s.box.name) : NULL;
 	for (size_t i = 0; m.rows && i < options->n_resources; i++)
 		store_resource_release(&m.rows[i]);
 	free(m.rows);
 	session_release(&m.s);
-	if (r >= 0 && ret)
-		r = name ? atoll_show(a, name, ret, &local) : error_oom(&local, "new");
 	if (r < 0 && err)
 		*err = local;
 	return r;

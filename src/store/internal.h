@@ -23,6 +23,7 @@ struct store {
 	char *path;
 	bool in_transaction;
 	bool in_doubt;
+	int version; /* of the schema; 0 until it is made */
 	sqlite3_stmt *kept[KEPT_COUNT];
 };
 

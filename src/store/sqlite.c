@@ -190,6 +190,7 @@ static int check_version(struct store *s, struct atoll_error *err)
 		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path,
 				 "the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll", s->path,
 				 (long long)version, SCHEMA_VERSION);
+	s->version = (int)version;
 	return 0;
 }
 
@@ -256,7 +257,7 @@ static void void_failed_commit(struct store *s)
 {
 	char write[64];
 
-	snprintf(write, sizeof write, "BEGIN IMMEDIATE; PRAGMA user_version=%d; COMMIT", SCHEMA_VERSION);
+	snprintf(write, sizeof write, "BEGIN IMMEDIATE; PRAGMA user_version=%d; COMMIT", s->version);
 	store_abort(s);
 	if (sqlite3_exec(s->db, write, NULL, NULL, NULL) != SQLITE_OK) {
 		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
