@@ -145,10 +145,22 @@ static int build_view(struct view *v, struct session *s, struct atoll_error *err
 
 /* ---- records ---- */
 
+static bool is_active(const struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].row.state != ATOLL_ACTIVE)
+			return false;
+	return true;
+}
+
+/* After the first run there is nothing new to say before the end. */
 static int record_start(struct session *s, struct atoll_error *err)
 {
-	int r = store_begin(s->store, false, err);
+	int r;
 
+	if (is_active(s))
+		return 0;
+	r = store_begin(s->store, false, err);
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
 		r = state_move(&s->resources[i].row, ATOLL_ACTIVE, "run", err);
 		if (r >= 0)
