@@ -36,7 +36,8 @@ def same_as_seen(view, landed):
                 wrong.append("%r is only %s" % (path, "in the original" if a is None else "in the view"))
             continue
         for field in ("type", "mode", "uid", "gid", "mtime", "size", "sha256", "target", "xattrs"):
-            if a.get(field) != b.get(field) and not (field == "sha256" and a.get(field) is None):
+            hidden = field == "sha256" and a.get(field) is None or "unreadable" in str(a.get(field))
+            if a.get(field) != b.get(field) and not hidden:
                 wrong.append("%r %s: seen inside %s, landed %s" % (path, field, a.get(field), b.get(field)))
     return wrong[:20]
 

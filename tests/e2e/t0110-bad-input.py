@@ -153,8 +153,9 @@ def database(place, tap, who):
         if not tap.check("the state directory holds one database (%s), %s" % (what, who), len(found) == 1, os.listdir(box.state)):
             continue
         if what == "garbage":
-            with open(found[0], "r+b") as file:
-                file.write(b"\0garbage" * 600)
+            for damaged in glob.glob(found[0] + "*"):
+                with open(damaged, "r+b") as file:
+                    file.write(b"\0garbage" * 600)
         else:
             with sqlite3.connect(found[0]) as connection:
                 connection.execute("PRAGMA user_version = 9999")

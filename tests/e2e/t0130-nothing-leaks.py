@@ -49,7 +49,7 @@ def at_rest(place, tap, who, strategy):
     process.stdout.readline()
     tap.check("no mount is visible in the host while a command runs, %s, %s" % (strategy, who), mountinfo() == before,
               set(mountinfo()) ^ set(before))
-    process.communicate(b"\n")
+    process.communicate(b"\n", timeout=60)
     box.name = "x"
     box.edit([["append", "f", "x"], ["create", "n", "n", 0o644]], path)
     time.sleep(0.1)

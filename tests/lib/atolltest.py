@@ -16,7 +16,6 @@ them away even if the suite is killed. A suite started by an ordinary user goes 
 kinds of user; without sudo the tests that need root are visible skips.
 """
 import ctypes
-import json
 import os
 import shutil
 import signal
@@ -249,9 +248,9 @@ class Box:
         return self.command(self._editor(script, way), cwd=cwd)
 
     def script(self, operations):
-        handle, path = tempfile.mkstemp(prefix="script-", suffix=".json", dir=self.place.root)
+        handle, path = tempfile.mkstemp(prefix="script-", dir=self.place.root)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(operations, file)
+            file.write(repr(operations))
         os.chmod(path, 0o644)
         return path
 
@@ -292,13 +291,18 @@ def give(path, uid):
     os.chown(path, uid, uid)
 
 
-def build_tree(place, who, script, below=None, hint="tree", way=None):
-    """A directory made by an edit script and owned by who."""
-    path = place.fresh(hint, who, below)
+def plain_box(place, who):
+    """A box without a sandbox, to run things directly as a user."""
     box = Box.__new__(Box)
     box.place, box.who = place, who
     box.environment = {"PATH": os.environ["PATH"]}
-    done = box.edit_directly(script, path, way)
+    return box
+
+
+def build_tree(place, who, script, below=None, hint="tree", way=None):
+    """A directory made by an edit script and owned by who."""
+    path = place.fresh(hint, who, below)
+    done = plain_box(place, who).edit_directly(script, path, way)
     if done.returncode != 0:
         raise RuntimeError("building a tree: " + said(done))
     return path

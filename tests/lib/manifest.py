@@ -6,13 +6,16 @@ must keep: type, mode, owner, size, mtime in nanoseconds, content (SHA-256), lin
 device number, and the names it shares an inode with. atime and ctime are left out: reading moves the one, and nobody can
 set the other. Works by directory fd, so depth beyond PATH_MAX is fine; never follows a link, never opens a special file.
 
-As a program: manifest.py DIR prints it as JSON (used inside a sandbox to say what the view looks like).
+As a program: manifest.py DIR prints it as a Python literal (used inside a sandbox to say what the view looks like).
 """
-import hashlib
-import json
 import os
 import stat
 import sys
+
+try:
+    from _sha256 import sha256  # quicker to import than hashlib: this runs inside sandboxes thousands of times
+except ImportError:
+    from hashlib import sha256
 
 TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link", stat.S_IFIFO: "fifo",
          stat.S_IFSOCK: "socket", stat.S_IFCHR: "char", stat.S_IFBLK: "block"}
@@ -46,7 +49,7 @@ def _content(dirfd, name, holes):
         except PermissionError:
             return None, None
     try:
-        digest = hashlib.sha256()
+        digest = sha256()
         while True:
             block = os.read(fd, 1 << 20)
             if not block:
@@ -167,11 +170,11 @@ def without_now(entries, since_ns):
 
 
 def dump(entries):
-    return json.dumps({path.hex(): entry for path, entry in entries.items()})
+    return repr(entries)
 
 
 def load(text):
-    return {bytes.fromhex(path): entry for path, entry in json.loads(text).items()}
+    return eval(text, {})
 
 
 if __name__ == "__main__":
