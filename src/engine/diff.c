@@ -7,9 +7,27 @@
 
 struct shown {
 	struct resource *r;
-	const struct change *c;
+	const struct change *c; /* &change */
+	struct change change;
 	int workspace_fd;
 };
+
+/* A rename is shown as one: what it was before is what was deleted. */
+static void fill_renamed(struct shown *shown, const struct changes *changes)
+{
+	const struct change *old = changes_find(changes, shown->change.old_path);
+	struct change *c = &shown->change;
+
+	if (!old || !old->renamed)
+		return;
+	c->kind = ATOLL_RENAMED;
+	c->has_before = true;
+	c->before = old->before;
+	if (c->before.size != c->after.size || c->before.mtime != c->after.mtime)
+		c->what |= ATOLL_WHAT_CONTENT;
+	if ((c->before.mode & 07777) != (c->after.mode & 07777))
+		c->what |= ATOLL_WHAT_MODE;
+}
 
 static void fill(const struct shown *shown, struct atoll_change *ret)
 {
@@ -44,11 +62,14 @@ static int show_resource(struct resource *r, const struct changes *changes, cons
 	AUTO_FD workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
 
 	for (size_t i = 0; i < changes->n; i++) {
-		struct shown shown = { r, &changes->v[i], workspace };
+		struct shown shown = { .r = r, .change = changes->v[i], .workspace_fd = workspace };
 		struct atoll_change change;
 
-		if (changes->v[i].implied || !selection_has(selection, changes->v[i].path))
+		if (changes->v[i].implied || changes->v[i].renamed || !selection_has(selection, changes->v[i].path))
 			continue;
+		shown.c = &shown.change;
+		if (shown.change.old_path)
+			fill_renamed(&shown, changes);
 		fill(&shown, &change);
 		if (fn(&change, arg))
 			return 1;

@@ -407,6 +407,23 @@ static void choose_source(struct planner *p)
 	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;
 }
 
+/* With a part selected: a rename lands with both its ends or not at all. */
+static int refuse_half_renames(struct planner *p)
+{
+	int r = p->selection->all ? 0 : changes_find_renames(p->r, p->changes, p->err);
+
+	for (size_t i = 0; i < p->changes->n && r >= 0 && !p->selection->all; i++) {
+		const struct change *c = &p->changes->v[i];
+		AUTO_FREE char *why = NULL;
+
+		if (!c->old_path || selection_has(p->selection, c->path) == selection_has(p->selection, c->old_path))
+			continue;
+		why = str_format("was renamed from \"%s\"; commit both or neither", c->old_path);
+		r = why ? refuse(p, c->path, why) : no_memory(p);
+	}
+	return r;
+}
+
 static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -425,6 +442,7 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 	p.original = (struct peer){ r->root_fd, NULL, -EBADF };
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
 	choose_source(&p);
+	rc = refuse_half_renames(&p);
 	for (size_t i = 0; i < p.changes->n && rc >= 0; i++)
 		rc = plan_change(&p, i);
 	if (rc >= 0)

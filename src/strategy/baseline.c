@@ -18,7 +18,7 @@ struct header {
 
 struct record {
 	uint64_t ino, size, original_size;
-	int64_t ctime, mtime, original_mtime, original_atime;
+	int64_t ctime, mtime, btime, original_mtime, original_atime;
 	uint32_t mode, uid, gid, original_mode, original_uid, original_gid;
 	uint32_t path_size;
 	uint8_t special, id_size, id[TREE_ID_MAX];
@@ -57,6 +57,43 @@ struct base_entry *baseline_find(const struct baseline *b, const char *path)
 	return b->n ? bsearch(&key, b->v, b->n, sizeof *b->v, compare_entries) : NULL;
 }
 
+static int compare_inodes(const void *a, const void *b, void *entries)
+{
+	const struct base_entry *v = entries;
+	uint64_t x = v[*(const size_t *)a].ino, y = v[*(const size_t *)b].ino;
+
+	return x < y ? -1 : x > y;
+}
+
+const struct base_entry *baseline_find_inode(struct baseline *b, uint64_t ino, int64_t btime)
+{
+	size_t low = 0, high = b->n;
+
+	if (!b->by_inode && b->n) {
+		b->by_inode = reallocarray(NULL, b->n, sizeof *b->by_inode);
+		if (!b->by_inode)
+			return NULL;
+		for (size_t i = 0; i < b->n; i++)
+			b->by_inode[i] = i;
+		qsort_r(b->by_inode, b->n, sizeof *b->by_inode, compare_inodes, b->v);
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->v[b->by_inode[middle]].ino < ino)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < b->n && b->v[b->by_inode[low]].ino == ino; low++) {
+		const struct base_entry *e = &b->v[b->by_inode[low]];
+
+		if (S_ISREG(e->mode) && !e->special && btime && e->btime == btime)
+			return e;
+	}
+	return NULL;
+}
+
 struct baseline *baseline_free(struct baseline *b)
 {
 	if (!b)
@@ -64,6 +101,7 @@ struct baseline *baseline_free(struct baseline *b)
 	for (size_t i = 0; i < b->n; i++)
 		free(b->v[i].path);
 	free(b->v);
+	free(b->by_inode);
 	free(b);
 	return NULL;
 }
@@ -75,6 +113,7 @@ static void pack(const struct base_entry *e, struct record *r)
 	r->size = e->size;
 	r->ctime = e->ctime;
 	r->mtime = e->mtime;
+	r->btime = e->btime;
 	r->mode = e->mode;
 	r->uid = e->uid;
 	r->gid = e->gid;
@@ -96,6 +135,7 @@ static void unpack(const struct record *r, struct base_entry *e)
 	e->size = r->size;
 	e->ctime = r->ctime;
 	e->mtime = r->mtime;
+	e->btime = r->btime;
 	e->mode = r->mode;
 	e->uid = r->uid;
 	e->gid = r->gid;

@@ -16,7 +16,7 @@ struct base_entry {
 	bool pinned;  /* for the reader's use */
 	/* the copy; ctime 0: compare it with the original, whatever it looks like */
 	uint64_t ino, size;
-	int64_t ctime, mtime;
+	int64_t ctime, mtime, btime;
 	uint32_t mode, uid, gid;
 	/* the original */
 	struct store_look original;
@@ -25,11 +25,14 @@ struct base_entry {
 struct baseline {
 	struct base_entry *v; /* sorted by path_compare() after baseline_sort() and baseline_load() */
 	size_t n, capacity;
+	size_t *by_inode; /* made by baseline_find_inode(); indexes into v, sorted by the copy's inode */
 };
 
 struct base_entry *baseline_add(struct baseline *b, const char *path); /* NULL: out of memory */
 void baseline_sort(struct baseline *b);
 struct base_entry *baseline_find(const struct baseline *b, const char *path);
+/* The regular file whose copy has this inode (number and birth: numbers are used again); NULL if there is none, or no memory to look. After sorting, before adding. */
+const struct base_entry *baseline_find_inode(struct baseline *b, uint64_t ino, int64_t btime);
 struct baseline *baseline_free(struct baseline *b);
 
 int baseline_load(int dirfd, const char *name, struct baseline **ret); /* -EBADMSG if damaged */

@@ -78,6 +78,13 @@ static int compare_changes(const void *a, const void *b)
 	return path_compare(((const struct change *)a)->path, ((const struct change *)b)->path);
 }
 
+const struct change *changes_find(const struct changes *c, const char *path)
+{
+	struct change key = { .path = (char *)path };
+
+	return c->n ? bsearch(&key, c->v, c->n, sizeof *c->v, compare_changes) : NULL;
+}
+
 static bool is_child(const char *path, const char *dir)
 {
 	size_t size = strlen(dir);

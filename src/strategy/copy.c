@@ -49,6 +49,7 @@ static void describe_copy(struct base_entry *e, const struct tree_stat *st)
 	e->size = S_ISDIR(st->mode) ? 0 : st->size;
 	e->ctime = st->ctime;
 	e->mtime = st->mtime;
+	e->btime = st->btime;
 	e->mode = st->mode;
 	e->uid = st->uid;
 	e->gid = st->gid;
@@ -377,6 +378,20 @@ static int copy_base(struct resource *r, const char *path, struct store_touch *r
 	return 1;
 }
 
+/* An inode of the copy that is at another path now. */
+static int copy_origin(struct resource *r, const struct change *c, struct tree_id *ret)
+{
+	const struct base_entry *found;
+	struct baseline *b = NULL;
+
+	if (load(r, &b, NULL) < 0)
+		return 0;
+	found = baseline_find_inode(b, c->after.ino, c->after.btime);
+	if (found)
+		*ret = found->original.id;
+	return found != NULL;
+}
+
 /* ---- after commit and undo: the baseline follows ---- */
 
 struct rebase {
@@ -551,6 +566,7 @@ const struct strategy_ops strategy_copy = {
 	.view = copy_view,
 	.changes = copy_changes,
 	.base = copy_base,
+	.origin = copy_origin,
 	.landed = copy_landed,
 	.returned = copy_returned,
 	.release = copy_release,

@@ -320,6 +320,30 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 	return TAKE_PTR(changes);
 }
 
+/* ---- renames ---- */
+
+/* What the kernel notes on a file it copied up: version, magic, length, flags, type, filesystem's UUID, then the original's handle. */
+#define ORIGIN_HEADER 21
+#define ORIGIN_MAGIC 0xfb
+
+static int overlay_origin(struct resource *r, const struct change *c, struct tree_id *ret)
+{
+	AUTO_FREE char *path = str_format("%s/%s", UPPER, c->path);
+	AUTO_FD fd = path ? fd_open_beneath(r->work_fd, path, O_RDONLY | O_NONBLOCK) : -ENOMEM;
+	unsigned char note[256];
+	ssize_t size;
+
+	if (fd < 0)
+		return 0;
+	size = fgetxattr(fd, "trusted.overlay.origin", note, sizeof note);
+	if (size < 0)
+		size = fgetxattr(fd, "user.overlay.origin", note, sizeof note);
+	if (size <= ORIGIN_HEADER || note[1] != ORIGIN_MAGIC || note[2] != size)
+		return 0;
+	tree_id_from_handle(note[4], note + ORIGIN_HEADER, (size_t)size - ORIGIN_HEADER, ret);
+	return ret->size != 0;
+}
+
 /* ---- after a run ---- */
 
 struct touch_walk {
@@ -410,5 +434,6 @@ const struct strategy_ops strategy_overlay = {
 	.ran = overlay_ran,
 	.changes = overlay_changes,
 	.base = overlay_base,
+	.origin = overlay_origin,
 	.release = overlay_release,
 };

@@ -25,6 +25,7 @@ enum {
 };
 
 struct resource;
+struct change;
 
 /* How the resource appears at its path inside. Fds are borrowed from the resource or owned by the view. */
 enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND };
@@ -52,6 +53,8 @@ struct strategy_ops {
 	/* must, if it isolates. The original at path as the sandbox knew it: 1 and *ret, or 0 if nothing is recorded. Its strings stay
 	 * the resource's. */
 	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
+	/* may. The identity of the original that an added file was made from by renaming: 1 and *ret, or 0. */
+	int (*origin)(struct resource *r, const struct change *c, struct tree_id *ret);
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
@@ -102,7 +105,8 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 
 struct change {
 	char *path; /* relative to the root; "" is the root */
-	char *old_path;
+	char *old_path; /* set by changes_find_renames(): where an added file comes from */
+	bool renamed;   /* deleted, because an added file comes from here */
 	enum atoll_change_kind kind;
 	unsigned what;
 	bool below;     /* lands or leaves with a directory above it */
@@ -129,8 +133,12 @@ static inline void cleanup_changes(struct changes **c)
 struct change *changes_add(struct changes *c, const char *path, enum atoll_change_kind kind); /* NULL: out of memory */
 /* Parents before children, siblings by bytes; implied directory times marked. */
 void changes_sort(struct changes *c);
+const struct change *changes_find(const struct changes *c, const char *path); /* after sorting; NULL if there is none */
 int path_compare(const char *a, const char *b); /* that order */
 bool path_is_below(const char *path, const char *top); /* equal, or below it; top "" covers all */
+
+/* renames.c: pairs additions with the deletions they come from. */
+int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err);
 
 /* A directory of the original, found again and again by neighbouring paths. */
 struct peer {

@@ -75,28 +75,34 @@ static bool has_no_handle(int error)
 	return error == EOPNOTSUPP || error == EOVERFLOW || error == ENOSYS || error == EPERM;
 }
 
-int tree_identify(int dirfd, const char *name, const struct tree_stat *st, struct tree_id *ret)
+void tree_id_from_handle(int32_t type, const void *handle, size_t size, struct tree_id *ret)
 {
 	const unsigned char kind = ID_HANDLE;
+
+	*ret = (struct tree_id){ 0 };
+	if (size > TREE_ID_MAX - 1 - sizeof(type))
+		return;
+	id_add(ret, &kind, 1);
+	id_add(ret, &type, sizeof(type));
+	id_add(ret, handle, size);
+}
+
+int tree_identify(int dirfd, const char *name, const struct tree_stat *st, struct tree_id *ret)
+{
 	union {
 		struct file_handle handle;
 		char room[sizeof(struct file_handle) + TREE_ID_MAX];
 	} u = { 0 };
-	int32_t type;
 	int mount_id;
 
-	u.handle.handle_bytes = TREE_ID_MAX - sizeof(kind) - sizeof(type);
+	u.handle.handle_bytes = TREE_ID_MAX - 1 - sizeof(int32_t);
 	if (name_to_handle_at(dirfd, name, &u.handle, &mount_id, AT_EMPTY_PATH) < 0) {
 		if (!has_no_handle(errno))
 			return -errno;
 		id_from_birth(st, ret);
 		return 0;
 	}
-	type = u.handle.handle_type;
-	*ret = (struct tree_id){ 0 };
-	id_add(ret, &kind, 1);
-	id_add(ret, &type, sizeof(type));
-	id_add(ret, u.handle.f_handle, u.handle.handle_bytes);
+	tree_id_from_handle(u.handle.handle_type, u.handle.f_handle, u.handle.handle_bytes, ret);
 	return 0;
 }
 

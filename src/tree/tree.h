@@ -45,6 +45,8 @@ struct tree_stat {
 };
 /* Never follows; name "" is the fd itself. */
 int tree_stat(int dirfd, const char *name, struct tree_stat *ret);
+/* The identity that a file handle stands for; what does not fit has none. */
+void tree_id_from_handle(int32_t type, const void *handle, size_t size, struct tree_id *ret);
 int tree_identify(int dirfd, const char *name, const struct tree_stat *st, struct tree_id *ret);
 static inline bool tree_is_special(mode_t mode)
 {

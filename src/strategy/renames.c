@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renames, where the workspace knows them: a file that was added and has its origin in an original that was deleted. To everything that
+ * lands changes they are an addition and a deletion; they are shown as one, and a part of one is not committed alone.
+ */
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+struct deleted {
+	struct tree_id id;
+	size_t index;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct deleted *x = a, *y = b;
+
+	if (x->id.size != y->id.size)
+		return x->id.size < y->id.size ? -1 : 1;
+	return memcmp(x->id.data, y->id.data, x->id.size);
+}
+
+static bool may_be_renamed(const struct change *c)
+{
+	return c->kind == ATOLL_ADDED && !c->gone && S_ISREG(c->after.mode);
+}
+
+static int collect_deleted(struct resource *r, const struct changes *c, struct deleted **ret, size_t *ret_n)
+{
+	struct peer peer = { r->root_fd, NULL, -EBADF };
+	struct deleted *list = reallocarray(NULL, c->n ? c->n : 1, sizeof *list);
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < c->n; i++) {
+		const char *slash = strrchr(c->v[i].path, '/');
+		int dir;
+
+		if (c->v[i].kind != ATOLL_DELETED || !c->v[i].has_before || !S_ISREG(c->v[i].before.mode))
+			continue;
+		dir = peer_dir(&peer, c->v[i].path, slash ? (size_t)(slash - c->v[i].path) : 0);
+		if (dir >= 0 && tree_identify(dir, slash ? slash + 1 : c->v[i].path, &c->v[i].before, &list[n].id) >= 0)
+			list[n++].index = i;
+	}
+	peer_release(&peer);
+	if (list && n)
+		qsort(list, n, sizeof *list, compare_ids);
+	*ret = list;
+	*ret_n = n;
+	return list ? 0 : -ENOMEM;
+}
+
+int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err)
+{
+	AUTO_FREE struct deleted *deleted = NULL;
+	size_t n = 0;
+
+	if (!r->ops->origin)
+		return 0;
+	if (collect_deleted(r, c, &deleted, &n) < 0)
+		return error_oom(err, "diff");
+	for (size_t i = 0; i < c->n && n; i++) {
+		struct deleted key = { .index = 0 };
+		const struct deleted *found;
+
+		if (!may_be_renamed(&c->v[i]) || r->ops->origin(r, &c->v[i], &key.id) <= 0)
+			continue;
+		found = bsearch(&key, deleted, n, sizeof *deleted, compare_ids);
+		if (!found || c->v[found->index].renamed)
+			continue;
+		c->v[i].old_path = strdup(c->v[found->index].path);
+		if (!c->v[i].old_path)
+			return error_oom(err, "diff");
+		c->v[found->index].renamed = true;
+	}
+	return 0;
+}
