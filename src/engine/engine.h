@@ -54,6 +54,9 @@ int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct sess
 /* What is on record just now: no lock, no originals. */
 int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err);
 void session_release(struct session *s);
+/* The lock is kept, the database closed: for whatever may take long, or calls back. */
+void session_pause(struct session *s);
+int session_resume(struct session *s, struct atoll_error *err);
 struct resource *session_resource(struct session *s, int64_t id);
 /* The changes of each resource, found with capabilities. Not from inside an operation, which has them already. */
 int session_changes(struct session *s, bool exact, struct changes ***ret, struct atoll_error *err);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -263,11 +264,17 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		r = record_start(&s, &local);
 	if (r >= 0) {
-		int end;
+		bool threads = !__libc_single_threaded;
+		int end = 0;
 
+		if (threads)
+			session_pause(&s);
 		r = run_in_view(&s, options, cwd, ret, &local);
 		/* Also after a failure: something may have been touched before it. */
-		end = record_end(&s, r < 0 ? NULL : &local);
+		if (threads)
+			end = session_resume(&s, r < 0 ? NULL : &local);
+		if (end >= 0)
+			end = record_end(&s, r < 0 ? NULL : &local);
 		if (r >= 0)
 			r = end;
 	}

@@ -99,6 +99,38 @@ int session_peek(struct atoll *a, const char *name, struct session *ret, struct 
 	return 0;
 }
 
+void session_pause(struct session *s)
+{
+	s->store = store_close(s->store);
+	for (size_t i = 0; i < s->n; i++)
+		s->resources[i].store = NULL;
+}
+
+int session_resume(struct session *s, struct atoll_error *err)
+{
+	int r = store_open(s->a->state_dir, &s->store, err);
+
+	for (size_t i = 0; i < s->n; i++)
+		s->resources[i].store = s->store;
+	return r;
+}
+
+/* Whoever has the lock may need the database to end, and to be forked while nobody has it open: one does not wait with it in hand. */
+static int take_lock(struct session *s, const struct store_sandbox *box, enum lock_mode mode, int wait_ms, struct atoll_error *err)
+{
+	struct atoll_error busy = { 0 };
+	int r = lock_take(s->a, box->uuid, mode, 0, box->name, &s->lock_fd, &busy);
+
+	if (r != -ATOLL_BUSY || wait_ms == 0) {
+		if (r < 0 && err)
+			*err = busy;
+		return r;
+	}
+	session_pause(s);
+	r = lock_take(s->a, box->uuid, mode, wait_ms, box->name, &s->lock_fd, err);
+	return r < 0 ? r : session_resume(s, err);
+}
+
 /* One attempt: 1 if the sandbox of that name is another one now than the one that was locked. */
 static int lock_found(struct session *s, const char *name, enum lock_mode mode, int wait_ms, struct atoll_error *err)
 {
@@ -106,7 +138,7 @@ static int lock_found(struct session *s, const char *name, enum lock_mode mode, 
 	int r = find(s->store, name, &known, err);
 
 	if (r >= 0)
-		r = lock_take(s->a, known.uuid, mode, wait_ms, known.name, &s->lock_fd, err);
+		r = take_lock(s, &known, mode, wait_ms, err);
 	if (r >= 0) {
 		r = store_sandbox_find(s->store, known.name, &s->box, err);
 		if (r == -ATOLL_NOT_FOUND)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "base/error.h"
+#include "base/fork-gate.h"
 #include "base/sys.h"
 #include "jail/private.h"
 
@@ -97,7 +98,7 @@ static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, stru
 	ids_own(&own);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_sys(err, errno, operation, NULL, "cannot make a channel to a child process");
-	pid = fork();
+	pid = fork_gate_fork(); /* fn may use the database */
 	if (pid == 0)
 		child(pair[1], wide_fd, &own, fn, arg, out);
 	r = -errno;

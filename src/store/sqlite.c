@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/fork-gate.h"
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
@@ -201,6 +202,7 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 
 	if (!s)
 		return error_oom(err, "open");
+	fork_gate_enter(); /* left by store_close() */
 	s->path = str_format("%s/atoll.db", state_dir);
 	if (!s->path)
 		return error_oom(err, "open");
@@ -230,6 +232,7 @@ struct store *store_close(struct store *s)
 	for (size_t i = 0; i < KEPT_COUNT; i++)
 		sqlite3_finalize(s->kept[i]);
 	sqlite3_close(s->db);
+	fork_gate_leave();
 	free(s->path);
 	free(s);
 	return NULL;
