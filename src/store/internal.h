@@ -22,6 +22,7 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	bool in_transaction;
+	int log_pages; /* length of the log after the last commit */
 	bool in_doubt;
 	int version; /* of the schema; 0 until it is made */
 	sqlite3_stmt *kept[KEPT_COUNT];

@@ -195,6 +195,17 @@ static int check_version(struct store *s, struct atoll_error *err)
 	return 0;
 }
 
+/* Called after each commit, in place of SQLite's own check of the length. */
+static int note_log(void *arg, sqlite3 *db, const char *name, int pages)
+{
+	struct store *s = arg;
+
+	(void)db;
+	(void)name;
+	s->log_pages = pages;
+	return SQLITE_OK;
+}
+
 int store_open(const char *state_dir, struct store **ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_store) struct store *s = calloc(1, sizeof *s);
@@ -214,6 +225,7 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	/* Closing must not checkpoint: that would cost every command two more flushes. */
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+	sqlite3_wal_hook(s->db, note_log, s);
 	r = execute(s, "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000", err);
 	if (r < 0)
 		return r;
@@ -224,11 +236,21 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	return 0;
 }
 
+/* Once per command, when all else is done. Whether it was copied is forgotten with the last connection, so that it is also cut to nothing;
+ * where others are reading, that is left to a later command. */
+static void empty_log(struct store *s)
+{
+	sqlite3_busy_timeout(s->db, 0);
+	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
 struct store *store_close(struct store *s)
 {
 	if (!s)
 		return NULL;
 	store_abort(s);
+	if (s->db && s->log_pages >= LOG_PAGES)
+		empty_log(s);
 	for (size_t i = 0; i < KEPT_COUNT; i++)
 		sqlite3_finalize(s->kept[i]);
 	sqlite3_close(s->db);
@@ -245,8 +267,6 @@ int store_begin(struct store *s, bool durable, struct atoll_error *err)
 
 	if (r < 0)
 		return r;
-	/* Emptying the log may wait: the durable ones are in somebody's way, the lazy one that follows them is not. */
-	sqlite3_wal_autocheckpoint(s->db, durable ? 0 : LOG_PAGES);
 	r = execute(s, "BEGIN IMMEDIATE", err);
 	if (r < 0)
 		return r;
