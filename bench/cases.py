@@ -41,20 +41,23 @@ def run(account, report, quick):
     """A command in a sandbox that stands, beside the bare system calls."""
     tree = account.tree("tree-1k", 1000)
     ours = [account.atoll, "run", "box", "--", "true"]
-    upper, work = account.path("upper"), account.path("work")
-    bare = [account.limit_run, tree, upper, work, "true"]
+    layers = [tree, account.path("upper"), account.path("work")]
+    bare = [account.limit_run, *layers, "true"]
+    view = [account.limit_run, "--view", account.path("home"), account.path("state"), *layers, "true"]
     contestants = {"atoll": lambda: time_of(account, *ours), "bare": lambda: time_of(account, *bare),
-                   "true": lambda: time_of(account, "true")}
+                   "view": lambda: time_of(account, *view), "true": lambda: time_of(account, "true")}
     bwrap = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid", "true"]
     if shutil.which("bwrap"):
         contestants["bwrap"] = lambda: time_of(account, *bwrap)
-    os.makedirs(upper, exist_ok=True)
-    os.makedirs(work, exist_ok=True)
+    for path in layers[1:]:
+        os.makedirs(path, exist_ok=True)
     call(account, "new", "box", "--dir", tree)
-    samples = interleaved(20 if quick else 60, contestants)
+    samples = interleaved(20 if quick else 80, contestants)
     call(account, "rm", "box", "--force")
     report.add("run", "run -- true, of the bare program's time", samples.ratio("atoll", "bare"), "x", versus(samples, "atoll", "bare"),
                shown(ours, account), shown(bare, account))
+    report.add("run-view", "  of a bare program with the same view", samples.ratio("atoll", "view"), "x",
+               versus(samples, "atoll", "view"), shown(ours, account), shown(view, account))
     report.add("", "  true without anything around it", ms(samples.median("true")), "ms", "", "true")
     if "bwrap" in contestants:
         report.add("run-bwrap", "  of bwrap's time", samples.ratio("atoll", "bwrap"), "x",
@@ -91,6 +94,10 @@ def edited(account, name, tree, k):
     """A fresh sandbox with k rewritten files."""
     call(account, "new", name, "--dir", tree)
     call(account, "run", name, "--", account.limit_commit, "--edit", tree, str(k), "4096")
+
+
+def middle(values):
+    return sorted(values)[len(values) // 2]
 
 
 def take_counted(account, argv):
@@ -137,12 +144,11 @@ def commit(account, report, quick):
         samples = interleaved(5 if quick and k < 10000 else rounds, landing(account, tree, k, flushes))
         peers = {"commit": "limit-commit LAYER tree-10k journal", "undo": "limit-commit LAYER tree-10k journal", "rollback": "rm -rf LAYER"}
         for what, peer in peers.items():
-            detail = versus(samples, what, what + " limit")
-            if what in flushes:
-                detail += "; flushes %d, %d" % (sorted(flushes[what])[len(flushes[what]) // 2],
-                                                sorted(flushes[what + " limit"])[len(flushes[what]) // 2])
             report.add("%s-%d" % (what, k), "%s, k = %d, of the limit's time" % (what, k), samples.ratio(what, what + " limit"), "x",
-                       detail, "atoll %s NAME" % what, peer)
+                       versus(samples, what, what + " limit"), "atoll %s NAME" % what, peer)
+        for what in ("commit", "undo"):
+            report.add("flushes-%s-%d" % (what, k), "  %s, k = %d: flushes of the device" % (what, k), middle(flushes[what]), "",
+                       "the limit %d" % middle(flushes[what + " limit"]), "atoll %s NAME" % what, peers[what])
 
 
 def size(account, report, quick):
@@ -166,8 +172,10 @@ def size(account, report, quick):
         report.add("size-" + what, "%s, k = 100, 100k files, of the time in 1k" % what,
                    samples.median(what + " large") / samples.median(what + " small"), "x",
                    "%.2f ms, %.2f ms" % (ms(samples.median(what + " large")), ms(samples.median(what + " small"))))
-    walk = ["diff", "-rq", small, small]
-    report.add("", "  diff -rq of 1k files", ms(time_of(account, *walk)), "ms", "", shown(walk, account))
+    subprocess.run(["cp", "-a", large, account.path("copy")], check=True)
+    walk = ["diff", "-rq", large, account.path("copy")]
+    report.add("", "  diff -rq of 100k files and a copy", ms(time_of(account, *walk)), "ms", "", shown(walk, account))
+    shutil.rmtree(account.path("copy"))
 
 
 def naive(account, report, quick):
@@ -196,7 +204,8 @@ def large_file(account, report, quick):
             f.write(os.urandom(1 << 20))
     os.sync()
     call(account, "new", "large", "--dir", tree)
-    call(account, "run", "large", "--", "dd", "if=/dev/zero", "of=" + os.path.join(tree, "file"), "bs=1", "count=1", "conv=notrunc")
+    call(account, "run", "large", "--", "dd", "if=/dev/zero", "of=" + os.path.join(tree, "file"), "bs=1", "count=1",
+         "conv=notrunc", "status=none")
     os.sync()
     for what in ("commit", "undo"):
         seconds, _, written, _ = take_counted(account, [account.atoll, what, "large"])

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that a sandboxed run can be: namespaces, one volatile overlay at the tree's own path, pivot_root, exec.
+ * The least that a sandboxed run can be.
  *
  *	limit-run TREE UPPER WORK COMMAND [ARGUMENT…]
+ *		namespaces, one volatile overlay at the tree's own path, pivot_root, exec
+ *	limit-run --view HOME HIDDEN TREE UPPER WORK COMMAND [ARGUMENT…]
+ *		the view that `atoll run` gives, by the fewest calls: also a private /tmp, /dev/shm and /proc, a discarded layer over
+ *		the home, one directory hidden, everything else read-only
  *
- * No registry, no lock, no record of what was touched, nothing hidden and nothing made private: what `atoll run` does beyond this
- * is what it is measured for. Root needs no user namespace, an ordinary user gets one.
+ * No registry, no lock, no record of what was touched, no check of any path: what `atoll run` does beyond this is what it is measured
+ * for. Root needs no user namespace, an ordinary user gets one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +19,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+struct job {
+	bool is_root;
+	const char *home, *hidden; /* NULL: the tree and nothing else */
+	const char *tree, *upper, *work;
+	char **command;
+};
 
 static void die(const char *what)
 {
@@ -69,10 +81,20 @@ static void clear_marker(const char *work)
 		die(path);
 }
 
+static int finish(int fs, const char *what)
+{
+	int fd;
+
+	check(fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0), what);
+	fd = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	check(fd, what);
+	close(fs);
+	return fd;
+}
+
 static int make_overlay(bool is_root, const char *lower, const char *upper, const char *work)
 {
 	int fs = fsopen("overlay", FSOPEN_CLOEXEC);
-	int fd;
 
 	check(fs, "fsopen");
 	check(fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0), "lowerdir");
@@ -81,11 +103,21 @@ static int make_overlay(bool is_root, const char *lower, const char *upper, cons
 	check(fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0), "volatile");
 	if (!is_root)
 		check(fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0), "userxattr");
-	check(fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "overlay");
-	fd = fsmount(fs, FSMOUNT_CLOEXEC, 0);
-	check(fd, "fsmount");
-	close(fs);
-	return fd;
+	return finish(fs, "overlay");
+}
+
+static int make_simple(const char *type)
+{
+	int fs = fsopen(type, FSOPEN_CLOEXEC);
+
+	check(fs, type);
+	return finish(fs, type);
+}
+
+static void put(int fd, const char *path)
+{
+	check(move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH), path);
+	close(fd);
 }
 
 /* The host's tree becomes a root of its own, and the old one goes. */
@@ -102,35 +134,67 @@ static void pivot(void)
 	close(root);
 }
 
-static void run(bool is_root, char **argv)
+/* The scratch layer lies in the private /tmp while it is mounted, and is then covered by another. */
+static void make_view(const struct job *job)
+{
+	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
+	int layer = make_overlay(job->is_root, job->tree, job->upper, job->work);
+	int scratch;
+
+	put(make_simple("tmpfs"), "/tmp");
+	check(mkdir("/tmp/u", 0700), "mkdir");
+	check(mkdir("/tmp/w", 0700), "mkdir");
+	scratch = make_overlay(job->is_root, job->home, "/tmp/u", "/tmp/w");
+	check(mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &read_only, sizeof read_only), "mount_setattr");
+	put(make_simple("proc"), "/proc");
+	put(make_simple("tmpfs"), "/dev/shm");
+	put(make_simple("tmpfs"), "/tmp");
+	put(scratch, job->home);
+	put(layer, job->tree);
+	put(make_simple("tmpfs"), job->hidden);
+}
+
+static void run(const struct job *job)
 {
 	int layer;
 
 	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount");
-	clear_marker(argv[3]);
-	layer = make_overlay(is_root, argv[1], argv[2], argv[3]);
-	pivot();
-	check(move_mount(layer, "", AT_FDCWD, argv[1], MOVE_MOUNT_F_EMPTY_PATH), "move_mount");
-	close(layer);
-	execvp(argv[4], argv + 4);
-	die(argv[4]);
+	clear_marker(job->work);
+	if (job->home) {
+		make_view(job);
+	} else {
+		layer = make_overlay(job->is_root, job->tree, job->upper, job->work);
+		pivot();
+		put(layer, job->tree);
+	}
+	execvp(job->command[0], job->command);
+	die(job->command[0]);
 }
 
 int main(int argc, char **argv)
 {
-	uid_t uid = geteuid();
-	int status;
+	struct job job = { .is_root = geteuid() == 0 };
+	int at = 1, status;
 	pid_t pid;
 
-	if (argc < 5) {
-		fprintf(stderr, "usage: limit-run TREE UPPER WORK COMMAND [ARGUMENT…]\n");
+	if (argc > 3 && strcmp(argv[1], "--view") == 0) {
+		job.home = argv[2];
+		job.hidden = argv[3];
+		at = 4;
+	}
+	if (argc < at + 4) {
+		fprintf(stderr, "usage: limit-run [--view HOME HIDDEN] TREE UPPER WORK COMMAND [ARGUMENT…]\n");
 		return 125;
 	}
-	enter(uid, getegid());
+	job.tree = argv[at];
+	job.upper = argv[at + 1];
+	job.work = argv[at + 2];
+	job.command = argv + at + 3;
+	enter(geteuid(), getegid());
 	pid = vfork();
 	check(pid, "vfork");
 	if (pid == 0)
-		run(uid == 0, argv);
+		run(&job);
 	if (waitpid(pid, &status, 0) < 0)
 		die("waitpid");
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -71,14 +71,12 @@ class Report:
         with open(os.path.join(HERE, "limits.json")) as f:
             self.limits = json.load(f)
 
-    def limit(self, key):
-        entry = self.limits.get("%s/%s" % (self.who, key), self.limits.get(key))
-        return entry["limit"] if entry else None
-
     def add(self, key, what, value, unit, detail="", command="", peer=""):
-        limit = self.limit(key)
-        row = {"key": key, "who": self.who, "what": what, "value": value, "unit": unit, "limit": limit, "detail": detail,
-               "command": command, "peer": peer, "held": limit is None or value <= limit}
+        entry = self.limits.get(key, {})
+        limit, goal = entry.get("limit"), entry.get("goal")
+        row = {"key": key, "who": self.who, "what": what, "value": value, "unit": unit, "limit": limit, "goal": goal,
+               "detail": detail, "command": command, "peer": peer, "held": limit is None or value <= limit,
+               "reached": goal is None or value <= goal}
         self.rows.append(row)
         print(line(row), flush=True)
         return row
@@ -94,7 +92,14 @@ def number(value, unit):
     return "%g%s" % (value, " " + unit if unit else "")
 
 
+def verdict(row):
+    if not row["held"]:
+        return "OVER THE LIMIT of " + number(row["limit"], row["unit"])
+    if not row["reached"]:
+        return "goal of %s missed" % number(row["goal"], row["unit"])
+    bound = row["goal"] if row["goal"] is not None else row["limit"]
+    return "" if bound is None else "within " + number(bound, row["unit"])
+
+
 def line(row):
-    limit = "" if row["limit"] is None else "limit " + number(row["limit"], row["unit"])
-    verdict = "" if row["limit"] is None else "ok" if row["held"] else "OVER"
-    return "%-9s %-44s %10s  %-14s %-4s %s" % (row["who"], row["what"], number(row["value"], row["unit"]), limit, verdict, row["detail"])
+    return "%-9s %-44s %10s  %-24s %s" % (row["who"], row["what"], number(row["value"], row["unit"]), verdict(row), row["detail"])
