@@ -317,7 +317,7 @@ static pid_t start(const struct actor *actor, unsigned seed)
 	if (pid == 0) {
 		int64_t end = now() + SECONDS;
 
-		a = NULL;
+		atoll_close(a);
 		scene_open();
 		while (now() < end) {
 			struct atoll_error err = { 0 };

@@ -25,6 +25,9 @@ static int choose(const char *path, bool overlay, struct atoll_error *err)
 	AUTO_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	CHECK_OK(fd);
+	free(work);
+	free(stage);
+	work = stage = NULL;
 	return area_choose(&a, UUID, 1, fd, path, overlay, &work, &stage, &copies, err);
 }
 
@@ -143,12 +146,13 @@ TEST(areas_of_several_resources_share_their_sandboxes_directory)
 {
 	struct atoll_error err = { 0 };
 	AUTO_FD fd = -EBADF;
-	char *second = NULL, *ignored = NULL;
+	AUTO_FREE char *second = NULL;
+	AUTO_FREE char *same = NULL;
 
 	set_scene();
 	CHECK_EQ(choose(original, false, &err), 0);
 	fd = open(original, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CHECK_EQ(area_choose(&a, UUID, 2, fd, original, false, &second, &ignored, &copies, &err), 0);
+	CHECK_EQ(area_choose(&a, UUID, 2, fd, original, false, &second, &same, &copies, &err), 0);
 	CHECK(strcmp(second, work) != 0);
 	CHECK_OK(area_remove(work));
 	CHECK(scene_has(AT_FDCWD, second));

@@ -62,7 +62,11 @@ TEST(closing_nothing_is_fine)
 TEST(an_empty_file_becomes_a_store)
 {
 	tap_write(tap_dirfd, "atoll.db", "");
-	CHECK_EQ(count_boxes(scene_store()), 0);
+	{
+		AUTO_STORE *s = scene_store();
+
+		CHECK_EQ(count_boxes(s), 0);
+	}
 }
 
 TEST(a_newer_version_is_refused_and_nothing_changed)
