@@ -37,9 +37,9 @@ def fresh(place, who, strategy=None, name="box"):
     return path, box
 
 
-def running(box, path, command="read x"):
-    """A run that is inside and waits for its stdin."""
-    process = start(box, "run", box.name, "--", "sh", "-c", "echo inside; " + command, cwd=path)
+def running(box, path, first="true", then="read x"):
+    """A run that has done the first command inside and waits for its stdin."""
+    process = start(box, "run", box.name, "--", "sh", "-c", "%s; echo inside; %s" % (first, then), cwd=path)
     process.stdout.readline()
     return process
 
@@ -75,7 +75,7 @@ def many_commits(place, tap, who, strategy):
 
 def waiting(place, tap, who):
     path, box = fresh(place, who)
-    process = running(box, path, "echo changed > f; read x")
+    process = running(box, path, "echo changed > f")
     for command in (("commit", "box"), ("rollback", "box"), ("rm", "--force", "box")):
         done = box.atoll(*command)
         tap.check("%s while a command runs is busy, %s" % (command[0], who), done.returncode == 6, t.said(done))
@@ -95,7 +95,7 @@ def waiting(place, tap, who):
 
 def second_run(place, tap, who):
     path, box = fresh(place, who)
-    process = running(box, path, "echo first > one; read x; cat two 2>/dev/null")
+    process = running(box, path, "echo first > one", "read x; cat two 2>/dev/null")
     done = box.run("sh", "-c", "cat one; echo second > two", cwd=path)
     joined = done.returncode == 0 and done.stdout == b"first\n"
     ended = finish(process)
@@ -145,7 +145,7 @@ def many_sandboxes(place, tap, who):
 
 def lock_dies_with_holder(place, tap, who):
     path, box = fresh(place, who)
-    process = running(box, path, "echo x > made; sleep 100")
+    process = running(box, path, "echo x > made", "sleep 100")
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()

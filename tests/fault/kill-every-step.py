@@ -41,10 +41,17 @@ def main(place, tap):
     combinations = [(s, w) for s in ("overlay", "copy_on_write") for w in place.users()]
     # Each operation is visited for both strategies and both users, but outside the torture run only commit for all pairs.
     quick = [("overlay", "user"), ("copy_on_write", place.users()[0])]
+    # Originals and state lie on the suite's own file system, and for two of the pairs on XFS and btrfs.
+    grounds = {("overlay", "root"): "xfs", ("copy_on_write", "user"): "btrfs"} if place.is_root else {}
     for strategy, who in combinations:
-        scenario = f.Scenario(place, who, strategy, place.faults_bin)
+        kind = grounds.get((strategy, who))
+        ground = place.mount(kind, who=who) if kind else None
+        if kind and not ground:
+            tap.skip("commit, %s, %s on %s" % (strategy, who, kind), "it cannot be made or mounted here")
+            continue
+        scenario = f.Scenario(place, who, strategy, place.faults_bin, ground=ground)
         for operation, (stage, command, points) in f.OPERATIONS.items():
-            name = "%s, %s, %s" % (operation, strategy, who)
+            name = "%s, %s, %s%s" % (operation, strategy, who, ", on " + kind if kind else "")
             if not t.only(name) or (operation != "commit" and not t.TORTURE and (strategy, who) not in quick):
                 continue
             try:
@@ -57,6 +64,8 @@ def main(place, tap):
             if operation == "commit" and (t.TORTURE or (strategy, who) in quick) and t.only("recover"):
                 second_crash(tap, scenario, name, number)
         scenario.close()
+        if ground:
+            place.unmount(ground)
 
 
 t.run(main)
