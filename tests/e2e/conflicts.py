@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import faultlib as f  # noqa: E402
