@@ -44,7 +44,8 @@ int sys_utimens(int dirfd, const char *name,
 		const struct timespec times[2]);                            /* never follows; name "": the fd itself */
 int sys_setxattr(int fd, const char *name, const void *value, size_t size); /* fd may be O_PATH */
 int sys_removexattr(int fd, const char *name);
-int sys_removexattr_at(int dirfd, const char *entry, const char *name); /* links are not followed; Linux 6.13, else -ENOSYS */
+int sys_removexattr_at(int dirfd, const char *entry,
+		       const char *name); /* links are not followed; Linux 6.13, else -ENOSYS */
 int sys_fsync(int fd);
 int sys_fdatasync(int fd);
 int sys_syncfs(int fd);

@@ -112,8 +112,9 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	}
 	output_ignore_sigpipe();
 	if (result.unconfined)
-		message_error("no user namespaces here: the command ran in the copy \"%s\", not at the original's path, and nothing confined it",
-			      info->n_resources && info->resources[0].workspace ? info->resources[0].workspace : "");
+		message_error(
+			"no user namespaces here: the command ran in the copy \"%s\", not at the original's path, and nothing confined it",
+			info->n_resources && info->resources[0].workspace ? info->resources[0].workspace : "");
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
 
@@ -124,7 +125,8 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 }
 
 /* The sandbox that was named. Its resources are asked for only where they are needed: most runs want nothing but to begin. */
-static int find_sandbox(struct cli *cli, const char *name, const struct decide *d, struct atoll_info **ret, struct atoll_error *err)
+static int find_sandbox(struct cli *cli, const char *name, const struct decide *d, struct atoll_info **ret,
+			struct atoll_error *err)
 {
 	AUTO_INFO *info = NULL;
 	ino_t inode;
