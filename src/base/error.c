@@ -105,7 +105,7 @@ static void fill(struct atoll_error *err, enum atoll_code code, int sys_errno, c
 	*err = e;
 }
 
-int error_set(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation, const char *object,
+int(error_set)(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation, const char *object,
 	      const char *format, ...)
 {
 	char text[TEXT_SIZE];
@@ -137,7 +137,7 @@ static enum atoll_code code_of_errno(int sys_errno)
 	}
 }
 
-int error_sys(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format,
+int(error_sys)(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format,
 	      ...)
 {
 	enum atoll_code code = code_of_errno(abs(sys_errno));
@@ -159,12 +159,12 @@ int error_sys(struct atoll_error *err, int sys_errno, const char *operation, con
 	return -(int)code;
 }
 
-int error_oom(struct atoll_error *err, const char *operation)
+int(error_oom)(struct atoll_error *err, const char *operation)
 {
 	return error_set(err, ATOLL_FAILED, ENOMEM, operation, NULL, "out of memory");
 }
 
-int error_wrap(struct atoll_error *err, const char *format, ...)
+int(error_wrap)(struct atoll_error *err, const char *format, ...)
 {
 	char context[TEXT_SIZE], text[2 * TEXT_SIZE];
 	va_list args;
@@ -176,5 +176,5 @@ int error_wrap(struct atoll_error *err, const char *format, ...)
 	va_end(args);
 	snprintf(text, sizeof(text), "%s: %s", context, err->message);
 	copy_safely(err->message, sizeof(err->message), text);
-	return -(int)err->code;
+	return -(int)(err->code ? err->code : ATOLL_FAILED);
 }

@@ -29,4 +29,16 @@ int error_oom(struct atoll_error *err, const char *operation);
  * wraps needs a struct of its own where its caller may give none. */
 int error_wrap(struct atoll_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* All of them return a negative number: told to compilers and analyzers, which cannot see into them. */
+static inline int error_is_negative(int code)
+{
+	if (code >= 0)
+		__builtin_unreachable();
+	return code;
+}
+#define error_set(...) error_is_negative(error_set(__VA_ARGS__))
+#define error_sys(...) error_is_negative(error_sys(__VA_ARGS__))
+#define error_oom(...) error_is_negative(error_oom(__VA_ARGS__))
+#define error_wrap(...) error_is_negative(error_wrap(__VA_ARGS__))
+
 #endif

@@ -89,6 +89,8 @@ static int mount_root_of(int root_fd, char **ret)
 
 static char *private_below(const char *dir)
 {
+	if (!dir)
+		return strdup("");
 	return str_format("%s/.atoll-%u", strcmp(dir, "/") == 0 ? "" : dir, (unsigned)geteuid());
 }
 

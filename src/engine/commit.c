@@ -19,7 +19,7 @@ static int gather(struct op *op, struct atoll_error *err)
 	for (size_t i = 0; i < op->s->n; i++) {
 		op->changes[i] = strategy_changes(&op->s->resources[i], false, err);
 		if (!op->changes[i])
-			return -(int)err->code;
+			return -(int)MAX(err->code, ATOLL_FAILED);
 	}
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }
@@ -30,7 +30,7 @@ static int check_selection(struct op *op, struct atoll_error *err)
 	for (size_t i = 0; i < op->s->n; i++)
 		for (size_t k = 0; k < op->selections[i].n; k++) {
 			const char *path = op->selections[i].paths[k];
-			bool found = !*path;
+			bool found = !*path || !op->changes[i];
 
 			for (size_t c = 0; c < op->changes[i]->n && !found; c++)
 				found = path_is_below(op->changes[i]->v[c].path, path) || path_is_below(path, op->changes[i]->v[c].path);
@@ -133,14 +133,9 @@ static int name_op(struct op *op, struct atoll_error *err)
 
 static void remove_staged(struct op *op)
 {
-	for (size_t i = 0; i < op->s->n; i++) {
-		struct resource *r = &op->s->resources[i];
-
-		if (!op->resources[i].op)
-			continue;
-		tree_remove(r->stage_fd, op->row.dir);
-		tree_remove(r->work_fd, op->row.dir);
-	}
+	for (size_t i = 0; i < op->s->n; i++)
+		if (op->resources[i].op)
+			op_remove_dirs(op, &op->s->resources[i]);
 }
 
 /* ---- after PREPARED ---- */

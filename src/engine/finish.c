@@ -210,26 +210,18 @@ int finish_decide_undo(struct op *op, struct atoll_error *err)
 static int merge_layers(struct op *op, size_t index)
 {
 	struct resource *r = &op->s->resources[index];
-	AUTO_FD dir = op_dir(op, r, false);
+	AUTO_FREE char *layer = op_layer(op);
 	AUTO_FD newer = -EBADF, older = -EBADF;
 
-	if (!op->resources[index].switches || dir == -ENOENT)
+	if (!op->resources[index].switches)
 		return 0;
-	if (dir < 0)
-		return dir;
-	newer = fd_open_beneath(dir, "layer", O_RDONLY | O_DIRECTORY);
-	older = resource_workspace(r);
+	if (!layer)
+		return -ENOMEM;
+	newer = fd_open_beneath(r->work_fd, layer, O_RDONLY | O_DIRECTORY);
 	if (newer == -ENOENT)
 		return 0;
+	older = resource_workspace(r);
 	return newer < 0 || older < 0 ? MIN(newer, older) : merge_newer(r, newer, older);
-}
-
-static int remove_dirs(struct op *op, size_t index)
-{
-	struct resource *r = &op->s->resources[index];
-	int rc = tree_remove(r->stage_fd, op->row.dir);
-
-	return rc < 0 ? rc : tree_remove(r->work_fd, op->row.dir);
 }
 
 static int record_touched(struct op *op, size_t index, struct atoll_error *err)
@@ -260,7 +252,7 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 		rc = record_touched(op, index, err);
 	if (rc < 0)
 		return rc;
-	rc = remove_dirs(op, index);
+	rc = op_remove_dirs(op, r);
 	if (rc < 0)
 		return error_sys(err, rc, "undo", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path);
 	return 0;
@@ -270,7 +262,7 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
-	int rc = remove_dirs(op, index);
+	int rc = op_remove_dirs(op, r);
 
 	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path) : 0;
 }
@@ -338,7 +330,7 @@ int finish_failed(struct op *op, struct atoll_error *err)
 			continue;
 		r = record_touched(op, i, err);
 		if (commit)
-			remove_dirs(op, i); /* what is left is found and removed by recovery */
+			op_remove_dirs(op, &op->s->resources[i]); /* what is left is found and removed by recovery */
 	}
 	return r;
 }

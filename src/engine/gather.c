@@ -103,11 +103,13 @@ static int find_changes(void *arg, int out)
 	for (size_t i = 0; i < g->s->n && r >= 0; i++) {
 		CLEANUP(cleanup_changes) struct changes *c = strategy_changes(&g->s->resources[i], g->exact, &g->error);
 
-		r = c ? 0 : -(int)g->error.code;
-		if (r >= 0 && g->exact)
+		if (!c) {
+			r = -(int)MAX(g->error.code, ATOLL_FAILED);
+			break;
+		}
+		if (g->exact)
 			r = changes_find_renames(&g->s->resources[i], c, &g->error);
-		if (r >= 0)
-			write_changes(f, c);
+		write_changes(f, c);
 	}
 	if (fclose(f) != 0 && r >= 0)
 		r = error_sys(&g->error, errno, "diff", NULL, "cannot hand over the changes");

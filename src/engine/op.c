@@ -37,6 +37,21 @@ int op_dir(const struct op *op, const struct resource *r, bool stage)
 	return fd_open_beneath(stage ? r->stage_fd : r->work_fd, op->row.dir, O_RDONLY | O_DIRECTORY);
 }
 
+char *op_layer(const struct op *op)
+{
+	return str_format("%s.layer", op->row.dir);
+}
+
+int op_remove_dirs(const struct op *op, const struct resource *r)
+{
+	AUTO_FREE char *layer = op_layer(op);
+	int rc = layer ? tree_remove(r->stage_fd, op->row.dir) : -ENOMEM;
+
+	if (rc >= 0)
+		rc = tree_remove(r->work_fd, op->row.dir);
+	return rc < 0 ? rc : tree_remove(r->work_fd, layer);
+}
+
 /* Moves the strings of *row into *ret. */
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err)
 {

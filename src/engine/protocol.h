@@ -57,6 +57,11 @@ int op_dir(const struct op *op, const struct resource *r, bool stage);
 /* Forgets the stamps of a resource whose base is new as a whole, unless an older commit than `op` may still be taken back: by them its
  * undo tells what this sandbox put back from what somebody else did. */
 int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct atoll_error *err);
+/* The layer that was put aside, or waits to take the workspace's place. It lies beside the workspace, not in the op's directory:
+ * exchanged within one directory it keeps its times on every filesystem. malloc'ed. */
+char *op_layer(const struct op *op);
+/* Removes the op's directories and layer in a resource's areas. */
+int op_remove_dirs(const struct op *op, const struct resource *r);
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err);
 
 /* plan.c */

@@ -64,6 +64,14 @@ struct strays {
 	size_t n;
 };
 
+/* The op's directory, or its layer. */
+static bool is_of(const char *name, const char *dir)
+{
+	size_t size = strlen(dir);
+
+	return strncmp(name, dir, size) == 0 && (!name[size] || name[size] == '.');
+}
+
 static int remove_stray(const struct tree_entry *e, void *arg)
 {
 	const struct strays *known = arg;
@@ -73,7 +81,7 @@ static int remove_stray(const struct tree_entry *e, void *arg)
 	for (size_t i = 0; i < known->n; i++) {
 		const struct store_op *op = &known->ops[i];
 
-		if (strcmp(op->dir, e->name) == 0 && !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
+		if (is_of(e->name, op->dir) && !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
 			return TREE_WALK_SKIP;
 	}
 	tree_remove(e->dirfd, e->name);

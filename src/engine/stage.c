@@ -288,21 +288,24 @@ static bool is_apart(const struct resource *r)
 static int make_fresh_layer(struct stager *s)
 {
 	struct tree_copy_report report = { 0 };
+	AUTO_FREE char *name = op_layer(s->op);
 	struct tree_stat st;
 	int from = changes_root(s) ? s->workspace.root_fd : s->r->root_fd;
 	int r;
 
 	if (!s->how->switches)
 		return 0;
-	r = tree_copy_entry(from, "", s->work_fd, "layer", TREE_COPY_KEEP_SET_ID, &report);
+	if (!name)
+		return -ENOMEM;
+	r = tree_copy_entry(from, "", s->r->work_fd, name, TREE_COPY_KEEP_SET_ID, &report);
 	if (r >= 0)
-		r = tree_stat(s->work_fd, "layer", &st);
+		r = tree_stat(s->r->work_fd, name, &st);
 	if (r >= 0)
-		r = tree_identify(s->work_fd, "layer", &st, &s->how->fresh);
+		r = tree_identify(s->r->work_fd, name, &st, &s->how->fresh);
 	if (r < 0)
 		return r;
 	/* Beside what is staged it is made durable with that, by the same flush. */
-	return is_apart(s->r) ? sys_fsync(s->work_fd) : tree_sync_add(s->sync, s->work_fd, "layer", 0);
+	return is_apart(s->r) ? sys_fsync(s->r->work_fd) : tree_sync_add(s->sync, s->r->work_fd, name, 0);
 }
 
 static int make_dirs(struct stager *s)

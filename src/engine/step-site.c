@@ -9,8 +9,6 @@
 
 #include "base/sys.h"
 
-#define LAYER "layer"
-
 static int identity_of(int dirfd, const char *name, struct tree_id *ret)
 {
 	struct tree_stat st;
@@ -33,7 +31,7 @@ static int find_layer(struct step_site *site)
 	}
 	fd_close(site->workspace_fd);
 	peer_release(&site->workspace);
-	site->workspace_fd = site->switched ? fd_open_beneath(site->work_op_fd, LAYER, O_RDONLY | O_DIRECTORY) : resource_workspace(site->r);
+	site->workspace_fd = site->switched ? fd_open_beneath(site->r->work_fd, site->layer, O_RDONLY | O_DIRECTORY) : resource_workspace(site->r);
 	site->workspace.root_fd = site->workspace_fd;
 	return MIN(site->workspace_fd, 0);
 }
@@ -54,8 +52,9 @@ struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_
 				    .stage_op_fd = op_dir(op, r, true),
 				    .work_op_fd = op_dir(op, r, false),
 				    .original = { r->root_fd, NULL, -EBADF },
-				    .workspace = { -EBADF, NULL, -EBADF } };
-	rc = MIN(site->stage_op_fd, site->work_op_fd);
+				    .workspace = { -EBADF, NULL, -EBADF },
+				    .layer = op_layer(op) };
+	rc = site->layer ? MIN(site->stage_op_fd, site->work_op_fd) : -ENOMEM;
 	if (rc >= 0)
 		rc = find_layer(site);
 	if (rc < 0) {
@@ -74,6 +73,7 @@ struct step_site *step_site_free(struct step_site *site)
 	fd_close(site->workspace_fd);
 	fd_close(site->stage_op_fd);
 	fd_close(site->work_op_fd);
+	free(site->layer);
 	free(site);
 	return NULL;
 }
@@ -85,7 +85,7 @@ int step_site_switch(struct step_site *site, enum direction direction)
 
 	if (!site->how->switches || site->switched == (direction == FORWARD))
 		return 0;
-	r = sys_rename(site->r->work_fd, site->r->ops->workspace, site->work_op_fd, LAYER, RENAME_EXCHANGE);
+	r = sys_rename(site->r->work_fd, site->r->ops->workspace, site->r->work_fd, site->layer, RENAME_EXCHANGE);
 	if (r < 0)
 		return r;
 	site->switched = direction == FORWARD;

@@ -14,6 +14,7 @@ struct step_site {
 	int stage_op_fd;  /* the op's directory in the stage area */
 	int work_op_fd;   /* and in the work area; may be the same directory */
 	struct peer original, workspace;
+	char *layer; /* see op_layer() */
 	bool switched;
 	bool moves_ctime; /* seen: exchanging two files moves their ctime on this filesystem */
 };

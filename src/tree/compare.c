@@ -86,5 +86,5 @@ int tree_same_target(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 
 	if (r == 0)
 		r = fd_readlink(dirfd_b, name_b, &b);
-	return r < 0 ? r : strcmp(a, b) == 0;
+	return r < 0 ? r : a && b && strcmp(a, b) == 0;
 }

@@ -120,7 +120,7 @@ int tree_open_node(int dirfd, const char *name)
 int tree_open_file(int dirfd, const char *name, struct tree_stat *ret)
 {
 	AUTO_FD node = tree_open_node(dirfd, name);
-	struct tree_stat st;
+	struct tree_stat st = { 0 };
 	int fd, r;
 
 	if (node < 0)

@@ -104,7 +104,7 @@ static int remove_dir(int dirfd, const char *name, const struct tree_stat *st)
 
 int tree_remove(int dirfd, const char *name)
 {
-	struct tree_stat st, parent;
+	struct tree_stat st = { 0 }, parent = { 0 };
 	int r;
 
 	if (name[0] == '\0')

@@ -289,7 +289,7 @@ int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs a = { 0 }, b = { 0 };
 	AUTO_FD fd_a = -EBADF, fd_b = -EBADF;
-	struct tree_stat st_a, st_b;
+	struct tree_stat st_a = { 0 }, st_b = { 0 };
 	int r;
 
 	/* Hardly any file has some. */
