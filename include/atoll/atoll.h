@@ -62,10 +62,10 @@ enum atoll_code {
 
 struct atoll_error {
 	enum atoll_code code;
-	int sys_errno;       /* 0, or the errno behind it */
-	char operation[32];  /* "commit" */
-	char object[256];    /* what it was about, as given; shortened if long */
-	char message[768];   /* one line, for people */
+	int sys_errno;      /* 0, or the errno behind it */
+	char operation[32]; /* "commit" */
+	char object[256];   /* what it was about, as given; shortened if long */
+	char message[768];  /* one line, for people */
 };
 
 const char *atoll_code_name(enum atoll_code code);    /* "conflict" */
@@ -78,7 +78,8 @@ const char *atoll_version(void);
 struct atoll;
 
 struct atoll_options {
-	const char *state_dir; /* NULL: $ATOLL_STATE_DIR, else $XDG_STATE_HOME/atoll, else ~/.local/state/atoll; root: /var/lib/atoll */
+	const char *
+		state_dir; /* NULL: $ATOLL_STATE_DIR, else $XDG_STATE_HOME/atoll, else ~/.local/state/atoll; root: /var/lib/atoll */
 };
 
 int atoll_open(const struct atoll_options *options, struct atoll **ret, struct atoll_error *err);
@@ -141,12 +142,13 @@ struct atoll_info {
 	enum atoll_phase phase; /* of a commit or undo in progress */
 	bool running;           /* a command runs inside just now */
 	bool durable_workspace;
-	int64_t commits;        /* landed and not taken back */
+	int64_t commits; /* landed and not taken back */
 	struct atoll_resource_info *resources;
 	size_t n_resources;
 };
 
-int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err);
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
+	      struct atoll_error *err);
 int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err);
 /* name NULL in any call below means: the only sandbox there is. Ordered by creation. */
 int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err);
@@ -162,10 +164,10 @@ struct atoll_run_options {
 };
 
 struct atoll_run_result {
-	int exit_status;    /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
-	int signal;         /* 0, or the signal that ended it */
-	bool not_started;   /* exit_status is 126 or 127 because exec failed */
-	bool unconfined;    /* no namespaces here: it ran in the workspace itself, at another path, with nothing between it and the host */
+	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
+	int signal;       /* 0, or the signal that ended it */
+	bool not_started; /* exit_status is 126 or 127 because exec failed */
+	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, with nothing between it and the host */
 	int64_t elapsed_ns;
 };
 
@@ -178,10 +180,10 @@ enum atoll_change_kind {
 	ATOLL_ADDED,
 	ATOLL_MODIFIED, /* content, or a link's target */
 	ATOLL_DELETED,
-	ATOLL_TYPE,     /* file <-> link <-> directory */
-	ATOLL_META,     /* only mode, owner, xattrs, times or link count */
-	ATOLL_RENAMED,  /* from old_path, perhaps with changes too */
-	ATOLL_SKIPPED   /* FIFO, socket, device, or outside a file resource: stays in the sandbox; see note */
+	ATOLL_TYPE,    /* file <-> link <-> directory */
+	ATOLL_META,    /* only mode, owner, xattrs, times or link count */
+	ATOLL_RENAMED, /* from old_path, perhaps with changes too */
+	ATOLL_SKIPPED  /* FIFO, socket, device, or outside a file resource: stays in the sandbox; see note */
 };
 const char *atoll_change_kind_name(enum atoll_change_kind kind); /* "added" */
 char atoll_change_kind_letter(enum atoll_change_kind kind);      /* 'A' */
@@ -207,19 +209,20 @@ struct atoll_change {
 	uid_t old_uid, new_uid;
 	gid_t old_gid, new_gid;
 	int64_t old_size, new_size;
-	const char *note;          /* NULL, or one line */
+	const char *note; /* NULL, or one line */
 	const void *priv;
 };
 
 struct atoll_selection {
-	const char *const *paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it */
-	size_t n_paths;           /* 0: everything */
+	const char *const *
+		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it */
+	size_t n_paths; /* 0: everything */
 };
 
 /* Calls fn for each change, resources in order, paths sorted, parents before children. fn returning non-zero stops. */
 typedef int (*atoll_change_fn)(const struct atoll_change *change, void *arg);
-int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn, void *arg,
-		  struct atoll_error *err);
+int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn,
+		  void *arg, struct atoll_error *err);
 
 /* For use inside atoll_change_fn: a readable fd of the file's content before or after; -ENOENT where it has none
  * (absent, or not a regular file). */
@@ -288,7 +291,7 @@ struct atoll_resource_result {
 	int seq;
 	char *path;
 	enum atoll_outcome outcome;
-	char *cause;         /* NULL or one line */
+	char *cause; /* NULL or one line */
 	bool workspace_dirty;
 	uint64_t added, modified, deleted, meta, skipped;
 };
@@ -297,11 +300,11 @@ struct atoll_result {
 	bool success;          /* set by the operation, never inferred */
 	const char *operation; /* "commit", "undo", "rollback", "recover" */
 	char *sandbox;
-	int64_t commit;        /* its number within the sandbox, 0 if none was made */
-	char *message;         /* NULL: none given */
+	int64_t commit; /* its number within the sandbox, 0 if none was made */
+	char *message;  /* NULL: none given */
 	char *started_at, *ended_at;
 	bool dry_run;
-	bool atomic;           /* false: atomicity was not guaranteed (permissive) */
+	bool atomic; /* false: atomicity was not guaranteed (permissive) */
 	struct atoll_error error;
 	struct atoll_resource_result *resources;
 	size_t n_resources;
@@ -311,8 +314,8 @@ struct atoll_result {
 struct atoll_result *atoll_result_free(struct atoll_result *result);
 
 /* *ret is filled on success and on failure alike (NULL only if memory ran out); the caller frees it. */
-int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options, struct atoll_result **ret,
-		 struct atoll_error *err);
+int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options,
+		 struct atoll_result **ret, struct atoll_error *err);
 
 struct atoll_undo_options {
 	int wait_ms;
@@ -323,14 +326,15 @@ struct atoll_undo_options {
 int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
 	       struct atoll_error *err);
 /* Drops the edits. If there are none since the latest commit, takes that back first, and drops its edits too. */
-int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
-		   struct atoll_error *err);
+int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
+		   struct atoll_result **ret, struct atoll_error *err);
 
 struct atoll_remove_options {
 	bool force; /* also with undecided changes inside */
 	int wait_ms;
 };
-int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options, struct atoll_error *err);
+int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options,
+		 struct atoll_error *err);
 /* How many undecided changes are inside (stops counting at limit). */
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err);
 
@@ -338,7 +342,8 @@ int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *r
 
 /* Finishes what a crash left, for one sandbox or (name NULL) for all. One result per sandbox that needed it. Every
  * operation above does this for its own sandbox first. */
-int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err);
+int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n,
+		  struct atoll_error *err);
 void atoll_result_list_free(struct atoll_result **list, size_t n);
 
 struct atoll_log_entry {
@@ -356,10 +361,10 @@ void atoll_log_free(struct atoll_log_entry *entries, size_t n);
 
 enum atoll_check_status { ATOLL_CHECK_OK, ATOLL_CHECK_LIMITED, ATOLL_CHECK_MISSING };
 struct atoll_check {
-	const char *name;   /* "user-namespaces" */
+	const char *name; /* "user-namespaces" */
 	enum atoll_check_status status;
-	char *finding;      /* what was seen */
-	char *advice;       /* NULL, or how to get it */
+	char *finding; /* what was seen */
+	char *advice;  /* NULL, or how to get it */
 };
 int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_checks_free(struct atoll_check *checks, size_t n);

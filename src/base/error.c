@@ -106,7 +106,7 @@ static void fill(struct atoll_error *err, enum atoll_code code, int sys_errno, c
 }
 
 int(error_set)(struct atoll_error *err, enum atoll_code code, int sys_errno, const char *operation, const char *object,
-	      const char *format, ...)
+	       const char *format, ...)
 {
 	char text[TEXT_SIZE];
 	va_list args;
@@ -138,7 +138,7 @@ static enum atoll_code code_of_errno(int sys_errno)
 }
 
 int(error_sys)(struct atoll_error *err, int sys_errno, const char *operation, const char *object, const char *format,
-	      ...)
+	       ...)
 {
 	enum atoll_code code = code_of_errno(abs(sys_errno));
 	const char *reason = strerrordesc_np(abs(sys_errno));

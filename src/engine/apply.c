@@ -33,7 +33,8 @@ static int keep_foreign(struct run *run, struct store_step *step, struct resourc
 	int rc = is_entry(step) && step->kind != STORE_STEP_RETIRE ? step_keep_other(run->site, step, &kept) : 0;
 
 	if (rc < 0)
-		return error_sys(run->err, rc, "recover", step->path, "cannot set aside the other version of \"%s\"", step->path);
+		return error_sys(run->err, rc, "recover", step->path, "cannot set aside the other version of \"%s\"",
+				 step->path);
 	item = result_add(run->op->result, ATOLL_ITEM_FOREIGN, r->row.seq, step->path,
 			  "was changed by somebody else meanwhile and is left as it is");
 	if (!item)
@@ -47,12 +48,13 @@ static int keep_foreign(struct run *run, struct store_step *step, struct resourc
 
 static int report_conflict(struct run *run, const struct store_step *step, struct resource *r, bool in_use)
 {
-	const char *why = in_use ? "is open for writing by somebody else" : "was changed by somebody else at this very moment";
+	const char *why = in_use ? "is open for writing by somebody else"
+				 : "was changed by somebody else at this very moment";
 
 	if (!result_add(run->op->result, ATOLL_ITEM_CONFLICT, r->row.seq, step->path, why))
 		return error_oom(run->err, "commit");
-	return error_set(run->err, ATOLL_CONFLICT, in_use ? EAGAIN : ESTALE, "commit", step->path, "\"%s\" in \"%s\" %s", step->path, r->row.path,
-			 why);
+	return error_set(run->err, ATOLL_CONFLICT, in_use ? EAGAIN : ESTALE, "commit", step->path,
+			 "\"%s\" in \"%s\" %s", step->path, r->row.path, why);
 }
 
 static int move_one(struct run *run, struct store_step *step, struct resource *r)
@@ -64,14 +66,16 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 	rc = step_move(run->site, step, run->direction, !run->tolerate);
 	if (rc >= 0) {
 		if ((++run->done & 0xff) == 0)
-			op_progress(run->op, run->direction == FORWARD ? "applying" : "taking back", run->done, run->op->n);
+			op_progress(run->op, run->direction == FORWARD ? "applying" : "taking back", run->done,
+				    run->op->n);
 		return 0;
 	}
 	if (rc == -ESTALE && run->tolerate)
 		return keep_foreign(run, step, r);
 	if (rc == -ESTALE || rc == -EAGAIN)
 		return report_conflict(run, step, r, rc == -EAGAIN);
-	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place", step->path, r->row.path);
+	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place", step->path,
+			 r->row.path);
 }
 
 static int move_switch(struct run *run, struct resource *r)
@@ -79,7 +83,8 @@ static int move_switch(struct run *run, struct resource *r)
 	int rc = step_site_switch(run->site, run->direction);
 
 	if (rc < 0)
-		return error_sys(run->err, rc, "commit", r->row.path, "cannot switch the workspace of \"%s\"", r->row.path);
+		return error_sys(run->err, rc, "commit", r->row.path, "cannot switch the workspace of \"%s\"",
+				 r->row.path);
 	return 0;
 }
 
@@ -132,7 +137,8 @@ static int move_resource(struct run *run, struct resource *r)
 	if (rc >= 0) {
 		rc = step_site_sync(run->site);
 		if (rc < 0)
-			return error_sys(run->err, rc, "commit", r->row.path, "cannot make \"%s\" durable", r->row.path);
+			return error_sys(run->err, rc, "commit", r->row.path, "cannot make \"%s\" durable",
+					 r->row.path);
 	}
 	return rc;
 }

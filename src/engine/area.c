@@ -175,7 +175,8 @@ static bool overlay_works(const char *area, int root_fd)
 }
 
 /* Makes the area in a place and tries what it is wanted for; removes it again if it does not serve. */
-static int try_place(const char *place, const char *uuid, int seq, int root_fd, bool overlay, bool *ret_same, char **ret_area)
+static int try_place(const char *place, const char *uuid, int seq, int root_fd, bool overlay, bool *ret_same,
+		     char **ret_area)
 {
 	AUTO_FREE char *area = NULL;
 	AUTO_FD fd = -EBADF;
@@ -197,8 +198,8 @@ static int try_place(const char *place, const char *uuid, int seq, int root_fd, 
 	return 0;
 }
 
-int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay, char **ret_work, char **ret_stage,
-		bool *ret_copies, struct atoll_error *err)
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay,
+		char **ret_work, char **ret_stage, bool *ret_copies, struct atoll_error *err)
 {
 	AUTO_FREE char *work = NULL;
 	AUTO_FREE char *stage = NULL;
@@ -238,9 +239,10 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			area_remove(work);
 		if (stage)
 			area_remove(stage);
-		return error_set(err, ATOLL_REFUSED, 0, "new", root_path,
-				 "no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)", root_path,
-				 root_path, (unsigned)geteuid());
+		return error_set(
+			err, ATOLL_REFUSED, 0, "new", root_path,
+			"no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)",
+			root_path, root_path, (unsigned)geteuid());
 	}
 	*ret_copies = strcmp(work, stage) != 0;
 	*ret_work = TAKE_PTR(work);

@@ -26,7 +26,8 @@ struct checker {
 static int refuse(struct checker *c, const char *path, const char *why)
 {
 	c->refused++;
-	return result_add(c->op->result, ATOLL_ITEM_REFUSED, c->r->row.seq, path, why) ? 0 : error_oom(c->err, "commit");
+	return result_add(c->op->result, ATOLL_ITEM_REFUSED, c->r->row.seq, path, why) ? 0
+										       : error_oom(c->err, "commit");
 }
 
 static int note(struct checker *c, const char *path, const char *why)
@@ -53,7 +54,8 @@ static const char *base_name(const char *path)
 static bool has_capability(struct checker *c, const struct change *change)
 {
 	int dir = peer_dir(&c->workspace, change->path, parent_size(change->path));
-	AUTO_FD fd = dir < 0 ? dir : openat(dir, base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_FD fd = dir < 0 ? dir
+			     : openat(dir, base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	return fd >= 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
@@ -69,15 +71,31 @@ static int check_set_id(struct checker *c, const struct change *change)
 		gained &= ~change->before.mode;
 	if (gained)
 		return refuse(c, change->path, "would gain set-user-ID or set-group-ID; --allow-set-id permits it");
-	if ((change->after.mode & 0111) && (!change->has_before || (change->what & ATOLL_WHAT_XATTR)) && has_capability(c, change))
+	if ((change->after.mode & 0111) && (!change->has_before || (change->what & ATOLL_WHAT_XATTR)) &&
+	    has_capability(c, change))
 		return refuse(c, change->path, "would gain file capabilities; --allow-set-id permits it");
 	return 0;
 }
 
 /* ---- links ---- */
 
-static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/dev/null",
-					    "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self", "/run/current-system" };
+static const char *const system_trees[] = { "/usr",
+					    "/bin",
+					    "/sbin",
+					    "/lib",
+					    "/lib32",
+					    "/lib64",
+					    "/libx32",
+					    "/etc",
+					    "/opt",
+					    "/nix",
+					    "/dev/null",
+					    "/dev/stdin",
+					    "/dev/stdout",
+					    "/dev/stderr",
+					    "/dev/fd",
+					    "/proc/self",
+					    "/run/current-system" };
 
 /* An absolute path without "." and "..", by text. */
 static char *clean_path(const char *dir, const char *target)
@@ -135,7 +153,8 @@ static int check_change(struct checker *c, const struct change *change)
 	if (!selection_has(c->selection, change->path))
 		return 0;
 	if (change->kind == ATOLL_SKIPPED) {
-		struct atoll_item *item = result_add(c->op->result, ATOLL_ITEM_SKIPPED, c->r->row.seq, change->path, change->note);
+		struct atoll_item *item =
+			result_add(c->op->result, ATOLL_ITEM_SKIPPED, c->r->row.seq, change->path, change->note);
 
 		return item ? 0 : error_oom(c->err, "commit");
 	}
@@ -157,7 +176,8 @@ static const char *judge_parent(struct checker *c, int dir, const struct tree_st
 	if (st->is_immutable)
 		return "lies in an immutable or append-only directory";
 	if (faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
-		return errno == EROFS ? "lies on a read-only filesystem" : "lies in a directory that may not be written";
+		return errno == EROFS ? "lies on a read-only filesystem"
+				      : "lies in a directory that may not be written";
 	return NULL;
 }
 
@@ -195,7 +215,8 @@ static int check_steps(struct checker *c)
 	for (size_t i = 0; i < c->op->n && r >= 0; i++) {
 		const struct store_step *step = &c->op->steps[i];
 
-		if (step->resource == c->r->row.id && step->kind != STORE_STEP_TIME && step->kind != STORE_STEP_RETIRE && *step->path)
+		if (step->resource == c->r->row.id && step->kind != STORE_STEP_TIME &&
+		    step->kind != STORE_STEP_RETIRE && *step->path)
 			r = check_parent(c, step);
 	}
 	return r;
@@ -220,7 +241,8 @@ static int check_links(struct checker *c)
 	if (!inodes)
 		return error_oom(c->err, "commit");
 	for (size_t i = 0; i < c->changes->n; i++)
-		if (c->changes->v[i].has_before && S_ISREG(c->changes->v[i].before.mode) && c->changes->v[i].before.nlink > 1)
+		if (c->changes->v[i].has_before && S_ISREG(c->changes->v[i].before.mode) &&
+		    c->changes->v[i].before.nlink > 1)
 			inodes[n++] = c->changes->v[i].before.ino;
 	qsort(inodes, n, sizeof *inodes, compare_numbers);
 	for (size_t i = 0; i < c->changes->n && n && r >= 0; i++) {
@@ -228,14 +250,15 @@ static int check_links(struct checker *c)
 		char text[128];
 		size_t names = 0;
 
-		if (!change->has_before || !change->has_after || !S_ISREG(change->before.mode) || change->before.nlink < 2)
+		if (!change->has_before || !change->has_after || !S_ISREG(change->before.mode) ||
+		    change->before.nlink < 2)
 			continue;
 		for (size_t k = 0; k < n; k++)
 			names += inodes[k] == change->before.ino;
 		if (names >= change->before.nlink)
 			continue;
-		snprintf(text, sizeof text, "has %u names, %zu of them outside the change; those keep the old content", change->before.nlink,
-			 (size_t)change->before.nlink - names);
+		snprintf(text, sizeof text, "has %u names, %zu of them outside the change; those keep the old content",
+			 change->before.nlink, (size_t)change->before.nlink - names);
 		r = note(c, change->path, text);
 	}
 	return r;
@@ -252,8 +275,9 @@ static int check_suspect(struct checker *c)
 		return 0;
 	for (size_t i = 0; i < c->changes->n; i++)
 		if (c->changes->v[i].has_after && c->changes->v[i].after.ctime >= c->r->row.synced_at)
-			return refuse(c, c->changes->v[i].path,
-				      "was written, not synced, and the machine restarted since; look at it, then --accept-unsynced");
+			return refuse(
+				c, c->changes->v[i].path,
+				"was written, not synced, and the machine restarted since; look at it, then --accept-unsynced");
 	return 0;
 }
 
@@ -270,11 +294,14 @@ static int check_space(struct checker *c)
 			inodes += c->how->source == STORE_SOURCE_COPY;
 		}
 	if (bytes > (uint64_t)fs.f_bavail * fs.f_frsize)
-		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path, "staging for \"%s\" needs %llu bytes in \"%s\", %llu are free",
-				 c->r->row.path, (unsigned long long)bytes, c->r->row.stage, (unsigned long long)fs.f_bavail * fs.f_frsize);
+		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path,
+				 "staging for \"%s\" needs %llu bytes in \"%s\", %llu are free", c->r->row.path,
+				 (unsigned long long)bytes, c->r->row.stage,
+				 (unsigned long long)fs.f_bavail * fs.f_frsize);
 	if (fs.f_files && inodes > fs.f_favail)
-		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path, "staging for \"%s\" needs %llu inodes in \"%s\", %llu are free",
-				 c->r->row.path, (unsigned long long)inodes, c->r->row.stage, (unsigned long long)fs.f_favail);
+		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path,
+				 "staging for \"%s\" needs %llu inodes in \"%s\", %llu are free", c->r->row.path,
+				 (unsigned long long)inodes, c->r->row.stage, (unsigned long long)fs.f_favail);
 	return 0;
 }
 
@@ -318,9 +345,10 @@ static int check_atomicity(struct op *op, struct atoll_error *err)
 		if (resource_isolates(&op->s->resources[i]))
 			continue;
 		if (!op->options->permissive)
-			return error_set(err, ATOLL_REFUSED, 0, "commit", row->path,
-					 "\"%s\" is not isolated, so that all or nothing cannot be promised; --permissive commits the rest all the same",
-					 row->path);
+			return error_set(
+				err, ATOLL_REFUSED, 0, "commit", row->path,
+				"\"%s\" is not isolated, so that all or nothing cannot be promised; --permissive commits the rest all the same",
+				row->path);
 		op->result->atomic = false;
 	}
 	return 0;
@@ -348,6 +376,6 @@ int check_plan(struct op *op, struct atoll_error *err)
 	refused = count_items(op->result, ATOLL_ITEM_REFUSED);
 	if (!refused)
 		return 0;
-	return error_set(err, ATOLL_REFUSED, 0, "commit", op->s->box.name, "%zu path%s refused; nothing was committed", refused,
-			 refused == 1 ? " was" : "s were");
+	return error_set(err, ATOLL_REFUSED, 0, "commit", op->s->box.name, "%zu path%s refused; nothing was committed",
+			 refused, refused == 1 ? " was" : "s were");
 }

@@ -33,10 +33,11 @@ static int check_selection(struct op *op, struct atoll_error *err)
 			bool found = !*path || !op->changes[i];
 
 			for (size_t c = 0; c < op->changes[i]->n && !found; c++)
-				found = path_is_below(op->changes[i]->v[c].path, path) || path_is_below(path, op->changes[i]->v[c].path);
+				found = path_is_below(op->changes[i]->v[c].path, path) ||
+					path_is_below(path, op->changes[i]->v[c].path);
 			if (!found)
-				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path, "\"%s\" has no changes in the sandbox \"%s\"", path,
-						 op->s->box.name);
+				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path,
+						 "\"%s\" has no changes in the sandbox \"%s\"", path, op->s->box.name);
 		}
 	return 0;
 }
@@ -46,8 +47,10 @@ static int list_changes(struct op *op, struct atoll_error *err)
 {
 	for (size_t i = 0; i < op->s->n; i++) {
 		const struct store_resource *row = &op->s->resources[i].row;
-		struct atoll_resource_result *res = result_resource(
-			op->result, row, resource_isolates(&op->s->resources[i]) ? ATOLL_OUTCOME_NOT_ATTEMPTED : ATOLL_OUTCOME_NOT_ISOLATED);
+		struct atoll_resource_result *res = result_resource(op->result, row,
+								    resource_isolates(&op->s->resources[i])
+									    ? ATOLL_OUTCOME_NOT_ATTEMPTED
+									    : ATOLL_OUTCOME_NOT_ISOLATED);
 
 		if (!res)
 			return error_oom(err, "commit");
@@ -76,14 +79,18 @@ static int list_changes(struct op *op, struct atoll_error *err)
 static int list_steps(struct op *op, struct atoll_error *err)
 {
 	static const char *const names[STORE_STEP_KIND_COUNT] = {
-		[STORE_STEP_RETIRE] = "take from the workspace", [STORE_STEP_EXCHANGE] = "exchange", [STORE_STEP_INSTALL] = "install",
-		[STORE_STEP_TAKE] = "remove, keeping it for undo", [STORE_STEP_META] = "set mode, owner or attributes",
+		[STORE_STEP_RETIRE] = "take from the workspace",
+		[STORE_STEP_EXCHANGE] = "exchange",
+		[STORE_STEP_INSTALL] = "install",
+		[STORE_STEP_TAKE] = "remove, keeping it for undo",
+		[STORE_STEP_META] = "set mode, owner or attributes",
 		[STORE_STEP_TIME] = "set times",
 	};
 
 	for (size_t i = 0; i < op->n; i++) {
 		struct resource *r = session_resource(op->s, op->steps[i].resource);
-		struct atoll_item *item = result_add(op->result, ATOLL_ITEM_STEP, r->row.seq, op->steps[i].path, names[op->steps[i].kind]);
+		struct atoll_item *item = result_add(op->result, ATOLL_ITEM_STEP, r->row.seq, op->steps[i].path,
+						     names[op->steps[i].kind]);
 
 		if (!item)
 			return error_oom(err, "commit");
@@ -120,8 +127,8 @@ static int name_op(struct op *op, struct atoll_error *err)
 	unsigned char unique[8];
 
 	random_bytes(unique, sizeof unique);
-	op->row.dir = str_format("op-%02x%02x%02x%02x%02x%02x%02x%02x", unique[0], unique[1], unique[2], unique[3], unique[4], unique[5], unique[6],
-				 unique[7]);
+	op->row.dir = str_format("op-%02x%02x%02x%02x%02x%02x%02x%02x", unique[0], unique[1], unique[2], unique[3],
+				 unique[4], unique[5], unique[6], unique[7]);
 	op->row.message = op->options->message ? strdup(op->options->message) : NULL;
 	if (!op->row.dir || (op->options->message && !op->row.message))
 		return error_oom(err, "commit");
@@ -165,10 +172,13 @@ static int take_back(struct op *op, int cause, struct atoll_error *err)
 			if (op->result->resources[i].outcome == ATOLL_OUTCOME_ROLLBACK_FAILED && why.code)
 				op->result->resources[i].cause = strdup(why.message);
 		if (foreign && r >= 0)
-			return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
-					 "the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile", op->s->box.name);
+			return error_set(
+				err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+				"the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile",
+				op->s->box.name);
 		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
-				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover", op->s->box.name, why.message);
+				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover",
+				 op->s->box.name, why.message);
 	}
 	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	return cause;
@@ -187,8 +197,10 @@ static int land(struct op *op, struct atoll_error *err)
 	}
 	if (r < 0 && store_is_in_doubt(op->s->store)) {
 		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
-		return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
-				 "whether the commit of \"%s\" was decided cannot be told, the state database failed; run atoll recover", op->s->box.name);
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+			"whether the commit of \"%s\" was decided cannot be told, the state database failed; run atoll recover",
+			op->s->box.name);
 	}
 	if (r < 0)
 		return take_back(op, r, err);
@@ -250,7 +262,9 @@ static int commit_work(struct operation *o, struct atoll_error *err)
 {
 	const struct atoll_commit_options *options = o->options;
 	struct session s = { .lock_fd = -EBADF };
-	struct op op = { .s = &s, .options = options, .progress = options->progress, .progress_arg = options->progress_arg };
+	struct op op = {
+		.s = &s, .options = options, .progress = options->progress, .progress_arg = options->progress_arg
+	};
 	int r;
 
 	o->result = result_new("commit", o->name);
@@ -271,8 +285,8 @@ static int commit_work(struct operation *o, struct atoll_error *err)
 	return result_finish(o->result, r, err);
 }
 
-int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options, struct atoll_result **ret,
-		 struct atoll_error *err)
+int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options,
+		 struct atoll_result **ret, struct atoll_error *err)
 {
 	static const struct atoll_commit_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = commit_work };

@@ -17,11 +17,11 @@ struct checker {
 	struct resource *r;
 	const struct selection *selection;
 	struct peer peer;
-	char *parent;         /* the directory last judged */
-	const char *verdict;  /* about it: NULL, or why nothing below it can be told */
-	bool replaced;        /* that verdict: not even something new may be put into it */
-	const char *gone;     /* the directory last found to be gone */
-	bool doubtful;        /* the clock was set back: times prove nothing */
+	char *parent;        /* the directory last judged */
+	const char *verdict; /* about it: NULL, or why nothing below it can be told */
+	bool replaced;       /* that verdict: not even something new may be put into it */
+	const char *gone;    /* the directory last found to be gone */
+	bool doubtful;       /* the clock was set back: times prove nothing */
 	size_t found;
 	struct atoll_error *err;
 };
@@ -38,7 +38,8 @@ static int add_conflict(struct checker *c, const char *path, const char *why)
 
 static bool looks_the_same(const struct store_look *a, const struct store_look *b)
 {
-	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->mtime == b->mtime && (S_ISDIR(a->mode) || a->size == b->size);
+	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->mtime == b->mtime &&
+	       (S_ISDIR(a->mode) || a->size == b->size);
 }
 
 /* ---- directories above ---- */
@@ -58,7 +59,8 @@ static const char *judge_directory(struct checker *c, const char *path)
 		c->replaced = !tree_id_equal(&base.look.id, &now.id);
 		return c->replaced ? "lies in a directory that somebody else has replaced" : NULL;
 	}
-	return st.ctime >= resource_dir_stamp(c->r, path) ? "lies in a directory that somebody else has made meanwhile" : NULL;
+	return st.ctime >= resource_dir_stamp(c->r, path) ? "lies in a directory that somebody else has made meanwhile"
+							  : NULL;
 }
 
 /* Whether what is below the entry's directory can be told by its own times. Neighbours share the answer. */
@@ -132,7 +134,9 @@ static const char *judge_directory_meta(struct checker *c, const struct change *
 	if (known > 0 && (base.trusted & STORE_TRUST_META)) {
 		if (identify(c, change, &now) < 0 || !tree_id_equal(&now.id, &base.look.id))
 			return "was replaced by somebody else";
-		return now.mode != base.look.mode || now.uid != base.look.uid || now.gid != base.look.gid ? "was changed by somebody else" : NULL;
+		return now.mode != base.look.mode || now.uid != base.look.uid || now.gid != base.look.gid
+			       ? "was changed by somebody else"
+			       : NULL;
 	}
 	return change->before.ctime >= resource_dir_stamp(c->r, change->path) ? "was changed by somebody else" : NULL;
 }
@@ -145,7 +149,8 @@ static bool is_open_for_writing(struct checker *c, const struct change *change)
 
 	if (!S_ISREG(change->before.mode) || change->below)
 		return false;
-	fd = dir < 0 ? dir : openat(dir, slash ? slash + 1 : change->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd = dir < 0 ? dir
+		     : openat(dir, slash ? slash + 1 : change->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	return fd >= 0 && step_lease(fd) == -EAGAIN;
 }
 
@@ -182,7 +187,9 @@ static int check_change(struct checker *c, const struct change *change)
 static int check_resource(struct op *op, size_t index, size_t *found, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
-	struct checker c = { .op = op, .r = r, .selection = &op->selections[index], .peer = { r->root_fd, NULL, -EBADF }, .err = err };
+	struct checker c = {
+		.op = op, .r = r, .selection = &op->selections[index], .peer = { r->root_fd, NULL, -EBADF }, .err = err
+	};
 	int rc = 0;
 
 	c.doubtful = clock_offset_ns() + 2 * NSEC_PER_SEC < r->row.clock_offset;
@@ -207,8 +214,8 @@ int conflict_check(struct op *op, struct atoll_error *err)
 	if (!found)
 		return 0;
 	return error_set(err, ATOLL_CONFLICT, 0, "commit", op->s->box.name,
-			 "%zu path%s changed by somebody else since the sandbox \"%s\" began; nothing was committed", found,
-			 found == 1 ? " was" : "s were", op->s->box.name);
+			 "%zu path%s changed by somebody else since the sandbox \"%s\" began; nothing was committed",
+			 found, found == 1 ? " was" : "s were", op->s->box.name);
 }
 
 /* ---- undo ---- */
@@ -276,7 +283,8 @@ static int check_landed(struct step_site *site, const struct store_step *step, s
 	return r;
 }
 
-static int check_step(struct op *op, struct step_site *site, const struct store_step *step, size_t *found, struct atoll_error *err)
+static int check_step(struct op *op, struct step_site *site, const struct store_step *step, size_t *found,
+		      struct atoll_error *err)
 {
 	AUTO_STRBUF below = STRBUF_INIT;
 	AUTO_FREE char *path = NULL;
@@ -284,7 +292,8 @@ static int check_step(struct op *op, struct step_site *site, const struct store_
 	int r = check_landed(site, step, &below, &why);
 
 	if (r < 0)
-		return error_sys(err, r, "undo", step->path, "cannot look at \"%s\" of \"%s\"", step->path, site->r->row.path);
+		return error_sys(err, r, "undo", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
+				 site->r->row.path);
 	if (!why)
 		return 0;
 	path = below.size ? str_format("%s/%s", step->path, below.data) : strdup(step->path);
@@ -317,5 +326,6 @@ int conflict_check_undo(struct op *op, struct atoll_error *err)
 	if (!found)
 		return 0;
 	return error_set(err, ATOLL_CONFLICT, 0, "undo", op->s->box.name,
-			 "%zu path%s changed by somebody else since the commit; nothing was taken back", found, found == 1 ? " was" : "s were");
+			 "%zu path%s changed by somebody else since the commit; nothing was taken back", found,
+			 found == 1 ? " was" : "s were");
 }

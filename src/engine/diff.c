@@ -57,7 +57,8 @@ static void fill(const struct shown *shown, struct atoll_change *ret)
 	}
 }
 
-static int show_resource(struct resource *r, const struct changes *changes, const struct selection *selection, atoll_change_fn fn, void *arg)
+static int show_resource(struct resource *r, const struct changes *changes, const struct selection *selection,
+			 atoll_change_fn fn, void *arg)
 {
 	AUTO_FD workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
 
@@ -77,15 +78,15 @@ static int show_resource(struct resource *r, const struct changes *changes, cons
 	return 0;
 }
 
-int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn, void *arg,
-		  struct atoll_error *err)
+int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn,
+		  void *arg, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
 	struct selection *selected = NULL;
 	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
-	int r = a && fn ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local) :
-			  error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
+	int r = a && fn ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local)
+			: error_set(&local, ATOLL_INVALID, 0, "diff", NULL, "no handle or no function was given");
 
 	if (r >= 0)
 		r = selection_for(selection, &s, &selected, &local);
@@ -154,7 +155,8 @@ char *atoll_change_new_target(const struct atoll_change *change)
 
 const char *atoll_change_kind_name(enum atoll_change_kind kind)
 {
-	static const char *const names[] = { "added", "modified", "deleted", "type changed", "metadata changed", "renamed", "skipped" };
+	static const char *const names[] = { "added",   "modified", "deleted", "type changed", "metadata changed",
+					     "renamed", "skipped" };
 
 	return (unsigned)kind < ARRAY_SIZE(names) ? names[kind] : "unknown";
 }

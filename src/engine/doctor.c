@@ -37,9 +37,12 @@ static int check_kernel(struct checks *c)
 	if (major > 6 || (major == 6 && minor >= 13))
 		return add(c, "kernel", ATOLL_CHECK_OK, str_format("Linux %s", u.release), NULL);
 	if (major > 5 || (major == 5 && minor >= 12))
-		return add(c, "kernel", ATOLL_CHECK_OK, str_format("Linux %s: layers are given by /proc/self/fd, stamps settle for two ticks", u.release),
+		return add(c, "kernel", ATOLL_CHECK_OK,
+			   str_format("Linux %s: layers are given by /proc/self/fd, stamps settle for two ticks",
+				      u.release),
 			   NULL);
-	return add(c, "kernel", ATOLL_CHECK_MISSING, str_format("Linux %s is older than 5.12", u.release), "use Linux 5.12 or newer; 6.1 is tested");
+	return add(c, "kernel", ATOLL_CHECK_MISSING, str_format("Linux %s is older than 5.12", u.release),
+		   "use Linux 5.12 or newer; 6.1 is tested");
 }
 
 static int check_userns(struct checks *c)
@@ -50,10 +53,11 @@ static int check_userns(struct checks *c)
 		return add(c, "user-namespaces", ATOLL_CHECK_OK, strdup("not needed: running as root"), NULL);
 	if (r == 0)
 		return add(c, "user-namespaces", ATOLL_CHECK_OK, strdup("can be made by this user"), NULL);
-	return add(c, "user-namespaces", ATOLL_CHECK_MISSING, str_format("refused (%s)", strerror(-r)),
-		   "allow them: sysctl user.max_user_namespaces=15000; on Debian kernel.unprivileged_userns_clone=1; on Ubuntu "
-		   "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile with 'userns'; in a container run it with "
-		   "--security-opt seccomp=unconfined or --privileged");
+	return add(
+		c, "user-namespaces", ATOLL_CHECK_MISSING, str_format("refused (%s)", strerror(-r)),
+		"allow them: sysctl user.max_user_namespaces=15000; on Debian kernel.unprivileged_userns_clone=1; on Ubuntu "
+		"kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile with 'userns'; in a container run it with "
+		"--security-opt seccomp=unconfined or --privileged");
 }
 
 static int check_overlay(struct checks *c)
@@ -62,10 +66,12 @@ static int check_overlay(struct checks *c)
 
 	if (r == 0)
 		return add(c, "overlayfs", ATOLL_CHECK_OK,
-			   str_format("can be mounted%s; layers are given by %s", jail_is_root() ? "" : " in a user namespace",
+			   str_format("can be mounted%s; layers are given by %s",
+				      jail_is_root() ? "" : " in a user namespace",
 				      jail_overlay_takes_fds() ? "fd" : "/proc/self/fd"),
 			   NULL);
-	return add(c, "overlayfs", ATOLL_CHECK_LIMITED, str_format("cannot be mounted (%s); copy_on_write serves instead", strerror(-r)),
+	return add(c, "overlayfs", ATOLL_CHECK_LIMITED,
+		   str_format("cannot be mounted (%s); copy_on_write serves instead", strerror(-r)),
 		   "load the module (modprobe overlay) and use Linux 5.11 or newer for use without root");
 }
 
@@ -75,7 +81,8 @@ static int check_ids(struct checks *c)
 		return 0;
 	if (access("/usr/bin/newuidmap", X_OK) == 0 && access("/usr/bin/newgidmap", X_OK) == 0)
 		return add(c, "newuidmap", ATOLL_CHECK_OK, strdup("newuidmap and newgidmap are installed"), NULL);
-	return add(c, "newuidmap", ATOLL_CHECK_LIMITED, strdup("newuidmap and newgidmap are not installed: trees with other owners or groups are copied"),
+	return add(c, "newuidmap", ATOLL_CHECK_LIMITED,
+		   strdup("newuidmap and newgidmap are not installed: trees with other owners or groups are copied"),
 		   "apt-get install uidmap, and ranges for the user in /etc/subuid and /etc/subgid");
 }
 
@@ -85,9 +92,11 @@ static int check_state(struct checks *c, struct atoll *a)
 	int r = boxes < 0 ? boxes : tree_has_exchange(boxes);
 
 	if (r > 0)
-		return add(c, "state-directory", ATOLL_CHECK_OK, str_format("\"%s\" can exchange files atomically", a->state_dir), NULL);
+		return add(c, "state-directory", ATOLL_CHECK_OK,
+			   str_format("\"%s\" can exchange files atomically", a->state_dir), NULL);
 	return add(c, "state-directory", ATOLL_CHECK_LIMITED,
-		   str_format("\"%s\" cannot exchange files atomically (%s)", a->state_dir, r < 0 ? strerror(-r) : "no RENAME_EXCHANGE"),
+		   str_format("\"%s\" cannot exchange files atomically (%s)", a->state_dir,
+			      r < 0 ? strerror(-r) : "no RENAME_EXCHANGE"),
 		   "choose one on ext4, XFS, btrfs or tmpfs with --state-dir");
 }
 
@@ -97,7 +106,8 @@ int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struc
 
 	if (!a || !ret || !ret_n)
 		return error_set(err, ATOLL_INVALID, 0, "doctor", NULL, "no handle was given");
-	if (check_kernel(&c) < 0 || check_userns(&c) < 0 || check_overlay(&c) < 0 || check_ids(&c) < 0 || check_state(&c, a) < 0) {
+	if (check_kernel(&c) < 0 || check_userns(&c) < 0 || check_overlay(&c) < 0 || check_ids(&c) < 0 ||
+	    check_state(&c, a) < 0) {
 		atoll_checks_free(c.v, c.n);
 		return error_oom(err, "doctor");
 	}

@@ -27,7 +27,8 @@ enum lock_mode {
 	LOCK_CHANGE, /* alone */
 };
 /* A lock of a sandbox, over threads and processes, released by death. *ret_fd owns it. ATOLL_BUSY after wait_ms (-1: never). */
-int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd, struct atoll_error *err);
+int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
+	      struct atoll_error *err);
 int lock_release(int fd); /* returns the empty fd */
 /* Who runs inside is noted in the lock file, so that a lock whose owner was killed is not trusted before pid 1 is gone. */
 int lock_note_runner(int lock_fd, pid_t pid, uint64_t start_time);
@@ -48,7 +49,8 @@ struct session {
 
 /* Finds the sandbox (NULL: the only one), takes its lock, reads it under the lock, settles what a crash left (unless looking only
  * and nothing is pending), opens its resources. */
-int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err);
+int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret,
+		 struct atoll_error *err);
 /* The same without recovery and without opening originals; for recover and rm. */
 int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err);
 /* What is on record just now: no lock, no originals. */
@@ -79,8 +81,8 @@ int resource_set_excluded(struct session *s, struct atoll_error *err);
 
 /* ---- area.c: where workspaces and staging lie ---- */
 
-int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay, char **ret_work, char **ret_stage,
-		bool *ret_copies, struct atoll_error *err);
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay,
+		char **ret_work, char **ret_stage, bool *ret_copies, struct atoll_error *err);
 /* Removes a resource's areas and, if empty then, what held them. */
 int area_remove(const char *path);
 /* Whether a path lies in a place of Atoll's. */
@@ -95,8 +97,10 @@ int state_move(struct store_resource *r, enum atoll_state to, const char *operat
 /* ---- result.c ---- */
 
 struct atoll_result *result_new(const char *operation, const char *sandbox);
-struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path, const char *note);
-struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row, enum atoll_outcome outcome);
+struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path,
+			      const char *note);
+struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row,
+					      enum atoll_outcome outcome);
 struct atoll_resource_result *result_find(struct atoll_result *r, int seq);
 void result_count(struct atoll_resource_result *r, enum atoll_change_kind kind);
 /* Sets the end, success and error from code, and returns it. */
@@ -108,7 +112,8 @@ struct atoll_result *result_read(int fd);
 
 /* ---- info.c ---- */
 
-int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret, struct atoll_error *err);
+int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret,
+		  struct atoll_error *err);
 
 /* ---- selection.c ---- */
 
@@ -117,7 +122,8 @@ struct selection {
 	size_t n;
 	bool all;
 };
-int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret, struct atoll_error *err);
+int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
+		  struct atoll_error *err);
 void selection_free(struct selection *v, size_t n);
 bool selection_has(const struct selection *v, const char *path);
 /* The selected path that is above path or path itself; NULL if none. */

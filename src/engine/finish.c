@@ -91,7 +91,8 @@ static bool stays_active(const struct op *op, size_t index)
 	const struct changes *c = op->changes ? op->changes[index] : NULL;
 
 	for (size_t i = 0; c && i < c->n; i++)
-		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !selection_has(&op->selections[index], c->v[i].path))
+		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED &&
+		    !selection_has(&op->selections[index], c->v[i].path))
 			return true;
 	return false;
 }
@@ -103,11 +104,13 @@ static int land_resource(struct op *op, size_t index, struct atoll_error *err)
 	int rc = tree_stamp(r->stage_fd, &how->landed_at);
 
 	if (rc < 0)
-		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"",
+				 r->row.path);
 	how->op = op->row.id;
 	rc = store_op_resource_put(op->s->store, how, err);
 	if (rc >= 0)
-		rc = how->switches ? rebase_whole(op, r, how->landed_at, err) : rebase_paths(op, r, how->landed_at, err);
+		rc = how->switches ? rebase_whole(op, r, how->landed_at, err)
+				   : rebase_paths(op, r, how->landed_at, err);
 	if (rc >= 0 && r->row.state == ATOLL_CREATED)
 		rc = state_move(&r->row, ATOLL_ACTIVE, "commit", err);
 	if (rc >= 0 && !stays_active(op, index))
@@ -167,7 +170,8 @@ static int return_resource(struct op *op, size_t index, struct atoll_error *err)
 	int rc = tree_stamp(r->stage_fd, &stamp);
 
 	if (rc < 0)
-		return error_sys(err, rc, "undo", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+		return error_sys(err, rc, "undo", r->row.path, "cannot take the time on the filesystem of \"%s\"",
+				 r->row.path);
 	rc = rebase_paths(op, r, stamp, err);
 	if (rc >= 0)
 		rc = state_move(&r->row, ATOLL_ACTIVE, "undo", err);
@@ -246,7 +250,8 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	int rc = merge_layers(op, index);
 
 	if (rc < 0)
-		return error_sys(err, rc, "undo", r->row.path, "cannot put the newer edits of \"%s\" on top", r->row.path);
+		return error_sys(err, rc, "undo", r->row.path, "cannot put the newer edits of \"%s\" on top",
+				 r->row.path);
 	rc = r->ops->returned ? r->ops->returned(r, op->steps, op->n, err) : 0;
 	if (rc >= 0)
 		rc = record_touched(op, index, err);
@@ -264,7 +269,9 @@ static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
 	struct resource *r = &op->s->resources[index];
 	int rc = op_remove_dirs(op, r);
 
-	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path) : 0;
+	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"",
+				  r->row.path)
+		      : 0;
 }
 
 int finish_undo(struct op *op, struct atoll_error *err)
@@ -301,7 +308,8 @@ static int rebase_failed(struct op *op, size_t index, struct atoll_error *err)
 	int rc = tree_stamp(r->stage_fd, &stamp);
 
 	if (rc < 0)
-		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"",
+				 r->row.path);
 	rc = rebase_paths(op, r, stamp, err);
 	if (rc >= 0 && op->row.kind == STORE_OP_UNDO) {
 		how->landed_at = stamp;

@@ -75,7 +75,8 @@ static struct changes *read_changes(FILE *f)
 		AUTO_FREE char *old_path = NULL;
 		struct change *added;
 
-		if (fread(&plain, sizeof plain, 1, f) != 1 || get_text(f, &path) < 0 || get_text(f, &old_path) < 0 || !path)
+		if (fread(&plain, sizeof plain, 1, f) != 1 || get_text(f, &path) < 0 || get_text(f, &old_path) < 0 ||
+		    !path)
 			return NULL;
 		added = changes_add(c, path, plain.kind);
 		if (!added)
@@ -144,7 +145,8 @@ static int read_all(struct session *s, int out, struct changes **list, struct at
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
 		list[i] = read_changes(f);
 		if (!list[i])
-			r = error_set(err, ATOLL_FAILED, 0, "diff", s->box.name, "the list of changes did not arrive whole");
+			r = error_set(err, ATOLL_FAILED, 0, "diff", s->box.name,
+				      "the list of changes did not arrive whole");
 	}
 	fclose(f);
 	return r;
@@ -160,7 +162,8 @@ int session_changes(struct session *s, bool exact, struct changes ***ret, struct
 
 	if (r >= 0) {
 		r = jail_call(find_changes, &g, &out, &lost);
-		if (out >= 0 && pread(out, &g.error, sizeof g.error, 0) == (ssize_t)sizeof g.error && lseek(out, sizeof g.error, SEEK_SET) < 0)
+		if (out >= 0 && pread(out, &g.error, sizeof g.error, 0) == (ssize_t)sizeof g.error &&
+		    lseek(out, sizeof g.error, SEEK_SET) < 0)
 			r = -ATOLL_FAILED;
 		if (r < 0 && err)
 			*err = g.error.code ? g.error : lost;

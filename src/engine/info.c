@@ -63,7 +63,8 @@ static int fill_ops(struct store *store, struct atoll_info *info, int64_t sandbo
 	int r = store_op_list(store, sandbox, &ops, &n, err);
 
 	for (size_t i = 0; i < n; i++) {
-		info->commits += ops[i].kind == STORE_OP_COMMIT && !ops[i].taken_back && (ops[i].phase == STORE_DONE || ops[i].phase == STORE_DECIDED);
+		info->commits += ops[i].kind == STORE_OP_COMMIT && !ops[i].taken_back &&
+				 (ops[i].phase == STORE_DONE || ops[i].phase == STORE_DECIDED);
 		if (ops[i].phase == STORE_PREPARED)
 			info->phase = ATOLL_PHASE_PREPARED;
 		else if (ops[i].phase == STORE_DECIDED)
@@ -73,7 +74,8 @@ static int fill_ops(struct store *store, struct atoll_info *info, int64_t sandbo
 	return r;
 }
 
-int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret, struct atoll_error *err)
+int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret,
+		  struct atoll_error *err)
 {
 	struct atoll_info *info = calloc(1, sizeof *info);
 	struct store_resource *rows = NULL;
@@ -210,7 +212,9 @@ static int fill_entry(const struct store_op *op, const char *sandbox, struct ato
 	*ret = (struct atoll_log_entry){
 		.sandbox = strdup(sandbox),
 		.number = op->number,
-		.operation = op->kind == STORE_OP_COMMIT ? "commit" : op->rollback ? "rollback" : "undo",
+		.operation = op->kind == STORE_OP_COMMIT ? "commit"
+			     : op->rollback              ? "rollback"
+							 : "undo",
 		.status = strdup(status_of(op)),
 		.message = op->message ? strdup(op->message) : NULL,
 		.started_at = time_text(op->started_ns),

@@ -59,7 +59,8 @@ static void nap(int ms)
 	nanosleep(&t, NULL);
 }
 
-int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd, struct atoll_error *err)
+int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
+	      struct atoll_error *err)
 {
 	AUTO_FD fd = open_file(a, uuid, O_CREAT);
 	int64_t end = clock_monotonic_ns() + (int64_t)wait_ms * 1000000;
@@ -70,7 +71,8 @@ int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_m
 	while ((r = try_mode(fd, mode)) == -EAGAIN || r == -EACCES) {
 		if (wait_ms >= 0 && clock_monotonic_ns() >= end)
 			return error_set(err, ATOLL_BUSY, 0, "lock", name,
-					 "the sandbox \"%s\" is in use by another process; wait for it, or use --wait", name);
+					 "the sandbox \"%s\" is in use by another process; wait for it, or use --wait",
+					 name);
 		nap(5);
 	}
 	if (r < 0)
@@ -122,7 +124,9 @@ static int read_start_time(pid_t pid, uint64_t *ret, char *ret_state)
 	if (root < 0 || fd_read_file(root, path, 4096, &data, NULL) < 0)
 		return -ESRCH;
 	at = strrchr(data, ')');
-	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64, ret_state, ret) != 2)
+	if (!at ||
+	    sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+		   ret_state, ret) != 2)
 		return -ESRCH;
 	return 0;
 }
@@ -135,7 +139,8 @@ static bool note_is_alive(const struct note *n)
 	clock_boot_id(boot);
 	if (n->pid <= 0 || strncmp(boot, n->boot_id, sizeof boot) != 0)
 		return false;
-	return read_start_time((pid_t)n->pid, &start, &state) == 0 && start == n->start_time && state != 'Z' && state != 'X';
+	return read_start_time((pid_t)n->pid, &start, &state) == 0 && start == n->start_time && state != 'Z' &&
+	       state != 'X';
 }
 
 static bool runner_is_alive(int lock_fd)
@@ -152,7 +157,8 @@ int lock_wait_runner(int lock_fd, int wait_ms, const char *name, struct atoll_er
 
 	while (runner_is_alive(lock_fd)) {
 		if (clock_monotonic_ns() >= end)
-			return error_set(err, ATOLL_BUSY, 0, "lock", name, "a command is still running in the sandbox \"%s\"", name);
+			return error_set(err, ATOLL_BUSY, 0, "lock", name,
+					 "a command is still running in the sandbox \"%s\"", name);
 		nap(5);
 	}
 	return 0;

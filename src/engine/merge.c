@@ -82,7 +82,8 @@ static int merge_whiteout(struct merge *m, const struct tree_entry *e, int dir)
 
 	if (r < 0)
 		return r;
-	return original_has(m, e->path) ? sys_rename(e->dirfd, e->name, dir, e->name, 0) : sys_unlink(e->dirfd, e->name, 0);
+	return original_has(m, e->path) ? sys_rename(e->dirfd, e->name, dir, e->name, 0)
+					: sys_unlink(e->dirfd, e->name, 0);
 }
 
 /* Its times last, as for every directory. */

@@ -25,8 +25,10 @@ static int check_options(const struct atoll_new_options *o, struct atoll_error *
 	if (!o || o->n_resources == 0)
 		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "no resource was given; use --dir or --file");
 	if (o->name && !name_is_valid(o->name))
-		return error_set(err, ATOLL_INVALID, 0, "new", o->name,
-				 "\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to 64, beginning with a letter or digit", o->name);
+		return error_set(
+			err, ATOLL_INVALID, 0, "new", o->name,
+			"\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to 64, beginning with a letter or digit",
+			o->name);
 	for (size_t i = 0; i < o->n_resources; i++) {
 		const char *strategy = o->resources[i].strategy;
 		AUTO_STRBUF names = STRBUF_INIT;
@@ -34,7 +36,8 @@ static int check_options(const struct atoll_new_options *o, struct atoll_error *
 		if (!strategy || strategy_find(strategy))
 			continue;
 		strategy_names(&names);
-		return error_set(err, ATOLL_INVALID, 0, "new", strategy, "there is no strategy \"%s\"; there are %s", strategy, strbuf_str(&names));
+		return error_set(err, ATOLL_INVALID, 0, "new", strategy, "there is no strategy \"%s\"; there are %s",
+				 strategy, strbuf_str(&names));
 	}
 	return 0;
 }
@@ -74,15 +77,18 @@ static int choose_strategy(struct maker *m, size_t i, int root_fd, struct atoll_
 			return error_sys(err, r, "new", row->path, "cannot look into \"%s\"", row->path);
 		if (r == 0) {
 			row->strategy = strdup(ops->name);
-			row->reason = wanted ? strdup("asked for") : why.size ? strbuf_take(&why) : strdup("the strongest that works here");
+			row->reason = wanted     ? strdup("asked for")
+				      : why.size ? strbuf_take(&why)
+						 : strdup("the strongest that works here");
 			return row->strategy && row->reason ? 0 : error_oom(err, "new");
 		}
 		if (wanted)
-			return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "%s cannot serve \"%s\": %s", ops->name, row->path,
-					 strbuf_str(&reason));
+			return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "%s cannot serve \"%s\": %s",
+					 ops->name, row->path, strbuf_str(&reason));
 		strbuf_addf(&why, "%sno %s: %s", why.size ? "; " : "", ops->name, strbuf_str(&reason));
 	}
-	return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "no strategy can serve \"%s\": %s", row->path, strbuf_str(&why));
+	return error_set(err, ATOLL_UNSUPPORTED, 0, "new", row->path, "no strategy can serve \"%s\": %s", row->path,
+			 strbuf_str(&why));
 }
 
 /* Files of one directory share its workspace: there is one view of the directory. */
@@ -92,7 +98,8 @@ static const struct store_resource *find_sibling(const struct maker *m, size_t i
 	size_t size = (size_t)(strrchr(row->path, '/') - row->path);
 
 	for (size_t k = 0; k < i && row->kind == ATOLL_KIND_FILE; k++)
-		if (m->rows[k].kind == ATOLL_KIND_FILE && (size_t)(strrchr(m->rows[k].path, '/') - m->rows[k].path) == size &&
+		if (m->rows[k].kind == ATOLL_KIND_FILE &&
+		    (size_t)(strrchr(m->rows[k].path, '/') - m->rows[k].path) == size &&
 		    strncmp(m->rows[k].path, row->path, size) == 0)
 			return &m->rows[k];
 	return NULL;
@@ -126,8 +133,8 @@ static int choose_place(struct maker *m, size_t i, int root_fd, const char *root
 		return row->work && row->stage && row->mode ? 0 : error_oom(err, "new");
 	}
 	tree_stat(root_fd, "", &before);
-	r = area_choose(m->s.a, m->s.box.uuid, row->seq, root_fd, root_path, ops->capabilities & STRATEGY_OVERLAY, &row->work, &row->stage,
-			&row->copies, err);
+	r = area_choose(m->s.a, m->s.box.uuid, row->seq, root_fd, root_path, ops->capabilities & STRATEGY_OVERLAY,
+			&row->work, &row->stage, &row->copies, err);
 	if (r < 0)
 		return r;
 	if (path_is_below(row->stage, root_path)) {
@@ -136,7 +143,10 @@ static int choose_place(struct maker *m, size_t i, int root_fd, const char *root
 
 		sys_utimens(root_fd, "", times);
 	}
-	row->mode = str_format("%s, %s", jail_is_root() ? "root" : jail_probe_userns() == 0 ? "rootless" : "without namespaces",
+	row->mode = str_format("%s, %s",
+			       jail_is_root()             ? "root"
+			       : jail_probe_userns() == 0 ? "rootless"
+							  : "without namespaces",
 			       row->copies ? "staged by copy from another filesystem" : "same filesystem");
 	if (!(ops->capabilities & STRATEGY_LAYERED))
 		row->copies = true;
@@ -286,7 +296,8 @@ static int begin_one(struct session *s, size_t i, struct atoll_error *err)
 	if (resource_isolates(r)) {
 		rc = tree_stamp(r->stage_fd, &r->row.stamp);
 		if (rc < 0)
-			return error_sys(err, rc, "new", r->row.path, "cannot take the time on the filesystem of \"%s\"", r->row.path);
+			return error_sys(err, rc, "new", r->row.path,
+					 "cannot take the time on the filesystem of \"%s\"", r->row.path);
 		if (!shares_earlier(s, i))
 			rc = begin_workspace(r, err);
 		if (rc >= 0 && tree_stamp(r->work_fd, &r->row.synced_at) < 0)
@@ -344,9 +355,11 @@ static void unmake(struct maker *m)
 	if (!m->s.n) {
 		m->s.resources = calloc(m->options->n_resources, sizeof *m->s.resources);
 		for (size_t i = 0; m->s.resources && i < m->options->n_resources; i++) {
-			m->s.resources[i] = (struct resource){
-				.row = m->rows[i], .store = m->s.store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
-			};
+			m->s.resources[i] = (struct resource){ .row = m->rows[i],
+							       .store = m->s.store,
+							       .root_fd = -EBADF,
+							       .work_fd = -EBADF,
+							       .stage_fd = -EBADF };
 			m->rows[i] = (struct store_resource){ 0 };
 			m->s.n++;
 		}
@@ -354,11 +367,13 @@ static void unmake(struct maker *m)
 	sandbox_remove_everything(&m->s, &ignored);
 }
 
-int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret, struct atoll_error *err)
+int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
+	      struct atoll_error *err)
 {
 	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
 	struct atoll_error local = { 0 };
-	int r = a ? check_options(options, &local) : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
+	int r = a ? check_options(options, &local)
+		  : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
 
 	if (r >= 0)
 		r = store_open(a->state_dir, &m.s.store, &local);

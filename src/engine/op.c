@@ -64,7 +64,8 @@ int op_load(struct session *s, const struct store_op *row, struct op *ret, struc
 	op.row.dir = strdup(row->dir);
 	op.row.message = row->message ? strdup(row->message) : NULL;
 	op.resources = calloc(s->n ? s->n : 1, sizeof *op.resources);
-	r = op.row.dir && op.resources ? store_op_resource_list(s->store, steps_of, &list, &n, err) : error_oom(err, "recover");
+	r = op.row.dir && op.resources ? store_op_resource_list(s->store, steps_of, &list, &n, err)
+				       : error_oom(err, "recover");
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < s->n; k++)
 			if (s->resources[k].row.id == list[i].resource)
@@ -88,7 +89,8 @@ int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct at
 	int rc = store_op_list(s->store, s->box.id, &ops, &n, err);
 
 	for (size_t i = 0; i < n && rc >= 0; i++)
-		needed |= ops[i].kind == STORE_OP_COMMIT && ops[i].id != op && !ops[i].taken_back && ops[i].phase != STORE_FAILED;
+		needed |= ops[i].kind == STORE_OP_COMMIT && ops[i].id != op && !ops[i].taken_back &&
+			  ops[i].phase != STORE_FAILED;
 	store_ops_free(ops, n);
 	return rc < 0 || needed ? rc : store_stamp_clear(s->store, r->row.id, err);
 }

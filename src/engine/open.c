@@ -50,11 +50,14 @@ static int check_owner(int fd, const char *path, struct atoll_error *err)
 	if (fstat(fd, &st) < 0)
 		return error_sys(err, errno, "open", path, "cannot look at the state directory \"%s\"", path);
 	if (st.st_uid != geteuid())
-		return error_set(err, ATOLL_REFUSED, EPERM, "open", path,
-				 "the state directory \"%s\" belongs to another user; choose one with --state-dir or ATOLL_STATE_DIR", path);
+		return error_set(
+			err, ATOLL_REFUSED, EPERM, "open", path,
+			"the state directory \"%s\" belongs to another user; choose one with --state-dir or ATOLL_STATE_DIR",
+			path);
 	if (st.st_mode & 022)
-		return error_set(err, ATOLL_REFUSED, EPERM, "open", path,
-				 "the state directory \"%s\" may be written by others; chmod go-w it, or choose another", path);
+		return error_set(
+			err, ATOLL_REFUSED, EPERM, "open", path,
+			"the state directory \"%s\" may be written by others; chmod go-w it, or choose another", path);
 	return 0;
 }
 
@@ -65,7 +68,8 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	if (r >= 0)
 		a->state_fd = open(wanted, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r < 0 || a->state_fd < 0)
-		return error_sys(err, r < 0 ? r : errno, "open", wanted, "cannot use the state directory \"%s\"", wanted);
+		return error_sys(err, r < 0 ? r : errno, "open", wanted, "cannot use the state directory \"%s\"",
+				 wanted);
 	a->state_dir = realpath(wanted, NULL);
 	if (!a->state_dir)
 		return error_sys(err, errno, "open", wanted, "cannot resolve the state directory \"%s\"", wanted);
@@ -76,7 +80,8 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	if (r >= 0 || r == -EEXIST)
 		r = sys_mkdir(a->state_fd, "locks", 0700);
 	if (r < 0 && r != -EEXIST)
-		return error_sys(err, r, "open", a->state_dir, "cannot write to the state directory \"%s\"", a->state_dir);
+		return error_sys(err, r, "open", a->state_dir, "cannot write to the state directory \"%s\"",
+				 a->state_dir);
 	return 0;
 }
 
@@ -90,8 +95,9 @@ int atoll_open(const struct atoll_options *options, struct atoll **ret, struct a
 		return error_set(err, ATOLL_INVALID, 0, "open", NULL, "no place was given for the handle");
 	wanted = options && options->state_dir ? strdup(options->state_dir) : default_state_dir();
 	if (!wanted || !*wanted)
-		return error_set(err, ATOLL_INVALID, 0, "open", NULL,
-				 "no state directory: set ATOLL_STATE_DIR or HOME to an absolute path, or use --state-dir");
+		return error_set(
+			err, ATOLL_INVALID, 0, "open", NULL,
+			"no state directory: set ATOLL_STATE_DIR or HOME to an absolute path, or use --state-dir");
 	a = calloc(1, sizeof *a);
 	if (!a)
 		return error_oom(err, "open");

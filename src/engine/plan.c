@@ -29,7 +29,9 @@ struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_k
 		op->capacity = capacity;
 	}
 	step = &op->steps[op->n];
-	*step = (struct store_step){ .seq = (int64_t)op->n + 1, .resource = r->row.id, .kind = kind, .path = strdup(path) };
+	*step = (struct store_step){
+		.seq = (int64_t)op->n + 1, .resource = r->row.id, .kind = kind, .path = strdup(path)
+	};
 	if (!step->path)
 		return NULL;
 	op->n++;
@@ -43,11 +45,11 @@ struct planner {
 	const struct selection *selection;
 	struct changes *changes;
 	struct peer original, workspace;
-	const char *cover;    /* everything below it lands or leaves with it */
-	char **parents;       /* directories whose times the steps disturb */
+	const char *cover; /* everything below it lands or leaves with it */
+	char **parents;    /* directories whose times the steps disturb */
 	size_t n_parents, parents_capacity;
 	bool has_skipped;
-	bool retires;         /* entries leave the workspace one by one */
+	bool retires; /* entries leave the workspace one by one */
 	struct atoll_error *err;
 };
 
@@ -70,7 +72,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static int look(struct planner *p, struct peer *peer, const char *path, const struct tree_stat *st, struct store_look *ret)
+static int look(struct planner *p, struct peer *peer, const char *path, const struct tree_stat *st,
+		struct store_look *ret)
 {
 	int dir = peer_dir(peer, path, parent_size(path));
 	int r = dir < 0 ? dir : resource_look(dir, base_name(path), st, ret);
@@ -257,7 +260,8 @@ static int add_meta(struct planner *p, const struct change *c)
 		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
 			r = read_xattrs(p, p->r->root_fd, c->path, &step->xattrs_before, &step->xattrs_before_size);
 		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
-			r = read_xattrs(p, p->workspace.root_fd, c->path, &step->xattrs_after, &step->xattrs_after_size);
+			r = read_xattrs(p, p->workspace.root_fd, c->path, &step->xattrs_after,
+					&step->xattrs_after_size);
 	}
 	if (r >= 0 && (c->what & ATOLL_WHAT_TIME)) {
 		/* Its own times, through the list of directories to be set at the end. */
@@ -288,7 +292,8 @@ static int plan_opaque_part(struct planner *p, size_t i, bool selected)
 
 	if (!selected)
 		return 0;
-	return refuse(p, c->path, "lies in a directory that was replaced as a whole; commit everything, or leave it out");
+	return refuse(p, c->path,
+		      "lies in a directory that was replaced as a whole; commit everything, or leave it out");
 }
 
 static int plan_change(struct planner *p, size_t i)
@@ -383,7 +388,8 @@ static bool has_substance(const struct planner *p, size_t first)
 		if (p->op->steps[i].kind != STORE_STEP_TIME)
 			return true;
 	for (size_t i = 0; i < p->changes->n; i++)
-		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied && selection_has(p->selection, p->changes->v[i].path))
+		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied &&
+		    selection_has(p->selection, p->changes->v[i].path))
 			return true;
 	return false;
 }
@@ -438,7 +444,8 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 	int rc = 0;
 
 	if (workspace < 0)
-		return error_sys(err, workspace, "commit", r->row.path, "the workspace of \"%s\" cannot be opened", r->row.path);
+		return error_sys(err, workspace, "commit", r->row.path, "the workspace of \"%s\" cannot be opened",
+				 r->row.path);
 	p.original = (struct peer){ r->root_fd, NULL, -EBADF };
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
 	choose_source(&p);

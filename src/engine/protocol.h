@@ -80,7 +80,8 @@ int stage_all(struct op *op, struct atoll_error *err);
 /* step.c: one step, on disk */
 enum step_state { STEP_OLD, STEP_NEW, STEP_BETWEEN, STEP_FOREIGN }; /* BETWEEN: metadata, half set */
 struct step_site;
-struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_error *err); /* fds of one resource, parents cached */
+struct step_site *step_site_new(struct op *op, struct resource *r,
+				struct atoll_error *err); /* fds of one resource, parents cached */
 struct step_site *step_site_free(struct step_site *site);
 /* Where the step stands. -errno on failure. */
 int step_state(struct step_site *site, const struct store_step *step);

@@ -81,7 +81,8 @@ static int remove_stray(const struct tree_entry *e, void *arg)
 	for (size_t i = 0; i < known->n; i++) {
 		const struct store_op *op = &known->ops[i];
 
-		if (is_of(e->name, op->dir) && !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
+		if (is_of(e->name, op->dir) &&
+		    !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
 			return TREE_WALK_SKIP;
 	}
 	tree_remove(e->dirfd, e->name);
@@ -113,13 +114,16 @@ static int remove_strays(struct session *s, struct atoll_error *err)
 static void set_outcomes(struct op *op, enum atoll_outcome outcome)
 {
 	for (size_t i = 0; i < op->s->n; i++)
-		result_resource(op->result, &op->s->resources[i].row, op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
+		result_resource(op->result, &op->s->resources[i].row,
+				op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
 }
 
 static int in_doubt(struct op *op, struct atoll_error *err)
 {
-	return error_set(err, ATOLL_IN_DOUBT, 0, "recover", op->s->box.name,
-			 "recovered \"%s\", but for paths that somebody else changed meanwhile: those are left as they are", op->s->box.name);
+	return error_set(
+		err, ATOLL_IN_DOUBT, 0, "recover", op->s->box.name,
+		"recovered \"%s\", but for paths that somebody else changed meanwhile: those are left as they are",
+		op->s->box.name);
 }
 
 static int settle_commit(struct op *op, struct atoll_error *err)
@@ -155,7 +159,8 @@ static int settle_undo(struct op *op, struct atoll_error *err)
 	return foreign ? in_doubt(op, err) : 0;
 }
 
-static int settle_op(struct session *s, const struct store_op *row, struct atoll_result *result, struct atoll_error *err)
+static int settle_op(struct session *s, const struct store_op *row, struct atoll_result *result,
+		     struct atoll_error *err)
 {
 	struct op op = { 0 };
 	int r = op_load(s, row, &op, err);
@@ -285,7 +290,8 @@ static void remove_stale_locks(struct atoll *a)
 	tree_walk(dir, TREE_WALK_NO_ROOT, remove_stale_lock, &stale, NULL);
 }
 
-static int recover_one(struct atoll *a, const char *name, struct atoll_result ***list, size_t *n, struct atoll_error *err)
+static int recover_one(struct atoll *a, const char *name, struct atoll_result ***list, size_t *n,
+		       struct atoll_error *err)
 {
 	struct operation op = { .a = a, .name = name, .fn = recover_work };
 	struct atoll_result *result = NULL;
@@ -312,7 +318,8 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 	int first = 0, r;
 
 	if (!a || !ret || !ret_n)
-		return error_set(err, ATOLL_INVALID, 0, "recover", NULL, "no handle or no place for the results was given");
+		return error_set(err, ATOLL_INVALID, 0, "recover", NULL,
+				 "no handle or no place for the results was given");
 	*ret = NULL;
 	*ret_n = 0;
 	if (name)
@@ -345,7 +352,8 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 }
 
 /* What is left of a crash is found by opening; hardly ever is there anything, so that it is not looked for beforehand. */
-int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err)
+int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret,
+		 struct atoll_error *err)
 {
 	struct atoll_result **results = NULL;
 	struct atoll_error doubt = { 0 };

@@ -105,16 +105,16 @@ static int refuse_undecided(struct session *s, struct atoll_error *err)
 	if (n == 0)
 		return 0;
 	return error_set(err, ATOLL_REFUSED, 0, "rm", s->box.name,
-			 "the sandbox \"%s\" has %llu undecided change%s; commit them, or remove it with --force", s->box.name, (unsigned long long)n,
-			 n == 1 ? "" : "s");
+			 "the sandbox \"%s\" has %llu undecided change%s; commit them, or remove it with --force",
+			 s->box.name, (unsigned long long)n, n == 1 ? "" : "s");
 }
 
 static int remove_work(struct operation *o, struct atoll_error *err)
 {
 	const struct atoll_remove_options *options = o->options;
 	struct session s = { .lock_fd = -EBADF };
-	int r = options->force ? session_open_raw(o->a, o->name, options->wait_ms, &s, err) :
-				 session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
+	int r = options->force ? session_open_raw(o->a, o->name, options->wait_ms, &s, err)
+			       : session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
 
 	/* An unfinished commit is settled first, also by force: the undo data may be the only good copy. */
 	if (r >= 0 && options->force && !s.box.removing && recover_is_needed(&s, err)) {
@@ -146,8 +146,8 @@ int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *r
 	struct session s = { .lock_fd = -EBADF };
 	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };
-	int r = a && ret ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local) :
-			   error_set(&local, ATOLL_INVALID, 0, "pending", NULL, "no handle was given");
+	int r = a && ret ? sandbox_open(a, name, LOCK_LOOK, 0, &s, &local)
+			 : error_set(&local, ATOLL_INVALID, 0, "pending", NULL, "no handle was given");
 
 	if (r >= 0)
 		r = session_changes(&s, false, &changes, &local);

@@ -21,7 +21,8 @@ static int workspace_id(struct resource *r, struct tree_id *ret)
 }
 
 /* 1 if the op has switched the layer of this workspace, which it shares perhaps with others. */
-static int renew_in(struct session *s, struct resource *r, int64_t op, const struct tree_id *id, struct atoll_error *err)
+static int renew_in(struct session *s, struct resource *r, int64_t op, const struct tree_id *id,
+		    struct atoll_error *err)
 {
 	AUTO_FREE struct store_op_resource *parts = NULL;
 	size_t n = 0;
@@ -49,7 +50,8 @@ static int renew_layer(struct session *s, struct resource *r, struct atoll_error
 	int rc = workspace_id(r, &id);
 
 	if (rc < 0)
-		return error_sys(err, rc, "rollback", r->row.path, "cannot look at the workspace of \"%s\"", r->row.path);
+		return error_sys(err, rc, "rollback", r->row.path, "cannot look at the workspace of \"%s\"",
+				 r->row.path);
 	rc = store_op_list(s->store, s->box.id, &ops, &n, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (ops[i].kind == STORE_OP_COMMIT && !ops[i].taken_back && ops[i].phase != STORE_FAILED)

@@ -24,7 +24,8 @@ static int open_root(struct resource *r, struct atoll_error *err)
 	r->root_fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
 	if (r->root_fd == -ENOENT || r->root_fd == -ENOTDIR || r->root_fd == -ELOOP)
 		return error_set(err, ATOLL_CONFLICT, -r->root_fd, "open", r->row.path,
-				 "the original \"%s\" is no longer there; put it back, or remove the sandbox", r->root_path);
+				 "the original \"%s\" is no longer there; put it back, or remove the sandbox",
+				 r->root_path);
 	if (r->root_fd < 0)
 		return error_sys(err, r->root_fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
 	rc = tree_stat(r->root_fd, "", &st);
@@ -34,7 +35,8 @@ static int open_root(struct resource *r, struct atoll_error *err)
 		return error_sys(err, rc, "open", r->row.path, "cannot look at the original \"%s\"", r->root_path);
 	if (!tree_id_equal(&id, &r->row.root_id))
 		return error_set(err, ATOLL_CONFLICT, 0, "open", r->row.path,
-				 "the original \"%s\" was replaced by another directory since the sandbox began", r->root_path);
+				 "the original \"%s\" was replaced by another directory since the sandbox began",
+				 r->root_path);
 	return 0;
 }
 
@@ -55,7 +57,8 @@ int resource_open_areas(struct session *s, struct resource *r, struct atoll_erro
 	if (rc >= 0)
 		rc = open_area(r->row.stage, &r->stage_fd);
 	if (rc < 0)
-		return error_sys(err, rc, "open", r->row.path, "cannot open the workspace of \"%s\" in \"%s\"", r->row.path, r->row.work);
+		return error_sys(err, rc, "open", r->row.path, "cannot open the workspace of \"%s\" in \"%s\"",
+				 r->row.path, r->row.work);
 	return 0;
 }
 
@@ -87,8 +90,9 @@ int resource_open(struct session *s, struct resource *r, struct atoll_error *err
 	if (rc < 0)
 		return rc;
 	if (resource_isolates(r) && (r->work_fd < 0 || r->stage_fd < 0))
-		return error_set(err, ATOLL_STATE, ENOENT, "open", r->row.path, "the workspace of \"%s\" is gone from \"%s\"; remove the sandbox",
-				 r->row.path, r->work_fd < 0 ? r->row.work : r->row.stage);
+		return error_set(err, ATOLL_STATE, ENOENT, "open", r->row.path,
+				 "the workspace of \"%s\" is gone from \"%s\"; remove the sandbox", r->row.path,
+				 r->work_fd < 0 ? r->row.work : r->row.stage);
 	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
 }
 
@@ -162,7 +166,8 @@ static int set_siblings(struct session *s, struct resource *r)
 	if (!r->siblings)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++)
-		if (&s->resources[i] != r && s->resources[i].only && strcmp(s->resources[i].root_path, r->root_path) == 0)
+		if (&s->resources[i] != r && s->resources[i].only &&
+		    strcmp(s->resources[i].root_path, r->root_path) == 0)
 			r->siblings[r->n_siblings++] = s->resources[i].only;
 	return 0;
 }

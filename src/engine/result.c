@@ -72,7 +72,8 @@ static int grow(void *v, size_t n, size_t size)
 	return 0;
 }
 
-struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path, const char *note)
+struct atoll_item *result_add(struct atoll_result *r, enum atoll_item_kind kind, int resource, const char *path,
+			      const char *note)
 {
 	struct atoll_item *item;
 
@@ -99,7 +100,8 @@ struct atoll_resource_result *result_find(struct atoll_result *r, int seq)
 	return NULL;
 }
 
-struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row, enum atoll_outcome outcome)
+struct atoll_resource_result *result_resource(struct atoll_result *r, const struct store_resource *row,
+					      enum atoll_outcome outcome)
 {
 	struct atoll_resource_result *found = result_find(r, row->seq);
 
@@ -171,9 +173,9 @@ void result_sort(struct atoll_result *r)
 const char *atoll_outcome_name(enum atoll_outcome outcome)
 {
 	static const char *const names[ATOLL_OUTCOME_COUNT] = {
-		[ATOLL_OUTCOME_NOT_ATTEMPTED] = "not attempted",     [ATOLL_OUTCOME_COMMITTED] = "committed",
-		[ATOLL_OUTCOME_ROLLED_BACK] = "rolled back",         [ATOLL_OUTCOME_ROLLBACK_FAILED] = "rollback failed",
-		[ATOLL_OUTCOME_NOT_ISOLATED] = "not isolated",       [ATOLL_OUTCOME_UNCHANGED] = "unchanged",
+		[ATOLL_OUTCOME_NOT_ATTEMPTED] = "not attempted", [ATOLL_OUTCOME_COMMITTED] = "committed",
+		[ATOLL_OUTCOME_ROLLED_BACK] = "rolled back",     [ATOLL_OUTCOME_ROLLBACK_FAILED] = "rollback failed",
+		[ATOLL_OUTCOME_NOT_ISOLATED] = "not isolated",   [ATOLL_OUTCOME_UNCHANGED] = "unchanged",
 	};
 
 	return (unsigned)outcome < ATOLL_OUTCOME_COUNT ? names[outcome] : "unknown";

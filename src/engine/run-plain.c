@@ -27,8 +27,10 @@ static int refuse_overlays(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->resources[i].ops->capabilities & STRATEGY_OVERLAY)
-			return error_set(err, ATOLL_UNSUPPORTED, 0, "run", s->resources[i].row.path,
-					 "\"%s\" needs a mount namespace, which this machine no longer gives; atoll doctor says why", s->resources[i].row.path);
+			return error_set(
+				err, ATOLL_UNSUPPORTED, 0, "run", s->resources[i].row.path,
+				"\"%s\" needs a mount namespace, which this machine no longer gives; atoll doctor says why",
+				s->resources[i].row.path);
 	return 0;
 }
 

@@ -80,7 +80,8 @@ static int add_resource(struct view *v, struct resource *r, struct atoll_error *
 		v->fds[v->n_fds++] = sv.work_fd;
 		rc = jail_clear_volatile(sv.work_fd);
 		if (rc < 0)
-			return error_sys(err, rc, "run", r->row.path, "cannot prepare the workspace of \"%s\"", r->row.path);
+			return error_sys(err, rc, "run", r->row.path, "cannot prepare the workspace of \"%s\"",
+					 r->row.path);
 	}
 	m = add_mount(v, sv.kind == STRATEGY_VIEW_OVERLAY ? JAIL_MOUNT_OVERLAY : JAIL_MOUNT_BIND, r->root_path);
 	if (!m)
@@ -191,7 +192,8 @@ static int settle_workspace(struct session *s, struct resource *r, struct atoll_
 	if (rc >= 0)
 		rc = tree_stamp(r->work_fd, &r->row.synced_at);
 	if (rc < 0)
-		return error_sys(err, rc, "run", r->row.path, "cannot make the workspace of \"%s\" durable", r->row.path);
+		return error_sys(err, rc, "run", r->row.path, "cannot make the workspace of \"%s\" durable",
+				 r->row.path);
 	clock_boot_id(r->row.boot_id);
 	return store_resource_update(s->store, &r->row, err);
 }
@@ -223,8 +225,8 @@ static int note_runner(pid_t pid, uint64_t start_time, void *arg, struct atoll_e
 	return r < 0 ? error_sys(err, r, "run", NULL, "cannot note the run in the lock file") : 0;
 }
 
-static int run_in_view(struct session *s, const struct atoll_run_options *options, const char *cwd, struct atoll_run_result *ret,
-		       struct atoll_error *err)
+static int run_in_view(struct session *s, const struct atoll_run_options *options, const char *cwd,
+		       struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct view v = { 0 };
 	int r = build_view(&v, s, err);

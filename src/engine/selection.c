@@ -114,7 +114,8 @@ static int add_wanted(struct session *s, struct selection *v, const char *path)
 	return 0;
 }
 
-int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret, struct atoll_error *err)
+int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
+		  struct atoll_error *err)
 {
 	struct selection *v = calloc(s->n ? s->n : 1, sizeof *v);
 
@@ -133,7 +134,8 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 			return error_oom(err, "select");
 		if (found == -EINVAL)
 			return error_set(err, ATOLL_INVALID, 0, "select", NULL, "a path is empty");
-		return error_set(err, ATOLL_NOT_FOUND, 0, "select", path, "\"%s\" lies in no resource of the sandbox \"%s\"", path, s->box.name);
+		return error_set(err, ATOLL_NOT_FOUND, 0, "select", path,
+				 "\"%s\" lies in no resource of the sandbox \"%s\"", path, s->box.name);
 	}
 	*ret = v;
 	return 0;

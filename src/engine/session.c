@@ -33,7 +33,8 @@ static int find_only(struct store *store, struct store_sandbox *ret, struct atol
 	} else if (n == 0) {
 		r = error_set(err, ATOLL_NOT_FOUND, 0, "open", NULL, "there is no sandbox; make one with atoll new");
 	} else {
-		r = error_set(err, ATOLL_INVALID, 0, "open", NULL, "there are %zu sandboxes; name one (atoll list shows them)", n);
+		r = error_set(err, ATOLL_INVALID, 0, "open", NULL,
+			      "there are %zu sandboxes; name one (atoll list shows them)", n);
 	}
 	for (size_t i = 0; i < n; i++)
 		store_sandbox_release(&list[i]);
@@ -46,9 +47,10 @@ static int find(struct store *store, const char *name, struct store_sandbox *ret
 	if (!name)
 		return find_only(store, ret, err);
 	if (!name_is_valid(name))
-		return error_set(err, ATOLL_INVALID, 0, "open", name,
-				 "\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to %d, beginning with a letter or digit", name,
-				 NAME_MAX_SIZE);
+		return error_set(
+			err, ATOLL_INVALID, 0, "open", name,
+			"\"%s\" is not a sandbox name: letters, digits, '.', '_' and '-', up to %d, beginning with a letter or digit",
+			name, NAME_MAX_SIZE);
 	return store_sandbox_find(store, name, ret, err);
 }
 
@@ -71,11 +73,14 @@ static int load_resources(struct session *s, struct atoll_error *err)
 	for (size_t i = 0; i < n; i++) {
 		struct resource *res = &s->resources[i];
 
-		*res = (struct resource){ .row = rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF };
+		*res = (struct resource){
+			.row = rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
+		};
 		res->ops = strategy_find(res->row.strategy);
 		if (!res->ops)
 			r = error_set(err, ATOLL_CORRUPT, 0, "open", res->row.strategy,
-				      "the state database names a strategy \"%s\" that this program does not know", res->row.strategy);
+				      "the state database names a strategy \"%s\" that this program does not know",
+				      res->row.strategy);
 	}
 	free(rows);
 	return r;
@@ -116,7 +121,8 @@ int session_resume(struct session *s, struct atoll_error *err)
 }
 
 /* Whoever has the lock may need the database to end, and to be forked while nobody has it open: one does not wait with it in hand. */
-static int take_lock(struct session *s, const struct store_sandbox *box, enum lock_mode mode, int wait_ms, struct atoll_error *err)
+static int take_lock(struct session *s, const struct store_sandbox *box, enum lock_mode mode, int wait_ms,
+		     struct atoll_error *err)
 {
 	struct atoll_error busy = { 0 };
 	int r = lock_take(s->a, box->uuid, mode, 0, box->name, &s->lock_fd, &busy);
@@ -185,7 +191,8 @@ static int settle(struct session *s, enum lock_mode mode, struct atoll_error *er
 	if (!recover_is_needed(s, err))
 		return 0;
 	if (mode != LOCK_CHANGE)
-		return error_set(err, ATOLL_IN_DOUBT, 0, "open", s->box.name, "the sandbox \"%s\" needs recovery; run atoll recover", s->box.name);
+		return error_set(err, ATOLL_IN_DOUBT, 0, "open", s->box.name,
+				 "the sandbox \"%s\" needs recovery; run atoll recover", s->box.name);
 	r = recover_session(s, &result, err);
 	atoll_result_free(result);
 	return r;
@@ -201,7 +208,8 @@ static int reload(struct session *s, struct atoll_error *err)
 	return load_resources(s, err);
 }
 
-int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret, struct atoll_error *err)
+int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret,
+		 struct atoll_error *err)
 {
 	struct session s = { .a = a, .lock_fd = -EBADF };
 	int r = lock_and_read(&s, name, mode, wait_ms, err);
@@ -218,7 +226,8 @@ int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 		r = resource_open(&s, &s.resources[i], err);
 		if (r >= 0 && s.resources[i].row.dirty)
 			r = error_set(err, ATOLL_STATE, 0, "open", s.box.name,
-				      "the workspace of \"%s\" could not be reset; run atoll rollback %s again", s.resources[i].row.path, s.box.name);
+				      "the workspace of \"%s\" could not be reset; run atoll rollback %s again",
+				      s.resources[i].row.path, s.box.name);
 	}
 	if (r >= 0)
 		r = resource_set_excluded(&s, err);

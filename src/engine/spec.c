@@ -8,12 +8,16 @@
 #include "jail/jail.h"
 
 /* Refused themselves; what lies in them is not. */
-static const char *const system_dirs[] = { "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
-					   "/opt", "/proc", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local", "/usr/src", "/var",
-					   "/var/lib", "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
+static const char *const system_dirs[] = { "/",        "/bin",     "/boot",      "/dev",      "/etc",   "/home",
+					   "/lib",     "/lib32",   "/lib64",     "/libx32",   "/media", "/mnt",
+					   "/opt",     "/proc",    "/run",       "/sbin",     "/srv",   "/sys",
+					   "/tmp",     "/usr",     "/usr/local", "/usr/src",  "/var",   "/var/lib",
+					   "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
 /* Refused with all that lies in them. */
-static const char *const system_trees[] = { "/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys",
-					    "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/share", "/usr/include", "/run" };
+static const char *const system_trees[] = { "/bin",         "/boot",     "/dev",     "/lib",         "/lib32",
+					    "/lib64",       "/libx32",   "/proc",    "/sbin",        "/sys",
+					    "/usr/bin",     "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/share",
+					    "/usr/include", "/run" };
 
 static bool is_system(const char *path)
 {
@@ -74,7 +78,8 @@ static int resolve_path(const struct atoll_resource_spec *spec, char **ret, stru
 		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "a resource's path is empty");
 	real = realpath(spec->path, NULL);
 	if (!real && errno == ENAMETOOLONG)
-		return error_set(err, ATOLL_INVALID, errno, "new", spec->path, "the path \"%.64s…\" is too long", spec->path);
+		return error_set(err, ATOLL_INVALID, errno, "new", spec->path, "the path \"%.64s…\" is too long",
+				 spec->path);
 	if (!real && (errno == ENOENT || errno == ENOTDIR))
 		return error_set(err, ATOLL_NOT_FOUND, errno, "new", spec->path, "there is no \"%s\"", spec->path);
 	if (!real)
@@ -85,10 +90,12 @@ static int resolve_path(const struct atoll_resource_spec *spec, char **ret, stru
 	return 0;
 }
 
-static int check_kind(const struct atoll_resource_spec *spec, const char *path, const struct stat *st, struct atoll_error *err)
+static int check_kind(const struct atoll_resource_spec *spec, const char *path, const struct stat *st,
+		      struct atoll_error *err)
 {
 	if (spec->kind == ATOLL_KIND_DIR && !S_ISDIR(st->st_mode))
-		return error_set(err, ATOLL_REFUSED, ENOTDIR, "new", path, "\"%s\" is not a directory; use --file for a file", path);
+		return error_set(err, ATOLL_REFUSED, ENOTDIR, "new", path,
+				 "\"%s\" is not a directory; use --file for a file", path);
 	if (spec->kind == ATOLL_KIND_FILE && !S_ISREG(st->st_mode))
 		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" is not a regular file", path);
 	return 0;
@@ -105,11 +112,12 @@ static int check_access(int root_fd, const char *root_path, struct atoll_error *
 	if (faccessat(root_fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
 	if (errno == EROFS)
-		return error_set(err, ATOLL_REFUSED, EROFS, "new", root_path, "\"%s\" is on a read-only filesystem: nothing could be committed to it",
-				 root_path);
+		return error_set(err, ATOLL_REFUSED, EROFS, "new", root_path,
+				 "\"%s\" is on a read-only filesystem: nothing could be committed to it", root_path);
 	if (st.uid == geteuid() && jail_probe_userns() == 0)
 		return 0;
-	return error_set(err, ATOLL_REFUSED, EACCES, "new", root_path, "\"%s\" may not be written: nothing could be committed to it", root_path);
+	return error_set(err, ATOLL_REFUSED, EACCES, "new", root_path,
+			 "\"%s\" may not be written: nothing could be committed to it", root_path);
 }
 
 static int check_area(struct atoll *a, struct store *store, const char *path, struct atoll_error *err)
@@ -119,8 +127,8 @@ static int check_area(struct atoll *a, struct store *store, const char *path, st
 	return 0;
 }
 
-int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resource_spec *spec, struct store_resource *ret,
-		 struct atoll_error *err)
+int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resource_spec *spec,
+		 struct store_resource *ret, struct atoll_error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *root = NULL;
@@ -135,7 +143,8 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 	if (r < 0)
 		return r;
 	if (is_system(path))
-		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" is a system directory; name a directory of your own in it", path);
+		return error_set(err, ATOLL_REFUSED, 0, "new", path,
+				 "\"%s\" is a system directory; name a directory of your own in it", path);
 	r = check_area(a, store, path, err);
 	if (r < 0)
 		return r;
@@ -149,7 +158,8 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 	}
 	submount = find_submount(root);
 	if (submount && spec->kind == ATOLL_KIND_DIR)
-		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" has another filesystem mounted at \"%s\"; name that as a resource of its own",
+		return error_set(err, ATOLL_REFUSED, 0, "new", path,
+				 "\"%s\" has another filesystem mounted at \"%s\"; name that as a resource of its own",
 				 path, submount);
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -182,15 +192,20 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 			AUTO_FREE char *parent = parent_of(b->path);
 
 			if (i < k && strcmp(a->path, b->path) == 0)
-				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice", a->path);
-			if (i != k && a->kind == ATOLL_KIND_DIR && b->kind == ATOLL_KIND_FILE && parent && path_is_below(parent, a->path))
-				return error_set(err, ATOLL_REFUSED, 0, "new", b->path, "\"%s\" lies in the resource \"%s\" already", b->path, a->path);
+				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice",
+						 a->path);
+			if (i != k && a->kind == ATOLL_KIND_DIR && b->kind == ATOLL_KIND_FILE && parent &&
+			    path_is_below(parent, a->path))
+				return error_set(err, ATOLL_REFUSED, 0, "new", b->path,
+						 "\"%s\" lies in the resource \"%s\" already", b->path, a->path);
 			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind == ATOLL_KIND_DIR) {
 				AUTO_FREE char *root = parent_of(a->path);
 
 				if (root && path_is_below(b->path, root))
-					return error_set(err, ATOLL_REFUSED, 0, "new", b->path,
-							 "\"%s\" lies beside the file \"%s\"; name their directory instead", b->path, a->path);
+					return error_set(
+						err, ATOLL_REFUSED, 0, "new", b->path,
+						"\"%s\" lies beside the file \"%s\"; name their directory instead",
+						b->path, a->path);
 			}
 		}
 	return 0;
@@ -234,12 +249,15 @@ static int try_overlay(const struct store_resource *row, int root_fd, struct str
 		return 0;
 	r = tree_walk(root_fd, 0, find_unmapped, &o, NULL);
 	if (o.path)
-		strbuf_addf(reason, "\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap)", o.path);
+		strbuf_addf(reason,
+			    "\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap)",
+			    o.path);
 	free(o.path);
 	return r < 0 ? r : reason->size != 0;
 }
 
-int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd, struct strbuf *reason)
+int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd,
+		      struct strbuf *reason)
 {
 	if (row->kind == ATOLL_KIND_FILE && !(ops->capabilities & STRATEGY_SINGLE_FILE)) {
 		strbuf_adds(reason, "it cannot serve a single file");

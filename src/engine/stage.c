@@ -38,7 +38,10 @@ struct stager {
 static int report_busy(struct stager *s, const char *path)
 {
 	s->busy++;
-	return result_add(s->op->result, ATOLL_ITEM_BUSY, s->r->row.seq, path, "is open for writing in a process that still lives") ? 0 : -ENOMEM;
+	return result_add(s->op->result, ATOLL_ITEM_BUSY, s->r->row.seq, path,
+			  "is open for writing in a process that still lives")
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* A workspace file that somebody can still write to would let them write into the original. */
@@ -161,8 +164,8 @@ static int join_links(struct stager *s, const struct tree_stat *from, int to_dir
 	return r < 0 ? r : sys_link(dir, name, to_dir, to_name);
 }
 
-static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
-		       int to_dir, const char *to_name, void *arg)
+static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
+		       const struct tree_stat *to, int to_dir, const char *to_name, void *arg)
 {
 	struct stager *s = arg;
 	AUTO_FREE char *full = NULL;
@@ -240,9 +243,11 @@ static int note_losses(struct stager *s, const struct store_step *step)
 	struct atoll_item *item = NULL;
 
 	if (s->report.owner_lost)
-		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path, "its owner or group could not be kept");
+		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path,
+				  "its owner or group could not be kept");
 	if (s->report.xattrs_lost)
-		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path, "its extended attributes could not be kept");
+		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path,
+				  "its extended attributes could not be kept");
 	if ((s->report.owner_lost || s->report.xattrs_lost) && !item)
 		return -ENOMEM;
 	s->report = (struct tree_copy_report){ 0 };
@@ -342,8 +347,8 @@ static int stage_steps(struct stager *s)
 		if (s->op->steps[i].resource == s->r->row.id)
 			r = stage_step(s, &s->op->steps[i]);
 		if (r < 0)
-			return error_sys(s->err, r, "commit", s->op->steps[i].path, "cannot stage \"%s\" of \"%s\"", s->op->steps[i].path,
-					 s->r->row.path);
+			return error_sys(s->err, r, "commit", s->op->steps[i].path, "cannot stage \"%s\" of \"%s\"",
+					 s->op->steps[i].path, s->r->row.path);
 		if ((i & 0xff) == 0)
 			op_progress(s->op, "staging", i, s->op->n);
 	}
@@ -352,8 +357,9 @@ static int stage_steps(struct stager *s)
 	/* Everything planned is older than this moment. */
 	if (r >= 0 && !s->busy)
 		r = tree_stamp(s->stage_fd, &s->how->prepared_at);
-	return r < 0 ? error_sys(s->err, r, "commit", s->r->row.path, "cannot stage the changes of \"%s\" in \"%s\"", s->r->row.path, s->r->row.stage) :
-		       0;
+	return r < 0 ? error_sys(s->err, r, "commit", s->r->row.path, "cannot stage the changes of \"%s\" in \"%s\"",
+				 s->r->row.path, s->r->row.stage)
+		     : 0;
 }
 
 static int stage_resource(struct op *op, size_t index, size_t *busy, struct atoll_error *err)
@@ -405,6 +411,7 @@ int stage_all(struct op *op, struct atoll_error *err)
 	}
 	if (!busy)
 		return 0;
-	return error_set(err, ATOLL_BUSY, 0, "commit", op->s->box.name, "%zu file%s still open for writing; end the process that holds %s", busy,
+	return error_set(err, ATOLL_BUSY, 0, "commit", op->s->box.name,
+			 "%zu file%s still open for writing; end the process that holds %s", busy,
 			 busy == 1 ? " is" : "s are", busy == 1 ? "it" : "them");
 }

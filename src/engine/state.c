@@ -21,9 +21,9 @@ static const unsigned allowed[ATOLL_STATE_COUNT] = {
 };
 
 static const char *const names[ATOLL_STATE_COUNT] = {
-	[ATOLL_PENDING] = "pending",         [ATOLL_CREATED] = "created", [ATOLL_ACTIVE] = "active",
-	[ATOLL_COMMITTED] = "committed",     [ATOLL_ROLLED_BACK] = "rolled back",
-	[ATOLL_ERRORED] = "errored",         [ATOLL_CLEANED_UP] = "cleaned up",
+	[ATOLL_PENDING] = "pending",       [ATOLL_CREATED] = "created",         [ATOLL_ACTIVE] = "active",
+	[ATOLL_COMMITTED] = "committed",   [ATOLL_ROLLED_BACK] = "rolled back", [ATOLL_ERRORED] = "errored",
+	[ATOLL_CLEANED_UP] = "cleaned up",
 };
 
 bool state_may_move(enum atoll_state from, enum atoll_state to)

@@ -41,13 +41,14 @@ static void blend_add(struct blend *b, bool is_old, bool is_new)
 		b->new = true;
 }
 
-static void blend_names(struct blend *b, const struct tree_xattrs *names, const struct tree_xattrs *now, const struct tree_xattrs *before,
-			const struct tree_xattrs *after)
+static void blend_names(struct blend *b, const struct tree_xattrs *names, const struct tree_xattrs *now,
+			const struct tree_xattrs *before, const struct tree_xattrs *after)
 {
 	for (size_t i = 0; i < names->n; i++) {
 		const struct tree_xattr *is = find_xattr(now, names->v[i].name);
 
-		blend_add(b, same_value(is, find_xattr(before, names->v[i].name)), same_value(is, find_xattr(after, names->v[i].name)));
+		blend_add(b, same_value(is, find_xattr(before, names->v[i].name)),
+			  same_value(is, find_xattr(after, names->v[i].name)));
 	}
 }
 
@@ -136,7 +137,8 @@ static int set_values(int fd, const struct store_look *look, const char *xattrs,
 
 static int set_times(int fd, int64_t mtime, int64_t atime)
 {
-	const struct timespec times[2] = { { atime / 1000000000, atime % 1000000000 }, { mtime / 1000000000, mtime % 1000000000 } };
+	const struct timespec times[2] = { { atime / 1000000000, atime % 1000000000 },
+					   { mtime / 1000000000, mtime % 1000000000 } };
 
 	return sys_utimens(fd, "", times);
 }
@@ -174,7 +176,7 @@ int step_meta_move(struct step_site *site, const struct store_step *step, enum d
 	fd = open_dir(site, step);
 	if (fd < 0)
 		return fd;
-	r = forward ? set_values(fd, &step->after, step->xattrs_after, step->xattrs_after_size) :
-		      set_values(fd, &step->before, step->xattrs_before, step->xattrs_before_size);
+	r = forward ? set_values(fd, &step->after, step->xattrs_after, step->xattrs_after_size)
+		    : set_values(fd, &step->before, step->xattrs_before, step->xattrs_before_size);
 	return r < 0 ? r : 1;
 }

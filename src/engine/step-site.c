@@ -31,7 +31,8 @@ static int find_layer(struct step_site *site)
 	}
 	fd_close(site->workspace_fd);
 	peer_release(&site->workspace);
-	site->workspace_fd = site->switched ? fd_open_beneath(site->r->work_fd, site->layer, O_RDONLY | O_DIRECTORY) : resource_workspace(site->r);
+	site->workspace_fd = site->switched ? fd_open_beneath(site->r->work_fd, site->layer, O_RDONLY | O_DIRECTORY)
+					    : resource_workspace(site->r);
 	site->workspace.root_fd = site->workspace_fd;
 	return MIN(site->workspace_fd, 0);
 }
@@ -58,7 +59,8 @@ struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_
 	if (rc >= 0)
 		rc = find_layer(site);
 	if (rc < 0) {
-		error_sys(err, rc, "commit", r->row.path, "the undo data of \"%s\" in \"%s\" cannot be opened", r->row.path, r->row.stage);
+		error_sys(err, rc, "commit", r->row.path, "the undo data of \"%s\" in \"%s\" cannot be opened",
+			  r->row.path, r->row.stage);
 		return step_site_free(site);
 	}
 	return site;
@@ -114,7 +116,8 @@ int step_site_sync(struct step_site *site)
 			continue;
 		}
 		for (size_t k = 0; k < ARRAY_SIZE(peers) && r >= 0; k++) {
-			bool fresh = !peers[k].path || strlen(peers[k].path) != size || memcmp(peers[k].path, step->path, size) != 0;
+			bool fresh = !peers[k].path || strlen(peers[k].path) != size ||
+				     memcmp(peers[k].path, step->path, size) != 0;
 			int dir = peer_dir(&peers[k], step->path, size);
 
 			if (dir >= 0 && fresh)

@@ -126,7 +126,8 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 	if (r < 0 || *ret_moved)
 		return r;
 	if (S_ISLNK(st.mode)) {
-		const struct timespec same[2] = { { st.atime / 1000000000, st.atime % 1000000000 }, { st.mtime / 1000000000, st.mtime % 1000000000 } };
+		const struct timespec same[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
+						  { st.mtime / 1000000000, st.mtime % 1000000000 } };
 
 		return sys_utimens(at->dir, at->name, same);
 	}
@@ -137,7 +138,8 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 /* Exchanging a directory with something else moves its mtime on some filesystems. */
 static int restore_dir_time(const struct place *at, const struct store_look *look)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { look->mtime / 1000000000, look->mtime % 1000000000 } };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+					   { look->mtime / 1000000000, look->mtime % 1000000000 } };
 	struct tree_stat st;
 	int r = S_ISDIR(look->mode) ? tree_stat(at->dir, at->name, &st) : 0;
 
@@ -166,15 +168,16 @@ static int take_lease(const struct place *at, const struct tree_stat *st, int *r
 
 static bool matches(const struct store_look *now, const struct store_look *then, bool is_dir)
 {
-	if (!tree_id_equal(&now->id, &then->id) || now->mode != then->mode || now->uid != then->uid || now->gid != then->gid)
+	if (!tree_id_equal(&now->id, &then->id) || now->mode != then->mode || now->uid != then->uid ||
+	    now->gid != then->gid)
 		return false;
 	/* A directory's own time moves with what is renamed in or, on some filesystems, with itself; what is in it is looked at instead. */
 	return is_dir || (now->mtime == then->mtime && now->size == then->size);
 }
 
 /* Whether what stands in the original is still as it was planned (before) or as it was installed (after). */
-static int verify(struct step_site *site, const struct store_step *step, const struct place *at, const struct store_look *then,
-		  struct tree_stat *st)
+static int verify(struct step_site *site, const struct store_step *step, const struct place *at,
+		  const struct store_look *then, struct tree_stat *st)
 {
 	struct store_look now;
 	int r = look_at(at, st, &now);
@@ -192,8 +195,8 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 /* Whether two looks at a file, one right after the other, were at the same inode in the same condition. */
 static bool is_same_file(const struct tree_stat *a, const struct tree_stat *b)
 {
-	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev && a->mode == b->mode &&
-	       a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
+	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev &&
+	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
 }
 
 /* Whether the entry that an exchange has brought to the other side is the one that was verified. */
@@ -213,8 +216,8 @@ static int check_displaced(const struct store_step *step, const struct place *at
 }
 
 /* Takes the lease and verifies under it. 1: it stands on the wanted side already. */
-static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at, enum direction direction,
-			   int *ret_lease, struct tree_stat *st)
+static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at,
+			   enum direction direction, int *ret_lease, struct tree_stat *st)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	int leased = tree_stat(at->dir, at->name, st), r;
@@ -231,8 +234,8 @@ static int secure_original(struct step_site *site, const struct store_step *step
 	return r < 0 ? r : MIN(leased, 0);
 }
 
-static int exchange(struct step_site *site, const struct store_step *step, const struct place *original, const struct place *source,
-		    const struct tree_stat *verified, enum direction direction)
+static int exchange(struct step_site *site, const struct store_step *step, const struct place *original,
+		    const struct place *source, const struct tree_stat *verified, enum direction direction)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
@@ -277,7 +280,8 @@ static int do_exchange(struct step_site *site, const struct store_step *step, en
 		r = find_source(site, step, &source);
 	if (r < 0)
 		return r;
-	r = lease ? secure_original(site, step, &original, direction, &lease_fd, &st) : verify(site, step, &original, then, &st);
+	r = lease ? secure_original(site, step, &original, direction, &lease_fd, &st)
+		  : verify(site, step, &original, then, &st);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	return exchange(site, step, &original, &source, &st, direction);

@@ -26,11 +26,12 @@ struct place {
 };
 
 int step_lease(int fd); /* a read lease; -EAGAIN: somebody has it open for writing; what cannot be leased passes */
-int step_is_empty_dir(const struct place *at);                        /* 0, or -ESTALE */
+int step_is_empty_dir(const struct place *at); /* 0, or -ESTALE */
 /* Whether nothing below the step's directory was changed since the plan was made, but by Atoll itself: 0, or -ESTALE. */
 int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at);
 /* Whether an entry of the original at top/below was changed at or after a moment, but by Atoll itself: 1, 0 or -errno. */
-int step_is_newer(struct step_site *site, const char *top, const char *below, const struct tree_stat *st, int64_t since);
+int step_is_newer(struct step_site *site, const char *top, const char *below, const struct tree_stat *st,
+		  int64_t since);
 int step_meta_state(struct step_site *site, const struct store_step *step);
 int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction);
 

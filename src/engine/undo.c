@@ -10,7 +10,8 @@
 static void set_outcomes(struct op *op, enum atoll_outcome outcome)
 {
 	for (size_t i = 0; i < op->s->n; i++)
-		result_resource(op->result, &op->s->resources[i].row, op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
+		result_resource(op->result, &op->s->resources[i].row,
+				op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
 }
 
 static int find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
@@ -21,7 +22,8 @@ static int find_latest(struct session *s, struct store_op *ret, struct atoll_err
 
 	if (r < 0)
 		return r;
-	r = error_set(err, ATOLL_NOT_FOUND, 0, "undo", s->box.name, "the sandbox \"%s\" has no commit to take back", s->box.name);
+	r = error_set(err, ATOLL_NOT_FOUND, 0, "undo", s->box.name, "the sandbox \"%s\" has no commit to take back",
+		      s->box.name);
 	for (size_t i = 0; i < n; i++)
 		if (ops[i].kind == STORE_OP_COMMIT && ops[i].phase == STORE_DONE && !ops[i].taken_back) {
 			*ret = ops[i];
@@ -40,8 +42,8 @@ static int check_undo_data(struct op *op, struct atoll_error *err)
 
 		if (op->resources[i].op && fd < 0)
 			return error_set(err, ATOLL_STATE, -fd, "undo", op->s->resources[i].row.path,
-					 "the undo data of \"%s\" is gone from \"%s\"; the commit cannot be taken back", op->s->resources[i].row.path,
-					 op->s->resources[i].row.stage);
+					 "the undo data of \"%s\" is gone from \"%s\"; the commit cannot be taken back",
+					 op->s->resources[i].row.path, op->s->resources[i].row.stage);
 	}
 	return 0;
 }
@@ -127,8 +129,10 @@ static int run_undo(struct op *op, struct atoll_error *err)
 	}
 	if (r < 0 && store_is_in_doubt(op->s->store)) {
 		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
-		return error_set(err, ATOLL_IN_DOUBT, 0, "undo", op->s->box.name,
-				 "whether the undo of \"%s\" was decided cannot be told, the state database failed; run atoll recover", op->s->box.name);
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "undo", op->s->box.name,
+			"whether the undo of \"%s\" was decided cannot be told, the state database failed; run atoll recover",
+			op->s->box.name);
 	}
 	if (r < 0)
 		return put_back(op, r, err);
@@ -173,7 +177,8 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 
 /* ---- the public calls ---- */
 
-static int open_result(struct operation *o, const char *name, const struct atoll_undo_options *options, struct session *s, struct atoll_error *err)
+static int open_result(struct operation *o, const char *name, const struct atoll_undo_options *options,
+		       struct session *s, struct atoll_error *err)
 {
 	int r;
 
@@ -205,7 +210,8 @@ static int undo_work(struct operation *o, struct atoll_error *err)
 	return result_finish(o->result, r, err);
 }
 
-int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret, struct atoll_error *err)
+int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
+	       struct atoll_error *err)
 {
 	static const struct atoll_undo_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = undo_work };
@@ -220,7 +226,8 @@ static int refuse_unisolated(struct session *s, struct atoll_error *err)
 	for (size_t i = 0; i < s->n; i++)
 		if (!(s->resources[i].ops->capabilities & STRATEGY_UNDO_BEFORE))
 			return error_set(err, ATOLL_UNSUPPORTED, 0, "rollback", s->resources[i].row.path,
-					 "\"%s\" is not isolated: what was written to it cannot be rolled back", s->resources[i].row.path);
+					 "\"%s\" is not isolated: what was written to it cannot be rolled back",
+					 s->resources[i].row.path);
 	return 0;
 }
 
@@ -318,7 +325,8 @@ static int takes_commit_back(struct session *s, struct atoll_error *err)
 	return r < 0 ? r : !r;
 }
 
-static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result, struct atoll_error *err)
+static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result,
+			    struct atoll_error *err)
 {
 	int r = refuse_unisolated(s, err);
 
@@ -344,8 +352,8 @@ static int rollback_work(struct operation *o, struct atoll_error *err)
 	return result_finish(o->result, r, err);
 }
 
-int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
-		   struct atoll_error *err)
+int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
+		   struct atoll_result **ret, struct atoll_error *err)
 {
 	static const struct atoll_undo_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = rollback_work };

@@ -17,9 +17,10 @@
 
 /* ---- probe.c: what this machine can do; each question is answered once per process ---- */
 
-bool jail_is_root(void); /* effective uid 0 with CAP_SYS_ADMIN in this namespace: no user namespace is needed */
-int jail_probe_userns(void);  /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
-int jail_probe_overlay(void); /* 0 if an overlay can be mounted the way view.c does, else -errno; leaves nothing behind */
+bool jail_is_root(void);     /* effective uid 0 with CAP_SYS_ADMIN in this namespace: no user namespace is needed */
+int jail_probe_userns(void); /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
+int jail_probe_overlay(
+	void); /* 0 if an overlay can be mounted the way view.c does, else -errno; leaves nothing behind */
 /* Whether an overlay works over these very directories (an fs may refuse to be upper). Not cached. */
 int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
 /* Overlays are given by fd (FSCONFIG_SET_FD, 6.13) rather than by /proc/self/fd/N strings. Off under ATOLL_OLD_KERNEL=1. */
@@ -51,7 +52,7 @@ enum jail_mount_kind {
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
 	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
 			     * over if there is no such directory */
-	JAIL_MOUNT_HIDE,    /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
+	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
 };
 
 struct jail_mount {

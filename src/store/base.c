@@ -38,13 +38,16 @@ int store_touch_add(struct store *s, int64_t resource, const struct store_touch 
 	return store_run_kept(s, stmt, err);
 }
 
-int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n, struct atoll_error *err)
+int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n,
+		     struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	struct store_touch *list = NULL;
 	size_t n = 0;
-	int r = store_prepare(s, "SELECT path,id,mode,uid,gid,size,mtime,atime,xattrs,trusted FROM touch WHERE resource=? ORDER BY path",
-			      &stmt, err);
+	int r = store_prepare(
+		s,
+		"SELECT path,id,mode,uid,gid,size,mtime,atime,xattrs,trusted FROM touch WHERE resource=? ORDER BY path",
+		&stmt, err);
 
 	if (r < 0)
 		return r;
@@ -96,7 +99,8 @@ static int delete_touches_below(struct store *s, int64_t resource, const char *p
 
 	if (!below || !past)
 		return error_oom(err, "store");
-	r = store_prepare_kept(s, KEPT_TOUCH_DELETE_BELOW, "DELETE FROM touch WHERE resource=? AND path>=? AND path<?", &stmt, err);
+	r = store_prepare_kept(s, KEPT_TOUCH_DELETE_BELOW, "DELETE FROM touch WHERE resource=? AND path>=? AND path<?",
+			       &stmt, err);
 	if (r < 0)
 		return r;
 	sqlite3_bind_int64(stmt, 1, resource);
@@ -134,7 +138,8 @@ int store_stamp_put(struct store *s, int64_t resource, const char *path, int64_t
 	return store_run_kept(s, stmt, err);
 }
 
-int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n, struct atoll_error *err)
+int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n,
+		     struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	struct store_stamp *list = NULL;

@@ -32,15 +32,16 @@ int store_fail(struct store *s, struct atoll_error *err, const char *what);
 int store_prepare(struct store *s, const char *sql, sqlite3_stmt **ret, struct atoll_error *err);
 int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err); /* step to the end and finalize */
 /* The same for a statement that is kept; it stays the store's. */
-int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret, struct atoll_error *err);
+int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret,
+		       struct atoll_error *err);
 int store_run_kept(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
 /* SQLITE_ROW: 1, done: 0, else a negative code. */
 int store_next(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
 
-void bind_text(sqlite3_stmt *stmt, int i, const char *text);   /* bytes as BLOB; NULL as null */
+void bind_text(sqlite3_stmt *stmt, int i, const char *text); /* bytes as BLOB; NULL as null */
 void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id);
 int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look); /* seven columns; returns the next index */
-char *column_text(sqlite3_stmt *stmt, int i);                  /* malloc'ed, NULL for null */
+char *column_text(sqlite3_stmt *stmt, int i);                            /* malloc'ed, NULL for null */
 char *column_data(sqlite3_stmt *stmt, int i, size_t *ret_size);
 void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret);
 int column_look(sqlite3_stmt *stmt, int i, struct store_look *ret);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define OP_COLUMNS "id,sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,deleted,meta"
+#define OP_COLUMNS \
+	"id,sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,deleted,meta"
 
 void store_op_release(struct store_op *op)
 {
@@ -39,11 +40,12 @@ void store_steps_free(struct store_step *steps, size_t n)
 int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
-	int r = store_prepare(s,
-			      "INSERT INTO op(sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,"
-			      "deleted,meta) VALUES(?1,CASE WHEN ?2 THEN ?2 ELSE (SELECT ifnull(max(number),0)+1 FROM op WHERE sandbox=?1) END,"
-			      "?3,?4,?5,0,?6,?7,?8,?9,?10,?11,?12,?13,?14) RETURNING id,number",
-			      &stmt, err);
+	int r = store_prepare(
+		s,
+		"INSERT INTO op(sandbox,number,kind,phase,commit_op,taken_back,rollback,dir,message,started,ended,added,modified,"
+		"deleted,meta) VALUES(?1,CASE WHEN ?2 THEN ?2 ELSE (SELECT ifnull(max(number),0)+1 FROM op WHERE sandbox=?1) END,"
+		"?3,?4,?5,0,?6,?7,?8,?9,?10,?11,?12,?13,?14) RETURNING id,number",
+		&stmt, err);
 
 	if (r < 0)
 		return r;
@@ -69,7 +71,8 @@ int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err)
 	return MIN(store_next(s, stmt, err), 0);
 }
 
-int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns, struct atoll_error *err)
+int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns,
+		       struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
 	int r = store_prepare(s, "UPDATE op SET phase=?,ended=? WHERE id=?", &stmt, err);
@@ -143,8 +146,10 @@ int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_
 int store_op_resource_put(struct store *s, const struct store_op_resource *o, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int r = store_prepare(s, "INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at) VALUES(?,?,?,?,?,?,?)",
-			      &stmt, err);
+	int r = store_prepare(
+		s,
+		"INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at) VALUES(?,?,?,?,?,?,?)",
+		&stmt, err);
 
 	if (r < 0)
 		return r;
@@ -158,13 +163,16 @@ int store_op_resource_put(struct store *s, const struct store_op_resource *o, st
 	return store_run(s, stmt, err);
 }
 
-int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n, struct atoll_error *err)
+int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n,
+			   struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	AUTO_FREE struct store_op_resource *list = NULL;
 	size_t n = 0;
-	int r = store_prepare(s, "SELECT op,resource,source,switches,fresh,prepared_at,landed_at FROM op_resource WHERE op=? ORDER BY resource",
-			      &stmt, err);
+	int r = store_prepare(
+		s,
+		"SELECT op,resource,source,switches,fresh,prepared_at,landed_at FROM op_resource WHERE op=? ORDER BY resource",
+		&stmt, err);
 
 	if (r < 0)
 		return r;

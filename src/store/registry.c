@@ -61,7 +61,8 @@ int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_e
 		return 0;
 	}
 	if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE)
-		return error_set(err, ATOLL_EXISTS, 0, "new", box->name, "there is a sandbox \"%s\" already", box->name);
+		return error_set(err, ATOLL_EXISTS, 0, "new", box->name, "there is a sandbox \"%s\" already",
+				 box->name);
 	return store_fail(s, err, "new");
 }
 
@@ -77,7 +78,8 @@ int store_sandbox_find(struct store *s, const char *name, struct store_sandbox *
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return error_set(err, ATOLL_NOT_FOUND, 0, "open", name, "there is no sandbox \"%s\"; atoll list shows those there are", name);
+		return error_set(err, ATOLL_NOT_FOUND, 0, "open", name,
+				 "there is no sandbox \"%s\"; atoll list shows those there are", name);
 	return read_sandbox(stmt, ret, err);
 }
 
@@ -167,10 +169,11 @@ static int bind_resource(sqlite3_stmt *stmt, const struct store_resource *r)
 int store_resource_add(struct store *s, struct store_resource *r, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int rc = store_prepare(s,
-			       "INSERT INTO resource(sandbox,seq,kind,state,path,strategy,mode,reason,work,stage,copies,root_id,stamp,"
-			       "clock_offset,boot_id,synced_at,dirty) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-			       &stmt, err);
+	int rc = store_prepare(
+		s,
+		"INSERT INTO resource(sandbox,seq,kind,state,path,strategy,mode,reason,work,stage,copies,root_id,stamp,"
+		"clock_offset,boot_id,synced_at,dirty) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		&stmt, err);
 
 	if (rc < 0)
 		return rc;
@@ -184,10 +187,11 @@ int store_resource_add(struct store *s, struct store_resource *r, struct atoll_e
 int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int rc = store_prepare(s,
-			       "UPDATE resource SET sandbox=?,seq=?,kind=?,state=?,path=?,strategy=?,mode=?,reason=?,work=?,stage=?,copies=?,"
-			       "root_id=?,stamp=?,clock_offset=?,boot_id=?,synced_at=?,dirty=? WHERE id=?",
-			       &stmt, err);
+	int rc = store_prepare(
+		s,
+		"UPDATE resource SET sandbox=?,seq=?,kind=?,state=?,path=?,strategy=?,mode=?,reason=?,work=?,stage=?,copies=?,"
+		"root_id=?,stamp=?,clock_offset=?,boot_id=?,synced_at=?,dirty=? WHERE id=?",
+		&stmt, err);
 
 	if (rc < 0)
 		return rc;
@@ -222,7 +226,8 @@ static int read_resource(sqlite3_stmt *stmt, struct store_resource *ret, struct 
 	return 0;
 }
 
-int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n, struct atoll_error *err)
+int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n,
+			struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	struct store_resource *list = NULL;
@@ -233,7 +238,8 @@ int store_resource_list(struct store *s, int64_t sandbox, struct store_resource 
 		return r;
 	sqlite3_bind_int64(stmt, 1, sandbox);
 	while ((r = store_next(s, stmt, err)) > 0) {
-		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store") : read_resource(stmt, &list[n++], err);
+		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store")
+							   : read_resource(stmt, &list[n++], err);
 		if (r < 0)
 			break;
 	}

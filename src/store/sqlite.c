@@ -64,15 +64,20 @@ int store_fail(struct store *s, struct atoll_error *err, const char *what)
 	int sys = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
 
 	if (is_damage(code))
-		return error_set(err, ATOLL_CORRUPT, 0, what, s->path,
-				 "the state database \"%s\" is damaged (%s); move it aside, or restore it from a backup", s->path, text);
+		return error_set(
+			err, ATOLL_CORRUPT, 0, what, s->path,
+			"the state database \"%s\" is damaged (%s); move it aside, or restore it from a backup",
+			s->path, text);
 	if ((code & 0xff) == SQLITE_BUSY)
-		return error_set(err, ATOLL_BUSY, 0, what, s->path, "the state database \"%s\" is in use; try again", s->path);
+		return error_set(err, ATOLL_BUSY, 0, what, s->path, "the state database \"%s\" is in use; try again",
+				 s->path);
 	if ((code & 0xff) == SQLITE_FULL)
-		return error_set(err, ATOLL_NO_SPACE, ENOSPC, what, s->path, "no space left for the state database \"%s\"", s->path);
+		return error_set(err, ATOLL_NO_SPACE, ENOSPC, what, s->path,
+				 "no space left for the state database \"%s\"", s->path);
 	if (code == SQLITE_READONLY || (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_PERM)
-		return error_set(err, ATOLL_REFUSED, sys, what, s->path, "the state database \"%s\" cannot be opened for writing: %s",
-				 s->path, sys ? strerror(sys) : text);
+		return error_set(err, ATOLL_REFUSED, sys, what, s->path,
+				 "the state database \"%s\" cannot be opened for writing: %s", s->path,
+				 sys ? strerror(sys) : text);
 	return error_set(err, ATOLL_FAILED, sys, what, s->path, "state database \"%s\": %s", s->path, text);
 }
 
@@ -100,7 +105,8 @@ int store_run(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
 	return MIN(r, 0);
 }
 
-int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret, struct atoll_error *err)
+int store_prepare_kept(struct store *s, enum store_kept which, const char *sql, sqlite3_stmt **ret,
+		       struct atoll_error *err)
 {
 	int r = s->kept[which] ? 0 : store_prepare(s, sql, &s->kept[which], err);
 
@@ -152,13 +158,15 @@ static int create_schema(struct store *s, struct atoll_error *err)
 	if (r == 0 && version == 0)
 		r = read_int(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
 	if (r == 0 && version == 0 && tables > 0)
-		r = error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll", s->path);
+		r = error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll",
+			      s->path);
 	if (r == 0 && version == 0)
 		r = execute(s, schema, err);
 	if (r == 0 && version == 0) {
 		char pragma[96];
 
-		snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d; PRAGMA application_id=%d", SCHEMA_VERSION, APPLICATION_ID);
+		snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d; PRAGMA application_id=%d", SCHEMA_VERSION,
+			 APPLICATION_ID);
 		r = execute(s, pragma, err);
 	}
 	if (r == 0)
@@ -186,11 +194,13 @@ static int check_version(struct store *s, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (application != APPLICATION_ID)
-		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll", s->path);
+		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll",
+				 s->path);
 	if (version > SCHEMA_VERSION)
-		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path,
-				 "the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll", s->path,
-				 (long long)version, SCHEMA_VERSION);
+		return error_set(
+			err, ATOLL_CORRUPT, 0, "open", s->path,
+			"the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll",
+			s->path, (long long)version, SCHEMA_VERSION);
 	s->version = (int)version;
 	return 0;
 }
@@ -218,7 +228,8 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	if (!s->path)
 		return error_oom(err, "open");
 	sys_fault_hook_sqlite(sqlite3_vfs_find(NULL));
-	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
+	    SQLITE_OK)
 		return store_fail(s, err, "open");
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
@@ -226,7 +237,10 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
 	sqlite3_wal_hook(s->db, note_log, s);
-	r = execute(s, "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000", err);
+	r = execute(
+		s,
+		"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000",
+		err);
 	if (r < 0)
 		return r;
 	r = check_version(s, err);

@@ -58,11 +58,11 @@ struct store_resource {
 	int seq;
 	enum atoll_kind kind;
 	enum atoll_state state;
-	char *path;    /* absolute, resolved; of a file resource: the file */
+	char *path; /* absolute, resolved; of a file resource: the file */
 	char *strategy, *mode, *reason;
-	char *work;    /* area of the workspace, absolute; "" for none */
-	char *stage;   /* area of staging and undo data, absolute; may equal work */
-	bool copies;   /* workspace and original cannot be exchanged: changes are staged as copies */
+	char *work;             /* area of the workspace, absolute; "" for none */
+	char *stage;            /* area of staging and undo data, absolute; may equal work */
+	bool copies;            /* workspace and original cannot be exchanged: changes are staged as copies */
 	struct tree_id root_id; /* of the directory (of a file resource: its parent) */
 	int64_t stamp;          /* see tree_stamp(): what changed in the original at or after it is foreign */
 	int64_t clock_offset;   /* REALTIME minus BOOTTIME when the stamp was taken */
@@ -73,7 +73,8 @@ struct store_resource {
 void store_resource_release(struct store_resource *r);
 
 int store_resource_add(struct store *s, struct store_resource *r, struct atoll_error *err); /* sets id */
-int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n, struct atoll_error *err);
+int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n,
+			struct atoll_error *err);
 int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err);
 /* Every area path in use by any sandbox, for checks against nesting: fn returning non-zero stops. */
 int store_area_each(struct store *s, int (*fn)(const char *area, void *arg), void *arg, struct atoll_error *err);
@@ -85,14 +86,14 @@ enum store_op_phase { STORE_PREPARED, STORE_DECIDED, STORE_DONE, STORE_FAILED };
 
 struct store_op {
 	int64_t id, sandbox;
-	int64_t number;      /* of the commit within the sandbox; an undo carries its commit's */
+	int64_t number; /* of the commit within the sandbox; an undo carries its commit's */
 	enum store_op_kind kind;
 	enum store_op_phase phase;
-	int64_t commit_op;   /* undo: the op it takes back; else 0 */
-	bool taken_back;     /* commit: an undo of it was decided */
-	bool rollback;       /* undo: the edits are dropped afterwards */
-	char *dir;           /* name of its directory in each area */
-	char *message;       /* NULL: none */
+	int64_t commit_op; /* undo: the op it takes back; else 0 */
+	bool taken_back;   /* commit: an undo of it was decided */
+	bool rollback;     /* undo: the edits are dropped afterwards */
+	char *dir;         /* name of its directory in each area */
+	char *message;     /* NULL: none */
 	int64_t started_ns, ended_ns;
 	uint64_t added, modified, deleted, meta;
 };
@@ -100,7 +101,7 @@ void store_op_release(struct store_op *op);
 
 /* How an op treats one resource. */
 enum store_source {
-	STORE_SOURCE_MOVE,   /* workspace inodes are exchanged in place; at the end the workspace layer is switched as a whole */
+	STORE_SOURCE_MOVE, /* workspace inodes are exchanged in place; at the end the workspace layer is switched as a whole */
 	STORE_SOURCE_RETIRE, /* the same, but each entry leaves the workspace on its own (partial commit) */
 	STORE_SOURCE_COPY    /* staged copies are exchanged */
 };
@@ -136,25 +137,29 @@ struct store_step {
 	int64_t resource;
 	enum store_step_kind kind;
 	char *path;
-	char *slot;  /* name in the op's directory; NULL: the source is workspace/path */
-	struct store_look before, after; /* of the original's entry */
+	char *slot;                         /* name in the op's directory; NULL: the source is workspace/path */
+	struct store_look before, after;    /* of the original's entry */
 	char *xattrs_before, *xattrs_after; /* META: encoded; NULL otherwise */
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
-	bool dropped; /* not stored: settled otherwise, left out from now on */
+	bool dropped;                  /* not stored: settled otherwise, left out from now on */
 };
 void store_step_release(struct store_step *step);
 void store_steps_free(struct store_step *steps, size_t n);
 
 int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err); /* sets id, and number for a commit */
-int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns, struct atoll_error *err);
+int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns,
+		       struct atoll_error *err);
 int store_op_set_taken_back(struct store *s, int64_t op, struct atoll_error *err);
-int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_t *ret_n, struct atoll_error *err); /* newest first; sandbox 0: all */
+int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_t *ret_n,
+		  struct atoll_error *err); /* newest first; sandbox 0: all */
 void store_ops_free(struct store_op *ops, size_t n);
 int store_op_resource_put(struct store *s, const struct store_op_resource *r, struct atoll_error *err);
-int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n, struct atoll_error *err);
+int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n,
+			   struct atoll_error *err);
 int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err);
-int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n, struct atoll_error *err); /* by seq */
+int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n,
+		    struct atoll_error *err); /* by seq */
 int store_step_delete(struct store *s, int64_t op, int64_t seq, struct atoll_error *err);
 int store_step_forget(struct store *s, int64_t op, struct atoll_error *err); /* all of an op */
 
@@ -174,9 +179,12 @@ struct store_touch {
 };
 void store_touch_release(struct store_touch *t);
 void store_touches_free(struct store_touch *t, size_t n);
-int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t, struct atoll_error *err); /* the first one stays */
-int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n, struct atoll_error *err); /* sorted by path */
-int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below, struct atoll_error *err); /* path NULL: all */
+int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t,
+		    struct atoll_error *err); /* the first one stays */
+int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n,
+		     struct atoll_error *err); /* sorted by path */
+int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below,
+		       struct atoll_error *err); /* path NULL: all */
 
 /* A later stamp for one path and everything below it: what Atoll itself put there. "dir/." is the directory alone. */
 struct store_stamp {
@@ -184,7 +192,8 @@ struct store_stamp {
 	int64_t stamp;
 };
 int store_stamp_put(struct store *s, int64_t resource, const char *path, int64_t stamp, struct atoll_error *err);
-int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n, struct atoll_error *err);
+int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n,
+		     struct atoll_error *err);
 void store_stamps_free(struct store_stamp *v, size_t n);
 int store_stamp_clear(struct store *s, int64_t resource, struct atoll_error *err);
 

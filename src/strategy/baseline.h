@@ -35,7 +35,7 @@ struct base_entry *baseline_find(const struct baseline *b, const char *path);
 const struct base_entry *baseline_find_inode(struct baseline *b, uint64_t ino, int64_t btime);
 struct baseline *baseline_free(struct baseline *b);
 
-int baseline_load(int dirfd, const char *name, struct baseline **ret); /* -EBADMSG if damaged */
+int baseline_load(int dirfd, const char *name, struct baseline **ret);    /* -EBADMSG if damaged */
 int baseline_save(int dirfd, const char *name, const struct baseline *b); /* atomically, synced */
 
 #endif

@@ -253,7 +253,13 @@ int changes_add_deleted_below(struct changes *c, struct resource *r, int dirfd, 
 static int classify_pair(struct classify *c, const struct tree_entry *e, int peer, const struct tree_stat *before,
 			 const struct tree_stat *owner, struct change **ret)
 {
-	struct pair pair = { e->dirfd, e->name, &e->stat, peer, e->name, before, owner ? owner->uid : before->uid,
+	struct pair pair = { e->dirfd,
+			     e->name,
+			     &e->stat,
+			     peer,
+			     e->name,
+			     before,
+			     owner ? owner->uid : before->uid,
 			     owner ? owner->gid : before->gid };
 	enum atoll_change_kind kind = ATOLL_META;
 	unsigned what = 0;
@@ -302,7 +308,8 @@ static int add_new(struct classify *c, const struct tree_entry *e, bool covered,
 	return 0;
 }
 
-int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner, struct change **ret)
+int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner,
+		   struct change **ret)
 {
 	const char *slash = strrchr(e->path, '/');
 	struct tree_stat before;

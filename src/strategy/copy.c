@@ -55,8 +55,8 @@ static void describe_copy(struct base_entry *e, const struct tree_stat *st)
 	e->gid = st->gid;
 }
 
-static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name, const struct tree_stat *to,
-		       int to_dir, const char *to_name, void *arg)
+static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
+		       const struct tree_stat *to, int to_dir, const char *to_name, void *arg)
 {
 	struct clone *c = arg;
 	struct base_entry *e = baseline_add(c->base, path);
@@ -144,7 +144,8 @@ static int copy_view(struct resource *r, struct strategy_view *ret, struct atoll
 	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
 
 	if (tree < 0)
-		return error_sys(err, tree, "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+		return error_sys(err, tree, "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
+				 r->row.path, r->row.work);
 	*ret = (struct strategy_view){ STRATEGY_VIEW_BIND, TAKE_FD(tree), -EBADF, -EBADF };
 	return 0;
 }
@@ -161,7 +162,8 @@ static int load(struct resource *r, struct baseline **ret, struct atoll_error *e
 		rc = baseline_load(r->work_fd, BASELINE, &b);
 		if (rc < 0)
 			return error_set(err, rc == -EBADMSG ? ATOLL_CORRUPT : ATOLL_FAILED, -rc, "diff", r->row.path,
-					 "the baseline of \"%s\" in \"%s\" cannot be read: %s", r->row.path, r->row.work, strerror(-rc));
+					 "the baseline of \"%s\" in \"%s\" cannot be read: %s", r->row.path,
+					 r->row.work, strerror(-rc));
 		r->priv = b;
 	}
 	*ret = r->priv;
@@ -182,15 +184,15 @@ struct copy_walk {
 
 static bool untouched(const struct base_entry *b, const struct tree_stat *st)
 {
-	return b->ctime == st->ctime && b->ino == st->ino && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid &&
-	       b->gid == st->gid && (S_ISDIR(st->mode) || b->size == st->size);
+	return b->ctime == st->ctime && b->ino == st->ino && b->mtime == st->mtime && b->mode == st->mode &&
+	       b->uid == st->uid && b->gid == st->gid && (S_ISDIR(st->mode) || b->size == st->size);
 }
 
 /* A directory's ctime moves when anything in it does; what counts is what was done to itself. */
 static bool directory_unchanged(const struct base_entry *b, const struct tree_stat *st)
 {
-	return b->ctime != 0 && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid && b->gid == st->gid &&
-	       b->ctime == st->ctime;
+	return b->ctime != 0 && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid &&
+	       b->gid == st->gid && b->ctime == st->ctime;
 }
 
 static int visit_copy(const struct tree_entry *e, void *arg)
@@ -307,7 +309,8 @@ static int find_missing(struct copy_walk *w)
 			continue;
 		}
 		top = b->path;
-		r = changes_add_deleted_below(w->classify.changes, w->classify.r, w->classify.r->root_fd, b->path, b->path);
+		r = changes_add_deleted_below(w->classify.changes, w->classify.r, w->classify.r->root_fd, b->path,
+					      b->path);
 		if (r < 0)
 			return r;
 	}
@@ -341,7 +344,8 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 		return NULL;
 	}
 	if (tree < 0) {
-		error_sys(err, tree, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+		error_sys(err, tree, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path,
+			  r->row.work);
 		return NULL;
 	}
 	if (load(r, &w.base, err) < 0)
@@ -356,7 +360,8 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 	peer_release(&w.classify.peer);
 	strbuf_release(&w.covered);
 	if (rc < 0) {
-		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path, path ? path : "");
+		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path,
+			  path ? path : "");
 		return NULL;
 	}
 	return TAKE_PTR(changes);
@@ -374,7 +379,9 @@ static int copy_base(struct resource *r, const char *path, struct store_touch *r
 	e = baseline_find(b, path);
 	if (!e || e->special)
 		return 0;
-	*ret = (struct store_touch){ .path = e->path, .look = e->original, .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
+	*ret = (struct store_touch){ .path = e->path,
+				     .look = e->original,
+				     .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
 	return 1;
 }
 
@@ -406,7 +413,8 @@ struct rebase {
 static int rebase_entry(const struct tree_entry *e, void *arg)
 {
 	struct rebase *b = arg;
-	AUTO_FREE char *path = *e->path ? (*b->top ? str_format("%s/%s", b->top, e->path) : strdup(e->path)) : strdup(b->top);
+	AUTO_FREE char *path = *e->path ? (*b->top ? str_format("%s/%s", b->top, e->path) : strdup(e->path))
+					: strdup(b->top);
 	const char *slash;
 	struct base_entry *entry;
 	struct tree_stat copy;
@@ -531,7 +539,8 @@ static int rebase(struct resource *r, const struct store_step *steps, size_t n, 
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		if (steps[i].resource == r->row.id && (steps[i].kind == STORE_STEP_META || steps[i].kind == STORE_STEP_TIME))
+		if (steps[i].resource == r->row.id &&
+		    (steps[i].kind == STORE_STEP_META || steps[i].kind == STORE_STEP_TIME))
 			rebase_directory(&b, steps[i].path);
 	rc = tree < 0 ? tree : collect_tops(r, steps, n, &tops, &n_tops);
 	if (rc >= 0)
@@ -542,7 +551,8 @@ static int rebase(struct resource *r, const struct store_step *steps, size_t n, 
 	if (rc >= 0)
 		rc = settle(r->work_fd);
 	if (rc < 0)
-		return error_sys(err, rc, "commit", r->row.path, "cannot renew the baseline of \"%s\" in \"%s\"", r->row.path, r->row.work);
+		return error_sys(err, rc, "commit", r->row.path, "cannot renew the baseline of \"%s\" in \"%s\"",
+				 r->row.path, r->row.work);
 	return 0;
 }
 

@@ -34,7 +34,8 @@ static int overlay_begin(struct resource *r, struct atoll_error *err)
 	if (rc >= 0)
 		rc = sys_mkdir(r->work_fd, WORK, 0700);
 	if (rc < 0)
-		return error_sys(err, rc, "new", r->row.path, "cannot make the workspace of \"%s\" in \"%s\"", r->row.path, r->row.work);
+		return error_sys(err, rc, "new", r->row.path, "cannot make the workspace of \"%s\" in \"%s\"",
+				 r->row.path, r->row.work);
 	return 0;
 }
 
@@ -44,8 +45,8 @@ static int overlay_view(struct resource *r, struct strategy_view *ret, struct at
 	AUTO_FD work = fd_open_beneath(r->work_fd, WORK, O_RDONLY | O_DIRECTORY);
 
 	if (upper < 0 || work < 0)
-		return error_sys(err, MIN(upper, work), "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path,
-				 r->row.work);
+		return error_sys(err, MIN(upper, work), "run", r->row.path,
+				 "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
 	*ret = (struct strategy_view){ STRATEGY_VIEW_OVERLAY, r->root_fd, TAKE_FD(upper), TAKE_FD(work) };
 	return 0;
 }
@@ -124,7 +125,8 @@ static bool is_whiteout(const struct tree_stat *st)
 
 static bool has_origin(int fd)
 {
-	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 || fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
+	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 ||
+	       fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
 }
 
 /* Directories are compared with what they were when first touched: their original may have been changed by others since, and
@@ -148,7 +150,8 @@ static int judge_by_base(struct change *c, int fd, const struct store_touch *bas
 		r = tree_xattrs_encode(&now, &encoded);
 	if (r < 0)
 		return r;
-	if (encoded.size == base->xattrs_size && (!encoded.size || memcmp(encoded.data, base->xattrs, encoded.size) == 0))
+	if (encoded.size == base->xattrs_size &&
+	    (!encoded.size || memcmp(encoded.data, base->xattrs, encoded.size) == 0))
 		c->what &= ~(unsigned)ATOLL_WHAT_XATTR;
 	return 0;
 }
@@ -303,7 +306,8 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 		return NULL;
 	}
 	if (upper < 0) {
-		error_sys(err, upper, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
+		error_sys(err, upper, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"", r->row.path,
+			  r->row.work);
 		return NULL;
 	}
 	if (load_touches(r, &touches, err) < 0)
@@ -314,7 +318,8 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 	strbuf_release(&w.covered);
 	strbuf_release(&w.opaque);
 	if (rc < 0) {
-		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path, path ? path : "");
+		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path,
+			  path ? path : "");
 		return NULL;
 	}
 	return TAKE_PTR(changes);
@@ -354,7 +359,8 @@ struct touch_walk {
 };
 
 /* merged: the kernel has noted that the upper directory stands over one of the original. */
-static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st, bool merged)
+static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st,
+		  bool merged)
 {
 	struct store_touch t = { .path = (char *)path };
 	AUTO_STRBUF encoded = STRBUF_INIT;
@@ -418,7 +424,8 @@ static int overlay_ran(struct resource *r, struct atoll_error *err)
 	if (w.failed)
 		return -(int)ATOLL_FAILED;
 	if (rc < 0)
-		return error_sys(err, rc, "run", r->row.path, "cannot record what was touched in \"%s\" at \"%s\"", r->row.path, path ? path : "");
+		return error_sys(err, rc, "run", r->row.path, "cannot record what was touched in \"%s\" at \"%s\"",
+				 r->row.path, path ? path : "");
 	return 0;
 }
 
@@ -426,8 +433,8 @@ const struct strategy_ops strategy_overlay = {
 	.name = "overlay",
 	.summary = "kernel overlayfs over the original; O(1) to create, nothing is copied",
 	.strength = 50,
-	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED | STRATEGY_OVERLAY |
-			STRATEGY_SINGLE_FILE,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED |
+			STRATEGY_OVERLAY | STRATEGY_SINGLE_FILE,
 	.workspace = UPPER,
 	.begin = overlay_begin,
 	.view = overlay_view,

@@ -11,7 +11,8 @@ const struct strategy_ops *const strategy_all[] = { &strategy_overlay, &strategy
 const struct strategy_ops *strategy_find(const char *name)
 {
 	for (size_t i = 0; strategy_all[i]; i++)
-		if (strcmp(strategy_all[i]->name, name) == 0 || (strategy_all[i]->alias && strcmp(strategy_all[i]->alias, name) == 0))
+		if (strcmp(strategy_all[i]->name, name) == 0 ||
+		    (strategy_all[i]->alias && strcmp(strategy_all[i]->alias, name) == 0))
 			return strategy_all[i];
 	return NULL;
 }

@@ -36,9 +36,9 @@ struct strategy_view {
 
 struct strategy_ops {
 	const char *name;
-	const char *alias;     /* NULL or a second accepted name */
+	const char *alias; /* NULL or a second accepted name */
 	const char *summary;
-	int strength;          /* a total order; the strongest that works is the default */
+	int strength; /* a total order; the strongest that works is the default */
 	unsigned capabilities;
 	const char *workspace; /* name of the workspace tree in the work area; NULL: there is none */
 
@@ -67,18 +67,18 @@ struct resource {
 	struct store_resource row;
 	const struct strategy_ops *ops;
 	struct store *store;
-	int root_fd;     /* the original: the directory, or a file resource's parent */
-	int work_fd;     /* its work area, -EBADF for none */
-	int stage_fd;    /* its stage area; may be a second fd of the same directory */
+	int root_fd;  /* the original: the directory, or a file resource's parent */
+	int work_fd;  /* its work area, -EBADF for none */
+	int stage_fd; /* its stage area; may be a second fd of the same directory */
 	char *root_path;
 	const char **siblings; /* names of other file resources in the same directory */
 	size_t n_siblings;
 	const char *only; /* file resource: the one name (points into row.path), else NULL */
-	char **excluded; /* paths below the root that belong to Atoll or to a nested resource, sorted */
+	char **excluded;  /* paths below the root that belong to Atoll or to a nested resource, sorted */
 	size_t n_excluded;
 	struct store_stamp *stamps; /* later stamps of single paths */
 	size_t n_stamps;
-	void *priv;      /* the strategy's own */
+	void *priv; /* the strategy's own */
 };
 
 bool resource_excludes(const struct resource *r, const char *path);
@@ -93,7 +93,7 @@ int resource_look(int dirfd, const char *name, const struct tree_stat *st, struc
 
 /* ---- registry.c ---- */
 
-extern const struct strategy_ops *const strategy_all[]; /* strongest first, NULL at the end */
+extern const struct strategy_ops *const strategy_all[];     /* strongest first, NULL at the end */
 const struct strategy_ops *strategy_find(const char *name); /* NULL if unknown */
 void strategy_names(struct strbuf *out);                    /* "overlay, copy_on_write, none" */
 
@@ -104,7 +104,7 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 /* ---- changes.c ---- */
 
 struct change {
-	char *path; /* relative to the root; "" is the root */
+	char *path;     /* relative to the root; "" is the root */
 	char *old_path; /* set by changes_find_renames(): where an added file comes from */
 	bool renamed;   /* deleted, because an added file comes from here */
 	enum atoll_change_kind kind;
@@ -134,7 +134,7 @@ struct change *changes_add(struct changes *c, const char *path, enum atoll_chang
 /* Parents before children, siblings by bytes; implied directory times marked. */
 void changes_sort(struct changes *c);
 const struct change *changes_find(const struct changes *c, const char *path); /* after sorting; NULL if there is none */
-int path_compare(const char *a, const char *b); /* that order */
+int path_compare(const char *a, const char *b);                               /* that order */
 bool path_is_below(const char *path, const char *top); /* equal, or below it; top "" covers all */
 
 /* renames.c: pairs additions with the deletions they come from. */
@@ -172,6 +172,7 @@ struct classify {
 	struct peer peer;
 	bool exact;
 };
-int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner, struct change **ret);
+int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner,
+		   struct change **ret);
 
 #endif
