@@ -27,14 +27,15 @@ static int gather(struct op *op, struct atoll_error *err)
 /* A path that was named and has no change is a mistake, not an empty commit. */
 static int check_selection(struct op *op, struct atoll_error *err)
 {
-	for (size_t i = 0; i < op->s->n; i++)
+	for (size_t i = 0; i < op->s->n && op->selections; i++)
 		for (size_t k = 0; k < op->selections[i].n; k++) {
+			const struct changes *changes = op->changes[i];
 			const char *path = op->selections[i].paths[k];
-			bool found = !*path || !op->changes[i];
+			bool found = !*path;
 
-			for (size_t c = 0; c < op->changes[i]->n && !found; c++)
-				found = path_is_below(op->changes[i]->v[c].path, path) ||
-					path_is_below(path, op->changes[i]->v[c].path);
+			for (size_t c = 0; changes && c < changes->n && !found; c++)
+				found = path_is_below(changes->v[c].path, path) ||
+					path_is_below(path, changes->v[c].path);
 			if (!found)
 				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path,
 						 "\"%s\" has no changes in the sandbox \"%s\"", path, op->s->box.name);

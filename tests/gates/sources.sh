@@ -3,6 +3,7 @@
 # timeout: 1800
 # What can be said of the sources without running them: layout, static analysis, first lines.
 set -u
+shopt -s lastpipe # the counter is kept at the end of a pipe
 cd "$SRC" || exit 1
 number=0
 
