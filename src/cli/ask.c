@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/ask.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,6 +13,26 @@ bool ask_is_possible(void)
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
+static void interrupted(int sig)
+{
+	(void)sig;
+}
+
+/* Like getline(). Ctrl-C ends the input, not the program: what becomes of the sandbox still has to be said. */
+static ssize_t read_line(char **line, size_t *size)
+{
+	struct sigaction action = { .sa_handler = interrupted }, old;
+	bool caught = sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler == SIG_DFL &&
+		      sigaction(SIGINT, &action, NULL) == 0;
+	ssize_t n;
+
+	clearerr(stdin);
+	n = getline(line, size, stdin);
+	if (caught)
+		(void)sigaction(SIGINT, &old, NULL);
+	return n;
+}
+
 /* One answer without blanks around it; NULL at the end of input. Malloc'ed. */
 static char *read_answer(const char *question)
 {
@@ -21,8 +42,7 @@ static char *read_answer(const char *question)
 	fflush(stdout);
 	fputs(question, stderr);
 	fflush(stderr);
-	clearerr(stdin);
-	if (getline(&line, &size, stdin) < 0) {
+	if (read_line(&line, &size) < 0) {
 		free(line);
 		putc('\n', stderr);
 		return NULL;

@@ -14,7 +14,8 @@ struct ask_choice {
 	const char *word;
 };
 
-/* Asks until the letter or word of one of the choices is answered; returns its index, or -1 at the end of input. */
+/* Asks until the letter or word of one of the choices is answered; returns its index, or -1 at the end of input,
+ * which Ctrl-C is too. */
 int ask_choice(const char *question, const struct ask_choice *choices, size_t n);
 
 /* Only "y" or "yes" is yes. */

@@ -16,6 +16,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/resolve.h"
+#include "cli/terminal.h"
 
 static bool is_below(const char *path, const struct atoll_info *info)
 {
@@ -81,6 +82,9 @@ static int make_sandbox(struct cli *cli, struct atoll_info **ret, struct atoll_e
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .path = cwd ? cwd : "." };
 
+	if (!cwd && errno == ENOENT)
+		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
+				 "the working directory was removed; cd to another");
 	return atoll_new(cli->a, &(struct atoll_new_options){ .resources = &spec, .n_resources = 1 }, ret, err);
 }
 
@@ -99,12 +103,15 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	struct atoll_run_result result;
 	struct atoll_error err;
 	ino_t known = 0;
-	int status;
+	int status, terminal;
 
 	warn_about_output(info, STDOUT_FILENO, &known);
 	warn_about_output(info, STDERR_FILENO, &known);
 	fflush(NULL);
-	if (atoll_run(cli->a, info->name, &options, &result, &err) < 0) {
+	terminal = terminal_of_foreground();
+	status = atoll_run(cli->a, info->name, &options, &result, &err);
+	terminal_take_back(terminal);
+	if (status < 0) {
 		status = message_fail(cli, &err);
 		if (d->is_new)
 			remove_useless(cli, info);

@@ -260,6 +260,9 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
 	cwd = options->cwd ? strdup(options->cwd) : getcwd(NULL, 0);
+	if (!cwd && errno == ENOENT)
+		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
+				 "the working directory was removed; cd to another");
 	if (!cwd)
 		return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
 	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);

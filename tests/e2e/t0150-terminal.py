@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""At a terminal: the question after a run, its answers, Ctrl-C, and a shell inside that takes the terminal for itself."""
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+
+BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
+QUESTION = b"or keep (k)? "
+LIMIT = 20
+
+
+class Talk:
+    """One process at a terminal of its own: what it said, and how it ended (None: it did not within the limit)."""
+
+    def __init__(self, box, path, arguments, answers):
+        master, slave = pty.openpty()
+        if box.place.is_root:
+            os.chown(os.ttyname(slave), box.place.uid(box.who), -1)
+        self.said, self.returncode = b"", None
+        environment = {**box.environment, "TERM": "dumb", "PAGER": "cat", "PS1": "ready> ", "ENV": ""}
+        process = subprocess.Popen([box.program, *arguments], cwd=path, env=environment, stdin=slave, stdout=slave, stderr=slave,
+                                   start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **box.identity())
+        os.close(slave)
+        self._answer(master, list(answers))
+        try:
+            self.returncode = process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        os.close(master)
+
+    def _answer(self, master, answers):
+        seen, end = 0, time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            if answers and answers[0][0] in self.said[seen:]:
+                seen = len(self.said)
+                os.write(master, answers.pop(0)[1])
+            if not select.select([master], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # EIO: the last one has closed it
+                return
+            if not data:
+                return
+            self.said += data
+
+    def __str__(self):
+        return "exit %s, said %r" % (self.returncode, self.said[-900:])
+
+
+def question(place, tap, who):
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who)
+
+    def talk(name, *answers, command=("sh", "-c", None)):
+        script = [word if word is not None else "echo x > " + name for word in command]
+        return Talk(box, path, ["run", "--", *script], answers)
+
+    def is_there(name):
+        return os.path.exists(os.path.join(path, name))
+
+    def kept():
+        return box.atoll("list", "--quiet").stdout.split()
+
+    done = talk("committed", (QUESTION, b"c\n"))
+    tap.check("the answer commit lands the change and removes the sandbox, %s" % who,
+              done.returncode == 0 and is_there("committed") and not kept(), done)
+    done = talk("seen", (QUESTION, b"nonsense\n"), (QUESTION, b"d\n"), (QUESTION, b"discard\n"))
+    tap.check("other answers ask again, diff shows the change, discard drops it, %s" % who,
+              done.returncode == 0 and b"+++ b/seen" in done.said and not is_there("seen") and not kept(), done)
+    for what, key in (("Ctrl-C", b"\x03"), ("the end of input", b"\x04")):
+        done = talk("undecided", (QUESTION, key))
+        names = kept()
+        tap.check("%s at the question keeps the sandbox and names it, %s" % (what, who),
+                  done.returncode == 0 and len(names) == 1 and b'kept as "%s"' % names[0] in done.said, done)
+        box.atoll("rm", "--force", *[os.fsdecode(name) for name in names])
+    for shell in ("sh", "bash"):
+        done = talk("by-" + shell, (b"ready> ", b"echo x > by-%s\n" % shell.encode()), (b"ready> ", b"exit\n"), (QUESTION, b"c\n"),
+                    command=(shell, *(("--norc",) if shell == "bash" else ()), "-i"))
+        tap.check("after an interactive %s the question can be answered, %s" % (shell, who),
+                  done.returncode is not None and is_there("by-" + shell) and not kept(), done)
+    done = talk("stopped", (b"begun", b"\x03"), (QUESTION, b"x\n"), command=("sh", "-c", "echo x > stopped; echo begun; sleep 60"))
+    tap.check("Ctrl-C ends the command, and the question is asked, %s" % who,
+              done.returncode == 130 and not is_there("stopped") and not kept(), done)
+
+
+def removal(place, tap, who):
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="full", dirs=[path])
+    box.new()
+    box.run("sh", "-c", "echo x > x", cwd=path)
+    done = Talk(box, path, ["rm", "full"], [(b"[y/N] ", b"\n")])
+    tap.check("rm asks, and no answer is no, %s" % who, done.returncode == 4 and box.atoll("show", "full").returncode == 0, done)
+    done = Talk(box, path, ["rm", "full"], [(b"[y/N] ", b"y\n")])
+    tap.check("rm removes after a yes, %s" % who, done.returncode == 0 and box.atoll("show", "full").returncode == 5, done)
+
+
+def main(place, tap):
+    for who in place.users():
+        question(place, tap, who)
+        removal(place, tap, who)
+
+
+t.run(main)
