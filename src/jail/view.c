@@ -133,7 +133,9 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	if (r < 0)
 		return r;
 	f->step = VIEW_STEP_MOUNT;
-	return mount_overlay(&v->style, &lower, 1, upper, work, f->detail);
+	r = mount_overlay(&v->style, &lower, 1, upper, work, f->detail);
+	/* A user namespace may not look below what the host has mounted there, nor make it look as if nothing were. */
+	return r == -EINVAL && !v->root && f->detail[0] == '\0' ? -EBADF : r;
 }
 
 static int make_empty_file(int *stage)
