@@ -22,7 +22,7 @@ static int check_pending(struct cli *cli, const char *name, bool *ret_force)
 		return 0;
 	if (!ask_is_possible()) {
 		message_error("sandbox \"%s\" holds %" PRIu64
-			      "%s undecided change%s; commit them, or remove it with --force",
+			      "%s undecided change%s; commit first, or remove it with --force",
 			      name, n, n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
 		return atoll_code_exit_status(ATOLL_REFUSED);
 	}

@@ -25,6 +25,7 @@ struct command {
 	int (*run)(struct cli *cli, const struct options *o); /* returns the exit status */
 	const char *operands;                                 /* as in the usage line: "[NAME] [PATH…]" */
 	size_t min_operands, max_operands;
+	const char *hint;                  /* NULL, or what to say of words and options that do not belong here */
 	enum option_completion completion; /* of the operands */
 	bool takes_command;                /* words after "--" are a command to run; else they are further operands */
 	bool needs_no_state;               /* works without a state directory */

@@ -34,10 +34,8 @@ static int check_operands(const struct command *command, const struct options *o
 					   : o->rest[command->max_operands - o->n_operands];
 		AUTO_FREE char *quoted = str_quote(word);
 
-		return message_usage(command,
-				     command->takes_command ? "unexpected \"%s\"; the command to run goes after --"
-							    : "unexpected \"%s\"",
-				     quoted ? quoted : "");
+		return message_usage(command, "unexpected \"%s\"%s", quoted ? quoted : "",
+				     command->hint ? command->hint : "");
 	}
 	return 0;
 }
@@ -81,7 +79,8 @@ static int parse_and_run(int argc, char **argv, const struct options *before)
 	if (!command)
 		return message_usage(NULL, "unknown command \"%s\"", quoted ? quoted : "");
 	if (options_parse(argc, argv, command->options, commands_common, false, &o, message) < 0)
-		return message_usage(command, "%s", message);
+		return message_usage(command, "%s%s", message,
+				     command->takes_command && command->hint ? command->hint : "");
 	if (options_has(&o, "help") || options_has(before, "help")) {
 		help_print_command(command, stdout);
 		return 0;

@@ -61,6 +61,19 @@ static int check_owner(int fd, const char *path, struct atoll_error *err)
 	return 0;
 }
 
+/* Inside a sandbox the state directory is covered by an empty one that nobody may enter. */
+static int cannot_use(const char *path, int error, struct atoll_error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 07777) == 0)
+		return error_set(
+			err, ATOLL_REFUSED, error < 0 ? -error : error, "open", path,
+			"the state directory \"%s\" is hidden inside a sandbox; choose another with --state-dir or ATOLL_STATE_DIR",
+			path);
+	return error_sys(err, error, "open", path, "cannot use the state directory \"%s\"", path);
+}
+
 static int open_state(struct atoll *a, const char *wanted, struct atoll_error *err)
 {
 	int r = make_dirs(wanted);
@@ -68,8 +81,7 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	if (r >= 0)
 		a->state_fd = open(wanted, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r < 0 || a->state_fd < 0)
-		return error_sys(err, r < 0 ? r : errno, "open", wanted, "cannot use the state directory \"%s\"",
-				 wanted);
+		return cannot_use(wanted, r < 0 ? r : errno, err);
 	a->state_dir = realpath(wanted, NULL);
 	if (!a->state_dir)
 		return error_sys(err, errno, "open", wanted, "cannot resolve the state directory \"%s\"", wanted);
@@ -80,8 +92,7 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	if (r >= 0 || r == -EEXIST)
 		r = sys_mkdir(a->state_fd, "locks", 0700);
 	if (r < 0 && r != -EEXIST)
-		return error_sys(err, r, "open", a->state_dir, "cannot write to the state directory \"%s\"",
-				 a->state_dir);
+		return cannot_use(a->state_dir, r, err);
 	return 0;
 }
 
