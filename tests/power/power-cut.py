@@ -324,7 +324,7 @@ def main(place, tap):
     recorder = build_recorder(place)
     if not tap.check("the recorder can be built", recorder, "libfuse3-dev and a compiler are needed"):
         return
-    per_case = 40 if t.TORTURE else 8
+    per_case = 150 if t.TORTURE else 8
     for kind in ("ext4", "xfs", "btrfs"):
         trust(place, tap, kind, recorder)
         one(place, tap, kind, "overlay", False, per_case, recorder)
