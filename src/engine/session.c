@@ -147,10 +147,10 @@ static int lock_found(struct session *s, const char *name, enum lock_mode mode, 
 		r = take_lock(s, &known, mode, wait_ms, err);
 	if (r >= 0) {
 		r = store_sandbox_find(s->store, known.name, &s->box, err);
-		if (r == -ATOLL_NOT_FOUND)
-			lock_remove(s->a, known.uuid); /* taking it may have made the file again */
-		else if (r >= 0)
+		if (r >= 0)
 			r = strcmp(known.uuid, s->box.uuid) != 0;
+		if (r == -ATOLL_NOT_FOUND || r > 0)
+			lock_remove(s->a, known.uuid); /* taking it may have made the file again */
 	}
 	store_sandbox_release(&known);
 	return r;
