@@ -52,8 +52,10 @@ static const char *judge_directory(struct checker *c, const char *path)
 	struct tree_stat st;
 	int known;
 
+	if (is_absent(fd))
+		return NULL; /* what is below is new, or is reported as gone */
 	if (fd < 0 || tree_stat(fd, "", &st) < 0 || resource_look(fd, "", &st, &now) < 0)
-		return NULL; /* absent: what is below is new, or is reported as gone */
+		return "lies in a directory that cannot be looked at";
 	known = c->r->ops->base(c->r, path, &base, NULL);
 	if (known > 0 && (base.trusted & STORE_TRUST_IDENTITY)) {
 		c->replaced = !tree_id_equal(&base.look.id, &now.id);

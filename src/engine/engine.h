@@ -14,6 +14,12 @@
 #include "store/store.h"
 #include "strategy/strategy.h"
 
+/* Nothing is there by that path; any other failure is one. */
+static inline bool is_absent(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
+}
+
 struct atoll {
 	char *state_dir; /* absolute, resolved */
 	int state_fd;

@@ -320,6 +320,8 @@ static int plan_change(struct planner *p, size_t i)
 			return plan_directory(p, i, selected);
 		if (c->has_before && S_ISDIR(c->before.mode))
 			p->cover = c->path;
+		if (!selected && has_selected_below(p, c->path))
+			return refuse(p, c->path, "was replaced as a whole; commit it, not a part of what it was");
 		return selected ? add_landing(p, c, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
 	case ATOLL_MODIFIED:
 	case ATOLL_META:
@@ -343,8 +345,13 @@ static int add_time(struct planner *p, const char *path)
 	struct store_step *step;
 	int r = 0;
 
-	if (after_fd < 0 || tree_stat(after_fd, "", &after) < 0)
+	if (is_absent(after_fd))
 		return 0;
+	r = after_fd < 0 ? after_fd : tree_stat(after_fd, "", &after);
+	if (r >= 0 && before_fd < 0 && !is_absent(before_fd))
+		r = before_fd;
+	if (r < 0)
+		return error_sys(p->err, r, "commit", path, "cannot look at the directory \"%s\"", path);
 	if (before_fd >= 0) {
 		r = tree_stat(before_fd, "", &before);
 		/* Somebody else put something there meanwhile: its time is what the filesystem makes it. */
@@ -355,6 +362,7 @@ static int add_time(struct planner *p, const char *path)
 	if (!step)
 		return no_memory(p);
 	step->change = ATOLL_META;
+	step->before.mode = before.mode; /* 0: it was not there */
 	step->before.mtime = before.mtime;
 	step->before.atime = before.atime;
 	step->after.mtime = after.mtime;

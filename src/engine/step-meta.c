@@ -135,12 +135,18 @@ static int set_values(int fd, const struct store_look *look, const char *xattrs,
 	return r < 0 ? r : sys_chmod(fd, look->mode & 07777);
 }
 
+/* Only its owner may choose a directory's times. Another's, which the user may write to, keeps those that the renames gave
+ * it, as it does when the user works there directly. */
 static int set_times(int fd, int64_t mtime, int64_t atime)
 {
 	const struct timespec times[2] = { { atime / 1000000000, atime % 1000000000 },
 					   { mtime / 1000000000, mtime % 1000000000 } };
+	int r = sys_utimens(fd, "", times);
+	struct tree_stat st;
 
-	return sys_utimens(fd, "", times);
+	if (r != -EPERM || tree_stat(fd, "", &st) < 0 || st.uid == geteuid() || st.is_immutable)
+		return r;
+	return 0;
 }
 
 static int move_times(struct step_site *site, const struct store_step *step, enum direction direction)
@@ -149,11 +155,15 @@ static int move_times(struct step_site *site, const struct store_step *step, enu
 	AUTO_FD copy = -EBADF;
 	int r = 0;
 
+	if (fd < 0 && !is_absent(fd))
+		return TAKE_FD(fd);
 	if (direction == FORWARD)
 		return fd < 0 ? 0 : set_times(fd, step->after.mtime, step->after.atime);
 	/* The workspace's directory saw the same renames: its times are the edits', and come back too. */
 	copy = fd_open_beneath(site->workspace_fd, step->path, O_PATH | O_DIRECTORY);
-	if (fd >= 0 && step->before.mtime)
+	if (copy < 0 && !is_absent(copy))
+		return TAKE_FD(copy);
+	if (fd >= 0 && step->before.mode)
 		r = set_times(fd, step->before.mtime, step->before.atime);
 	if (r >= 0 && copy >= 0)
 		r = set_times(copy, step->after.mtime, step->after.atime);

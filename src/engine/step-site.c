@@ -109,10 +109,9 @@ int step_site_sync(struct step_site *site)
 		if (step->resource != site->r->row.id)
 			continue;
 		if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME) {
-			AUTO_FD dir = fd_open_beneath(site->r->root_fd, step->path, O_RDONLY | O_DIRECTORY);
+			AUTO_FD dir = fd_open_beneath(site->r->root_fd, step->path, O_PATH | O_DIRECTORY);
 
-			if (dir >= 0)
-				r = tree_sync_add(sync, dir, "", 0);
+			r = dir >= 0 ? tree_sync_add(sync, dir, "", 0) : is_absent(dir) ? 0 : dir;
 			continue;
 		}
 		for (size_t k = 0; k < ARRAY_SIZE(peers) && r >= 0; k++) {
@@ -122,6 +121,8 @@ int step_site_sync(struct step_site *site)
 
 			if (dir >= 0 && fresh)
 				r = tree_sync_add(sync, dir, "", 0);
+			else if (dir < 0 && !is_absent(dir))
+				r = dir;
 		}
 	}
 	if (r >= 0)
