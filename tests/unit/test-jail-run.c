@@ -212,13 +212,24 @@ JAIL_TEST(signals_sent_to_the_caller_reach_the_command)
 	}
 }
 
+/* The two lines of /proc/self/status. make, for one, starts its commands with the C library's own signals ignored. */
+static void own_signals(char *buffer, size_t size)
+{
+	const char *text = tap_read(AT_FDCWD, "/proc/self/status");
+	const char *begin = strstr(text, "SigBlk:"), *end = strstr(text, "SigCgt:");
+
+	CHECK(begin && end && end > begin);
+	snprintf(buffer, size, "%.*s", (int)(end - begin), begin);
+}
+
 JAIL_TEST(the_signal_mask_and_what_is_ignored_are_the_callers)
 {
 	struct scene s = scene_new("orig");
 	static sigset_t set, before, after; /* the kernel fills only the beginning */
 	int saved = dup(1), status;
+	char own[200];
 
-	/* Whoever runs the tests may have some ignored or blocked. */
+	/* Whoever runs the tests may have some ignored or blocked. (The C library keeps 32 and 33 to itself: see own.) */
 	for (int number = 1; number < 32; number++)
 		if (number != SIGKILL && number != SIGSTOP)
 			signal(number, SIG_DFL);
@@ -228,6 +239,7 @@ JAIL_TEST(the_signal_mask_and_what_is_ignored_are_the_callers)
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigprocmask(SIG_SETMASK, NULL, &before);
+	own_signals(own, sizeof(own));
 	/* The shell itself would change some of it, grep does not. */
 	scene_open_says();
 	dup2(SCENE_SAYS, 1);
@@ -235,7 +247,7 @@ JAIL_TEST(the_signal_mask_and_what_is_ignored_are_the_callers)
 					   (char *)"/proc/self/status", NULL });
 	dup2(saved, 1);
 	CHECK_EQ(status, 0);
-	CHECK_STR(tap_read(tap_dirfd, "says"), "SigBlk:\t0000000000000800\nSigIgn:\t0000000000011000\n");
+	CHECK_STR(tap_read(tap_dirfd, "says"), own);
 	sigprocmask(SIG_SETMASK, NULL, &after);
 	CHECK_EQ(memcmp(&before, &after, sizeof(before)), 0);
 }
