@@ -166,6 +166,24 @@ def names(place, tap, who):
     t.remove_tree(path)
 
 
+def shared(place, tap):
+    """Directories that the user may write to and somebody else owns: their times cannot be chosen, all the rest lands."""
+    path = t.build_tree(place, "root", BASE)
+    for name, mode in (("", 0o777), ("d", 0o777), ("d/c", 0o644)):
+        os.chmod(os.path.join(path, name), mode)
+    box = t.Box(place, "user", name="shared", dirs=[path])
+    box.new()
+    box.run("sh", "-c", "echo x > d/made; rm b", cwd=path)
+    before = mf.manifest(path)
+    done = box.commit()
+    tap.check("a commit lands in directories of somebody else", done.returncode == 0 and os.path.exists(path + "/d/made") and
+              not os.path.exists(path + "/b"), t.said(done))
+    done = box.undo()
+    tap.check("and is taken back there", done.returncode == 0 and mf.manifest(path).keys() == before.keys(), t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
 def main(place, tap):
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
@@ -173,6 +191,8 @@ def main(place, tap):
         statuses(place, tap, who)
         everyday(place, tap, who)
         names(place, tap, who)
+    if place.is_root:
+        shared(place, tap)
 
 
 t.run(main)
