@@ -112,7 +112,8 @@ static const struct command commands[] = {
 	  .description =
 		  "Runs the command in the current directory, as the same user. It sees the resources at their "
 		  "real paths, copy-on-write; everything else is read-only, but for a private /tmp and a private "
-		  "layer over the home directory, which are discarded.\n\n"
+		  "layer over the home directory, which are discarded: what a command writes there is lost. (Where "
+		  "something is mounted below the home directory of an ordinary user, that is read-only too.)\n\n"
 		  "Without NAME a new sandbox over the current directory is made. What the command changed is then "
 		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
 		  "keep. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
