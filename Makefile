@@ -6,13 +6,15 @@
 #	make torture    the same with the exhaustive parameters; takes hours
 #	make bench      measures, and compares with the limits
 #	make demo       shows what it does, in a temporary directory
-#	make install    DESTDIR, PREFIX (/usr/local)
+#	make install    DESTDIR, PREFIX (/usr/local), LIBDIR (lib)
 #	make format     clang-format over the sources
 #	make lint       clang-tidy over the sources
 ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 BUILD := $(ROOT)/build
 FAULTS := $(ROOT)/build-faults
 PREFIX ?= /usr/local
+# Not what Meson would guess: on a Debian without its packaging tools that is lib64, where neither ld.so nor pkg-config looks.
+LIBDIR ?= lib
 DESTDIR ?=
 TESTS ?=
 SOURCES = $(shell cd '$(ROOT)' && find include src tests bench examples -name '*.[ch]' 2>/dev/null)
@@ -21,7 +23,7 @@ SOURCES = $(shell cd '$(ROOT)' && find include src tests bench examples -name '*
 .PHONY: all faults test torture bench demo install clean format format-check lint deps-%
 
 all: deps-build
-	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)'
+	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 
 faults: deps-build
 	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true
