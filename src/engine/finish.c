@@ -60,8 +60,8 @@ static int match_root_times(struct resource *r)
 	int rc = fd < 0 ? fd : tree_stat(r->root_fd, "", &st);
 
 	if (rc >= 0) {
-		const struct timespec times[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
-						   { st.mtime / 1000000000, st.mtime % 1000000000 } };
+		const struct timespec times[2] = { clock_timespec(st.atime),
+						   clock_timespec(st.mtime) };
 
 		rc = sys_utimens(fd, "", times);
 	}
@@ -228,6 +228,34 @@ static int merge_layers(struct op *op, size_t index)
 	return newer < 0 || older < 0 ? MIN(newer, older) : merge_newer(r, newer, older);
 }
 
+/* What a partial commit took from the workspace one by one, and found its place taken on the way back. */
+static int merge_retired(struct op *op, size_t index)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FD workspace = resource_workspace(r);
+	AUTO_FD stage = op_dir(op, r, true);
+	AUTO_FD work = op_dir(op, r, false);
+	int rc = 0;
+
+	if (!(r->ops->capabilities & STRATEGY_LAYERED) || op->resources[index].switches)
+		return 0;
+	/* Removed already, by an attempt that was cut off. */
+	if (stage == -ENOENT || work == -ENOENT)
+		return 0;
+	if (workspace < 0 || stage < 0 || work < 0)
+		return MIN(workspace, MIN(stage, work));
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+
+		if (step->resource != r->row.id || step->dropped || !step->slot)
+			continue;
+		/* A directory that was divided: the workspace has it still, unless it was dropped meanwhile. */
+		if (step->kind == STORE_STEP_RETIRE || step->slot[0] == 'd')
+			rc = merge_beneath(r, workspace, step->path, step->slot[0] == 'k' ? work : stage, step->slot);
+	}
+	return rc;
+}
+
 static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -249,6 +277,8 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	struct resource *r = &op->s->resources[index];
 	int rc = merge_layers(op, index);
 
+	if (rc >= 0)
+		rc = merge_retired(op, index);
 	if (rc < 0)
 		return error_sys(err, rc, "undo", r->row.path, "cannot put the newer edits of \"%s\" on top",
 				 r->row.path);

@@ -10,6 +10,9 @@
  *	directory          directory         both, merged; newer attributes; opaque if either is
  *	opaque directory   anything          newer
  *	directory          file, whiteout    newer, made opaque: it must go on hiding the original
+ *
+ * What a partial commit took out of the workspace comes back entry by entry, by the same table: where something newer has its place, it is
+ * put beneath that.
  */
 #include "engine/protocol.h"
 
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 struct merge {
@@ -145,5 +149,194 @@ int merge_newer(struct resource *r, int newer_fd, int older_fd)
 	int rc = tree_walk(newer_fd, TREE_WALK_LEAVING, merge_entry, &m, NULL);
 
 	peer_release(&m.older);
+	return rc;
+}
+
+/* ---- beneath what is newer ---- */
+
+struct entry {
+	int dir;
+	const char *name;
+	mode_t mode;
+	int fd; /* of a directory */
+};
+
+struct under {
+	struct merge m;
+	const char *top; /* of the walk, in the resource */
+};
+
+int merge_is_hidden(int workspace_fd, const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+	int r = at ? 0 : -ENOMEM;
+
+	for (char *slash = at ? strrchr(at, '/') : NULL; slash && r == 0; slash = strrchr(at, '/')) {
+		AUTO_FD fd = -EBADF;
+
+		*slash = 0;
+		fd = fd_open_beneath(workspace_fd, at, O_RDONLY | O_DIRECTORY);
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+			return 1;
+		r = fd < 0 ? fd : tree_is_opaque(fd);
+	}
+	return r;
+}
+
+/* A directory that receives or loses something here keeps its times: they are the newer edits'. */
+static int restore_mtime(int dir, const struct tree_stat *st)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+					   clock_timespec(st->mtime) };
+
+	return sys_utimens(dir, "", times);
+}
+
+static int put_beside(int from_dir, const char *from_name, int dir, const char *name)
+{
+	struct tree_stat st;
+	int r = tree_stat(dir, "", &st);
+
+	if (r >= 0)
+		r = sys_rename(from_dir, from_name, dir, name, RENAME_NOREPLACE);
+	return r < 0 ? r : restore_mtime(dir, &st);
+}
+
+/* The older entry goes first: once the whiteout is gone nothing tells any more that it was removed. */
+static int drop_idle_whiteout(struct merge *m, int dir, const char *name, const char *path, const struct entry *older)
+{
+	struct tree_stat st;
+	int r = original_has(m, path) ? 1 : tree_stat(dir, "", &st);
+
+	if (r > 0)
+		return 0;
+	if (r >= 0)
+		r = tree_remove(older->dir, older->name);
+	if (r >= 0)
+		r = sys_unlink(dir, name, 0);
+	return r < 0 ? r : restore_mtime(dir, &st);
+}
+
+/* A directory of the original as the workspace would have it if something below it had been touched. */
+static int copy_up(struct merge *m, int workspace_fd, const char *path)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_FD from = fd_open_beneath(m->r->root_fd, path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD to = -EBADF;
+	struct tree_stat st;
+	const char *name;
+	int r = from < 0 ? from : fd_open_parent(workspace_fd, path, &to, &name);
+
+	if (r >= 0)
+		r = tree_stat(to, "", &st);
+	if (r >= 0)
+		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report);
+	return r < 0 ? r : restore_mtime(to, &st);
+}
+
+/* Directories above that a rollback has dropped from the workspace since. */
+static int make_parents(struct merge *m, int workspace_fd, const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+	int r = at ? 0 : -ENOMEM;
+
+	for (char *slash = at ? strchr(at, '/') : NULL; slash && r >= 0; slash = strchr(slash + 1, '/')) {
+		AUTO_FD fd = -EBADF;
+
+		*slash = 0;
+		fd = fd_open_beneath(workspace_fd, at, O_PATH);
+		if (fd == -ENOENT)
+			r = copy_up(m, workspace_fd, at);
+		*slash = '/';
+	}
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+}
+
+/* Something newer is there. 1: both are directories, and the newer one shows what is below the older. */
+static int join_newer(struct under *u, const struct tree_stat *newer, int dir, const char *name, const char *path,
+		      const struct entry *older)
+{
+	AUTO_FD fd = -EBADF;
+	int opaque;
+
+	if (is_whiteout(newer))
+		return drop_idle_whiteout(&u->m, dir, name, path, older);
+	if (!S_ISDIR(newer->mode))
+		return 0;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	opaque = tree_is_opaque(fd);
+	if (opaque != 0)
+		return MIN(opaque, 0);
+	/* It was a copy of the original's, which is gone again: now it stands for itself. */
+	if (!original_has(&u->m, path)) {
+		int stripped = tree_strip_overlay(dir, name);
+
+		return stripped < 0 ? stripped : S_ISDIR(older->mode);
+	}
+	if (!S_ISDIR(older->mode))
+		return make_opaque(dir, name);
+	opaque = older->fd < 0 ? older->fd : tree_is_opaque(older->fd);
+	if (opaque > 0)
+		opaque = make_opaque(dir, name);
+	return opaque < 0 ? opaque : 1;
+}
+
+static int put_under(const struct tree_entry *e, void *arg)
+{
+	struct under *u = arg;
+	AUTO_FREE char *path = str_format("%s/%s", u->top, e->path);
+	const char *slash = strrchr(e->path, '/');
+	struct tree_stat newer;
+	int dir, r;
+
+	if (!path)
+		return -ENOMEM;
+	dir = peer_dir(&u->m.older, e->path, slash ? (size_t)(slash - e->path) : 0);
+	r = dir < 0 ? dir : tree_stat(dir, e->name, &newer);
+	if (r == -ENOENT)
+		r = put_beside(e->dirfd, e->name, dir, e->name);
+	else if (r >= 0)
+		r = join_newer(u, &newer, dir, e->name, path,
+			       &(struct entry){ e->dirfd, e->name, e->stat.mode, e->fd });
+	return r < 0 ? r : r > 0 ? TREE_WALK_GO : TREE_WALK_SKIP;
+}
+
+int merge_beneath(struct resource *r, int workspace_fd, const char *path, int slot_dir, const char *slot)
+{
+	struct under u = { .m = { .r = r, .older = { -EBADF, NULL, -EBADF } }, .top = path };
+	AUTO_FD dir = -EBADF, older_fd = -EBADF, newer_fd = -EBADF;
+	struct tree_stat older, newer;
+	const char *name;
+	int rc = tree_stat(slot_dir, slot, &older);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc >= 0)
+		rc = make_parents(&u.m, workspace_fd, path);
+	if (rc >= 0)
+		rc = merge_is_hidden(workspace_fd, path);
+	if (rc != 0)
+		return MIN(rc, 0);
+	rc = fd_open_parent(workspace_fd, path, &dir, &name);
+	if (rc >= 0)
+		rc = tree_stat(dir, name, &newer);
+	if (rc == -ENOENT)
+		return put_beside(slot_dir, slot, dir, name);
+	if (rc < 0)
+		return rc;
+	if (S_ISDIR(older.mode)) {
+		older_fd = openat(slot_dir, slot, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (older_fd < 0)
+			return -errno;
+	}
+	rc = join_newer(&u, &newer, dir, name, path, &(struct entry){ slot_dir, slot, older.mode, older_fd });
+	if (rc <= 0)
+		return rc;
+	newer_fd = fd_open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
+	u.m.older.root_fd = newer_fd;
+	rc = newer_fd < 0 ? newer_fd : tree_walk(older_fd, TREE_WALK_NO_ROOT, put_under, &u, NULL);
+	peer_release(&u.m.older);
 	return rc;
 }

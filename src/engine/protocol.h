@@ -107,6 +107,11 @@ int finish_failed(struct op *op, struct atoll_error *err);
 
 /* merge.c: edits made after a commit that was taken back go on top of the edits that came back */
 int merge_newer(struct resource *r, int newer_fd, int older_fd);
+/* The same for one entry that a partial commit took out of the workspace and that lies in a slot still, because something newer has its
+ * place. */
+int merge_beneath(struct resource *r, int workspace_fd, const char *path, int slot_dir, const char *slot);
+/* Whether a newer edit has removed or replaced a directory above the path: 1, 0 or -errno. */
+int merge_is_hidden(int workspace_fd, const char *path);
 
 /* reset.c: a fresh workspace */
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err);

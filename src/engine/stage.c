@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "engine/step.h"
 
@@ -75,8 +76,8 @@ static int drop_whiteout(const struct tree_entry *e)
 	if (r >= 0)
 		r = sys_unlink(e->dirfd, e->name, 0);
 	if (r >= 0) {
-		const struct timespec times[2] = { { dir.atime / 1000000000, dir.atime % 1000000000 },
-						   { dir.mtime / 1000000000, dir.mtime % 1000000000 } };
+		const struct timespec times[2] = { clock_timespec(dir.atime),
+						   clock_timespec(dir.mtime) };
 
 		r = sys_utimens(e->dirfd, "", times);
 	}
@@ -270,6 +271,9 @@ static int stage_step(struct stager *s, struct store_step *step)
 		return r < 0 ? r : tree_sync_add(s->sync, dir, "", 0);
 	}
 	r = copy_entry(s, dir, name, step);
+	/* What stays behind in a divided directory shows together with what lands. */
+	if (r >= 0 && step->slot[0] == 'd' && (s->r->ops->capabilities & STRATEGY_LAYERED))
+		r = tree_strip_overlay(dir, name);
 	if (r >= 0)
 		r = identify_copy(s, step);
 	return r < 0 ? r : note_losses(s, step);

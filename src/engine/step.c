@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 static const char *base_name(const char *path)
@@ -126,8 +127,8 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 	if (r < 0 || *ret_moved)
 		return r;
 	if (S_ISLNK(st.mode)) {
-		const struct timespec same[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
-						  { st.mtime / 1000000000, st.mtime % 1000000000 } };
+		const struct timespec same[2] = { clock_timespec(st.atime),
+						  clock_timespec(st.mtime) };
 
 		return sys_utimens(at->dir, at->name, same);
 	}
@@ -139,7 +140,7 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 static int restore_dir_time(const struct place *at, const struct store_look *look)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   { look->mtime / 1000000000, look->mtime % 1000000000 } };
+					   clock_timespec(look->mtime) };
 	struct tree_stat st;
 	int r = S_ISDIR(look->mode) ? tree_stat(at->dir, at->name, &st) : 0;
 
@@ -328,8 +329,13 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { 0 } };
 	struct place workspace, slot;
 	struct tree_stat st;
-	int r = find(&site->workspace, step->path, &workspace);
+	int r = direction == BACKWARD ? merge_is_hidden(site->workspace_fd, step->path) : 0;
 
+	/* A newer edit has removed its directory, and it with that. */
+	if (r > 0)
+		return 0;
+	if (r >= 0)
+		r = find(&site->workspace, step->path, &workspace);
 	if (r >= 0)
 		r = find_slot(site, step, &slot);
 	if (r >= 0)
@@ -340,12 +346,12 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 		r = sys_rename(workspace.dir, workspace.name, slot.dir, slot.name, RENAME_NOREPLACE);
 	else
 		r = sys_rename(slot.dir, slot.name, workspace.dir, workspace.name, RENAME_NOREPLACE);
-	/* A newer edit has taken its place, or the version was set aside. */
+	/* A newer edit has taken its place, and is merged with it once this is decided; or the version was set aside. */
 	if (direction == BACKWARD && (r == -EEXIST || r == -ENOENT))
 		return 0;
 	if (r < 0)
 		return r;
-	times[1] = (struct timespec){ st.mtime / 1000000000, st.mtime % 1000000000 };
+	times[1] = clock_timespec(st.mtime);
 	r = sys_utimens(workspace.dir, "", times);
 	return r < 0 ? r : 1;
 }
