@@ -3,6 +3,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -15,6 +16,14 @@ int64_t clock_offset_ns(void);
 static inline int64_t clock_ns(struct timespec t)
 {
 	return (int64_t)t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
+}
+/* The reverse. Also before 1970: the kernel wants the fraction to be positive. */
+static inline struct timespec clock_timespec(int64_t ns)
+{
+	bool before = ns % NSEC_PER_SEC < 0;
+
+	return (struct timespec){ .tv_sec = (time_t)(ns / NSEC_PER_SEC) - before,
+				  .tv_nsec = (long)(ns % NSEC_PER_SEC + (before ? NSEC_PER_SEC : 0)) };
 }
 /* "2026-01-02T03:04:05.678901Z" */
 #define CLOCK_TEXT_SIZE 32

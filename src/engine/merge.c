@@ -186,8 +186,7 @@ int merge_is_hidden(int workspace_fd, const char *path)
 /* A directory that receives or loses something here keeps its times: they are the newer edits'. */
 static int restore_mtime(int dir, const struct tree_stat *st)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   clock_timespec(st->mtime) };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st->mtime) };
 
 	return sys_utimens(dir, "", times);
 }

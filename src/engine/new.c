@@ -138,8 +138,7 @@ static int choose_place(struct maker *m, size_t i, int root_fd, const char *root
 	if (r < 0)
 		return r;
 	if (path_is_below(row->stage, root_path)) {
-		const struct timespec times[2] = { { before.atime / 1000000000, before.atime % 1000000000 },
-						   { before.mtime / 1000000000, before.mtime % 1000000000 } };
+		const struct timespec times[2] = { clock_timespec(before.atime), clock_timespec(before.mtime) };
 
 		sys_utimens(root_fd, "", times);
 	}

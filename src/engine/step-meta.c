@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 static int open_dir(struct step_site *site, const struct store_step *step)
@@ -139,8 +140,7 @@ static int set_values(int fd, const struct store_look *look, const char *xattrs,
  * it, as it does when the user works there directly. */
 static int set_times(int fd, int64_t mtime, int64_t atime)
 {
-	const struct timespec times[2] = { { atime / 1000000000, atime % 1000000000 },
-					   { mtime / 1000000000, mtime % 1000000000 } };
+	const struct timespec times[2] = { clock_timespec(atime), clock_timespec(mtime) };
 	int r = sys_utimens(fd, "", times);
 	struct tree_stat st;
 

@@ -127,8 +127,7 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 	if (r < 0 || *ret_moved)
 		return r;
 	if (S_ISLNK(st.mode)) {
-		const struct timespec same[2] = { clock_timespec(st.atime),
-						  clock_timespec(st.mtime) };
+		const struct timespec same[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
 
 		return sys_utimens(at->dir, at->name, same);
 	}
@@ -139,8 +138,7 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 /* Exchanging a directory with something else moves its mtime on some filesystems. */
 static int restore_dir_time(const struct place *at, const struct store_look *look)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   clock_timespec(look->mtime) };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(look->mtime) };
 	struct tree_stat st;
 	int r = S_ISDIR(look->mode) ? tree_stat(at->dir, at->name, &st) : 0;
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/sys.h"
@@ -81,8 +82,7 @@ static int make_mount_point(int tree_fd, const char *path)
 	if (r >= 0)
 		r = sys_mkdir(parent, name, 0755);
 	if (r >= 0) {
-		const struct timespec times[2] = { { st.atime / 1000000000, st.atime % 1000000000 },
-						   { st.mtime / 1000000000, st.mtime % 1000000000 } };
+		const struct timespec times[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
 
 		r = sys_utimens(parent, "", times);
 	}

@@ -10,17 +10,6 @@
 
 #define SET_ID (S_ISUID | S_ISGID)
 
-static struct timespec timespec_of(int64_t ns)
-{
-	struct timespec t = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
-
-	if (t.tv_nsec < 0) { /* before 1970 */
-		t.tv_sec--;
-		t.tv_nsec += NSEC_PER_SEC;
-	}
-	return t;
-}
-
 /* EINVAL: the id does not exist in our user namespace. */
 static bool owner_refused(int r)
 {
@@ -48,7 +37,7 @@ static mode_t wanted_mode(mode_t mode, bool keep_set_id)
 
 int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept)
 {
-	const struct timespec times[2] = { timespec_of(st->atime), timespec_of(st->mtime) };
+	const struct timespec times[2] = { clock_timespec(st->atime), clock_timespec(st->mtime) };
 	AUTO_FD fd = tree_open_node(dirfd, name);
 	struct tree_stat now;
 	bool kept;

@@ -166,6 +166,25 @@ def names(place, tap, who):
     t.remove_tree(path)
 
 
+def old_times(place, tap, who):
+    """Times before 1970, with a fraction."""
+    path = t.build_tree(place, who, BASE)
+    for name in ("d", ""):
+        os.utime(os.path.join(path, name), ns=(-1500000000, -1500000000))
+    before = mf.manifest(path)
+    box = t.Box(place, who, name="old", dirs=[path])
+    box.new()
+    box.run("sh", "-c", "echo x > d/c; touch -d @-2.25 a d", cwd=path)
+    done = box.commit()
+    tap.check("times before 1970 land, %s" % who, done.returncode == 0 and os.stat(path + "/a").st_mtime_ns == -2250000000 and
+              os.stat(path + "/d").st_mtime_ns == -2250000000, t.said(done))
+    done = box.undo()
+    tap.check("times before 1970 come back, %s" % who, done.returncode == 0 and mf.manifest(path) == before,
+              t.said(done), mf.differences(before, mf.manifest(path)))
+    box.drop()
+    t.remove_tree(path)
+
+
 def shared(place, tap):
     """Directories that the user may write to and somebody else owns: their times cannot be chosen, all the rest lands."""
     path = t.build_tree(place, "root", BASE)
@@ -191,6 +210,7 @@ def main(place, tap):
         statuses(place, tap, who)
         everyday(place, tap, who)
         names(place, tap, who)
+        old_times(place, tap, who)
     if place.is_root:
         shared(place, tap)
 

@@ -2,6 +2,7 @@
 #include "tap.h"
 
 #include "base/clock.h"
+#include "base/macros.h"
 
 static const char *format(int64_t ns)
 {
@@ -38,6 +39,19 @@ TEST(texts_order_as_times_do)
 		CHECK(strcmp(a, b) <= 0);
 		memcpy(a, b, sizeof(a));
 	}
+}
+
+TEST(a_time_is_taken_apart_and_put_together_also_before_1970)
+{
+	static const int64_t times[] = { 0, 1, -1, 1500000000, -1500000000, -NSEC_PER_SEC, INT64_MAX, INT64_MIN };
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		struct timespec t = clock_timespec(times[i]);
+
+		CHECK(t.tv_nsec >= 0 && t.tv_nsec < NSEC_PER_SEC);
+		CHECK_EQ(clock_ns(t), times[i]);
+	}
+	CHECK_EQ(clock_timespec(-1500000000).tv_sec, -2);
 }
 
 TEST(the_monotonic_clock_goes_forward)
