@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one list of strategies. */
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+#include "tap.h"
+
+TEST(strength_is_a_total_order_and_the_list_is_in_it)
+{
+	for (size_t i = 1; strategy_all[i]; i++)
+		CHECK(strategy_all[i - 1]->strength > strategy_all[i]->strength);
+	CHECK_STR(strategy_all[0]->name, "overlay");
+}
+
+TEST(every_name_is_found_once_and_an_unknown_one_is_not)
+{
+	AUTO_STRBUF names = STRBUF_INIT;
+
+	strategy_names(&names);
+	for (size_t i = 0; strategy_all[i]; i++) {
+		CHECK(strategy_find(strategy_all[i]->name) == strategy_all[i]);
+		CHECK(strstr(strbuf_str(&names), strategy_all[i]->name) != NULL);
+		CHECK(strategy_all[i]->summary && *strategy_all[i]->summary);
+	}
+	CHECK(strategy_find("") == NULL);
+	CHECK(strategy_find("overla") == NULL);
+	CHECK(strategy_find("overlay,copy_on_write") == NULL);
+}
+
+TEST(what_isolates_provides_what_the_engine_calls_and_what_does_not_promises_nothing)
+{
+	for (size_t i = 0; strategy_all[i]; i++) {
+		const struct strategy_ops *ops = strategy_all[i];
+
+		CHECK(ops->begin && ops->view);
+		if (ops->capabilities & STRATEGY_ISOLATES) {
+			CHECK(ops->changes && ops->base && ops->workspace);
+		} else {
+			CHECK(!(ops->capabilities & (STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED)));
+		}
+	}
+}
