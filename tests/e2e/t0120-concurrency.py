@@ -41,7 +41,10 @@ def fresh(place, who, strategy=None, name="box"):
 def running(box, path, first="true", then="read x"):
     """A run that has done the first command inside and waits for its stdin."""
     process = start(box, "run", box.name, "--", "sh", "-c", "%s; echo inside; %s" % (first, then), cwd=path)
-    process.stdout.readline()
+    line = process.stdout.readline()
+    if line != b"inside\n":
+        process.kill()
+        raise RuntimeError("the run did not begin: it said %r, %r" % (line, process.communicate()))
     return process
 
 
