@@ -10,9 +10,11 @@
 #include "cli/help.h"
 #include "cli/topics.h"
 
-/* Text without any meaning for roff: its escape character, dashes that must stay so, control characters that lead. */
+/* Text without any meaning for roff: its escape character, dashes that must stay so, control characters that lead. Outside
+ * UTF-8 there is no ellipsis, and man would leave it out. */
 static void put_text(FILE *out, const char *text, size_t size)
 {
+	static const char ellipsis[] = "…";
 	bool at_start = true;
 
 	for (size_t i = 0; i < size; i++) {
@@ -25,7 +27,10 @@ static void put_text(FILE *out, const char *text, size_t size)
 			fputs("\\-", out);
 		else if (text[i] == '\'')
 			fputs("\\(aq", out);
-		else
+		else if (size - i >= strlen(ellipsis) && memcmp(text + i, ellipsis, strlen(ellipsis)) == 0) {
+			fputs("...", out);
+			i += strlen(ellipsis) - 1;
+		} else
 			putc(text[i], out);
 	}
 }
@@ -164,7 +169,7 @@ void man_page_print_overview(FILE *out)
 	      "atoll \\- transactional sandboxes\n"
 	      ".SH SYNOPSIS\n"
 	      ".B atoll\n"
-	      "[\\fIOPTION\\fR]… \\fICOMMAND\\fR …\n"
+	      "[\\fIOPTION\\fR]... \\fICOMMAND\\fR ...\n"
 	      ".SH DESCRIPTION\n"
 	      "Atoll gives a command a private copy\\-on\\-write view of real directories and files.\n"
 	      "It works there as if they were its own.\n"

@@ -35,27 +35,14 @@ static int note(struct checker *c, const char *path, const char *why)
 	return result_add(c->op->result, ATOLL_ITEM_NOTE, c->r->row.seq, path, why) ? 0 : error_oom(c->err, "commit");
 }
 
-static size_t parent_size(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? (size_t)(slash - path) : 0;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* ---- set-id ---- */
 
 static bool has_capability(struct checker *c, const struct change *change)
 {
-	int dir = peer_dir(&c->workspace, change->path, parent_size(change->path));
-	AUTO_FD fd = dir < 0 ? dir
-			     : openat(dir, base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int dir = peer_dir(&c->workspace, change->path, path_parent_size(change->path));
+	AUTO_FD fd =
+		dir < 0 ? dir
+			: openat(dir, path_base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	return fd >= 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
@@ -122,11 +109,11 @@ static char *clean_path(const char *dir, const char *target)
 
 static int check_link(struct checker *c, const struct change *change)
 {
-	int dir = peer_dir(&c->workspace, change->path, parent_size(change->path));
-	AUTO_FREE char *at = str_format("%s/%.*s", c->r->root_path, (int)parent_size(change->path), change->path);
+	int dir = peer_dir(&c->workspace, change->path, path_parent_size(change->path));
+	AUTO_FREE char *at = str_format("%s/%.*s", c->r->root_path, (int)path_parent_size(change->path), change->path);
 	AUTO_FREE char *target = NULL;
 	AUTO_FREE char *full = NULL;
-	int r = dir < 0 ? dir : fd_readlink(dir, base_name(change->path), &target);
+	int r = dir < 0 ? dir : fd_readlink(dir, path_base_name(change->path), &target);
 
 	if (r < 0)
 		return error_sys(c->err, r, "commit", change->path, "cannot read the link \"%s\"", change->path);
@@ -184,9 +171,9 @@ static const char *judge_parent(struct checker *c, int dir, const struct tree_st
 /* Neighbours share the answer about their directory. */
 static int check_parent(struct checker *c, const struct store_step *step)
 {
-	bool same = c->original.path && strlen(c->original.path) == parent_size(step->path) &&
-		    memcmp(c->original.path, step->path, parent_size(step->path)) == 0;
-	int dir = peer_dir(&c->original, step->path, parent_size(step->path));
+	bool same = c->original.path && strlen(c->original.path) == path_parent_size(step->path) &&
+		    memcmp(c->original.path, step->path, path_parent_size(step->path)) == 0;
+	int dir = peer_dir(&c->original, step->path, path_parent_size(step->path));
 	struct tree_stat entry;
 
 	if (dir < 0)
@@ -199,7 +186,7 @@ static int check_parent(struct checker *c, const struct store_step *step)
 		c->verdict = judge_parent(c, dir, &c->parent);
 	if (c->verdict)
 		return refuse(c, step->path, c->verdict);
-	if (tree_stat(dir, base_name(step->path), &entry) < 0)
+	if (tree_stat(dir, path_base_name(step->path), &entry) < 0)
 		return 0;
 	if (entry.is_immutable)
 		return refuse(c, step->path, "is immutable or append-only");

@@ -58,25 +58,11 @@ static int no_memory(struct planner *p)
 	return error_oom(p->err, "commit");
 }
 
-static size_t parent_size(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? (size_t)(slash - path) : 0;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int look(struct planner *p, struct peer *peer, const char *path, const struct tree_stat *st,
 		struct store_look *ret)
 {
-	int dir = peer_dir(peer, path, parent_size(path));
-	int r = dir < 0 ? dir : resource_look(dir, base_name(path), st, ret);
+	int dir = peer_dir(peer, path, path_parent_size(path));
+	int r = dir < 0 ? dir : resource_look(dir, path_base_name(path), st, ret);
 
 	if (r < 0)
 		return error_sys(p->err, r, "commit", path, "cannot look at \"%s\" of \"%s\"", path, p->r->row.path);
@@ -85,7 +71,7 @@ static int look(struct planner *p, struct peer *peer, const char *path, const st
 
 static int note_parent(struct planner *p, const char *path)
 {
-	char *parent = strndup(path, parent_size(path));
+	char *parent = strndup(path, path_parent_size(path));
 
 	if (!parent)
 		return no_memory(p);
@@ -158,8 +144,8 @@ static int add_retire(struct planner *p, const struct change *c, const char *slo
 	step->slot = slot ? strdup(slot) : NULL;
 	if (slot ? !step->slot : give_slot(p, step, letter) < 0)
 		return no_memory(p);
-	dir = peer_dir(&p->workspace, c->path, parent_size(c->path));
-	r = dir < 0 ? dir : tree_stat(dir, base_name(c->path), &st);
+	dir = peer_dir(&p->workspace, c->path, path_parent_size(c->path));
+	r = dir < 0 ? dir : tree_stat(dir, path_base_name(c->path), &st);
 	if (r < 0)
 		return error_sys(p->err, r, "commit", c->path, "cannot look at \"%s\" in the workspace", c->path);
 	return look(p, &p->workspace, c->path, &st, &step->before);

@@ -12,24 +12,10 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-static size_t parent_size(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? (size_t)(slash - path) : 0;
-}
-
 static int find(struct peer *peer, const char *path, struct place *ret)
 {
-	ret->dir = peer_dir(peer, path, parent_size(path));
-	ret->name = base_name(path);
+	ret->dir = peer_dir(peer, path, path_parent_size(path));
+	ret->name = path_base_name(path);
 	return MIN(ret->dir, 0);
 }
 

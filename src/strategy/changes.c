@@ -73,6 +73,20 @@ bool path_is_below(const char *path, const char *top)
 	return strncmp(path, top, size) == 0 && (path[size] == 0 || path[size] == '/');
 }
 
+const char *path_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+size_t path_parent_size(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
 static int compare_changes(const void *a, const void *b)
 {
 	return path_compare(((const struct change *)a)->path, ((const struct change *)b)->path);

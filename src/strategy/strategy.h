@@ -136,6 +136,8 @@ void changes_sort(struct changes *c);
 const struct change *changes_find(const struct changes *c, const char *path); /* after sorting; NULL if there is none */
 int path_compare(const char *a, const char *b);                               /* that order */
 bool path_is_below(const char *path, const char *top); /* equal, or below it; top "" covers all */
+const char *path_base_name(const char *path);          /* the last name, within path */
+size_t path_parent_size(const char *path);             /* of the part before the last slash; 0: there is none */
 
 /* renames.c: pairs additions with the deletions they come from. */
 int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err);
