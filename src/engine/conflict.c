@@ -96,10 +96,9 @@ static int judge_parents(struct checker *c, const char *path, const char **ret)
 
 static int identify(struct checker *c, const struct change *change, struct store_look *ret)
 {
-	const char *slash = strrchr(change->path, '/');
-	int dir = peer_dir(&c->peer, change->path, slash ? (size_t)(slash - change->path) : 0);
+	int dir = peer_dir(&c->peer, change->path, path_parent_size(change->path));
 
-	return dir < 0 ? dir : resource_look(dir, slash ? slash + 1 : change->path, &change->before, ret);
+	return dir < 0 ? dir : resource_look(dir, path_base_name(change->path), &change->before, ret);
 }
 
 static const char *judge_entry(struct checker *c, const struct change *change)
@@ -145,14 +144,12 @@ static const char *judge_directory_meta(struct checker *c, const struct change *
 
 static bool is_open_for_writing(struct checker *c, const struct change *change)
 {
-	const char *slash = strrchr(change->path, '/');
-	int dir = peer_dir(&c->peer, change->path, slash ? (size_t)(slash - change->path) : 0);
+	int dir = peer_dir(&c->peer, change->path, path_parent_size(change->path));
 	AUTO_FD fd = -EBADF;
 
 	if (!S_ISREG(change->before.mode) || change->below)
 		return false;
-	fd = dir < 0 ? dir
-		     : openat(dir, slash ? slash + 1 : change->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd = dir < 0 ? dir : openat(dir, path_base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	return fd >= 0 && step_lease(fd) == -EAGAIN;
 }
 

@@ -256,9 +256,8 @@ static int note_losses(struct stager *s, const struct store_step *step)
 
 static int stage_step(struct stager *s, struct store_step *step)
 {
-	const char *slash = strrchr(step->path, '/');
-	const char *name = slash ? slash + 1 : step->path;
-	int dir = peer_dir(&s->workspace, step->path, slash ? (size_t)(slash - step->path) : 0);
+	const char *name = path_base_name(step->path);
+	int dir = peer_dir(&s->workspace, step->path, path_parent_size(step->path));
 	int r;
 
 	if (step->kind != STORE_STEP_EXCHANGE && step->kind != STORE_STEP_INSTALL)

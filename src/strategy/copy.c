@@ -260,9 +260,8 @@ static void pin_parents_of_specials(struct baseline *base)
 
 static int add_missing(struct copy_walk *w, struct base_entry *b, const char *top)
 {
-	const char *slash = strrchr(b->path, '/');
-	const char *name = slash ? slash + 1 : b->path;
-	int peer = peer_dir(&w->classify.peer, b->path, slash ? (size_t)(slash - b->path) : 0);
+	const char *name = path_base_name(b->path);
+	int peer = peer_dir(&w->classify.peer, b->path, path_parent_size(b->path));
 	struct tree_stat st;
 	struct change *c;
 	int r = peer < 0 ? peer : tree_stat(peer, name, &st);
@@ -415,7 +414,6 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 	struct rebase *b = arg;
 	AUTO_FREE char *path = *e->path ? (*b->top ? str_format("%s/%s", b->top, e->path) : strdup(e->path))
 					: strdup(b->top);
-	const char *slash;
 	struct base_entry *entry;
 	struct tree_stat copy;
 	int peer, r;
@@ -431,9 +429,8 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 	if (r < 0)
 		return r;
 	entry->special = tree_is_special(e->stat.mode);
-	slash = strrchr(path, '/');
-	peer = peer_dir(&b->peer, path, slash ? (size_t)(slash - path) : 0);
-	if (peer >= 0 && tree_stat(peer, slash ? slash + 1 : path, &copy) >= 0) {
+	peer = peer_dir(&b->peer, path, path_parent_size(path));
+	if (peer >= 0 && tree_stat(peer, path_base_name(path), &copy) >= 0) {
 		describe_copy(entry, &copy);
 		if (b->compare)
 			entry->ctime = 0;

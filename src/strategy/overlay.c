@@ -201,8 +201,7 @@ static int add_all_hidden(struct upper_walk *w, const struct tree_entry *e)
 
 static int visit_whiteout(struct upper_walk *w, const struct tree_entry *e)
 {
-	const char *slash = strrchr(e->path, '/');
-	int peer = peer_dir(&w->classify.peer, e->path, slash ? (size_t)(slash - e->path) : 0);
+	int peer = peer_dir(&w->classify.peer, e->path, path_parent_size(e->path));
 	struct tree_stat before;
 	struct change *c;
 	int r = peer < 0 ? peer : tree_stat(peer, e->name, &before);
@@ -396,13 +395,12 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 static int visit_touched(const struct tree_entry *e, void *arg)
 {
 	struct touch_walk *w = arg;
-	const char *slash = strrchr(e->path, '/');
 	struct tree_stat st;
 	int peer, r;
 
 	if (*e->path && resource_excludes(w->r, e->path))
 		return TREE_WALK_SKIP;
-	peer = peer_dir(&w->peer, e->path, slash ? (size_t)(slash - e->path) : 0);
+	peer = peer_dir(&w->peer, e->path, path_parent_size(e->path));
 	r = peer < 0 ? peer : tree_stat(peer, e->name, &st);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */

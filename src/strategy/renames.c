@@ -35,13 +35,12 @@ static int collect_deleted(struct resource *r, const struct changes *c, struct d
 	size_t n = 0;
 
 	for (size_t i = 0; list && i < c->n; i++) {
-		const char *slash = strrchr(c->v[i].path, '/');
 		int dir;
 
 		if (c->v[i].kind != ATOLL_DELETED || !c->v[i].has_before || !S_ISREG(c->v[i].before.mode))
 			continue;
-		dir = peer_dir(&peer, c->v[i].path, slash ? (size_t)(slash - c->v[i].path) : 0);
-		if (dir >= 0 && tree_identify(dir, slash ? slash + 1 : c->v[i].path, &c->v[i].before, &list[n].id) >= 0)
+		dir = peer_dir(&peer, c->v[i].path, path_parent_size(c->v[i].path));
+		if (dir >= 0 && tree_identify(dir, path_base_name(c->v[i].path), &c->v[i].before, &list[n].id) >= 0)
 			list[n++].index = i;
 	}
 	peer_release(&peer);
