@@ -2,7 +2,9 @@
 /* Our own work with capabilities over our own files: src/jail/call.c and ids.c. */
 #include <pthread.h>
 #include <pwd.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 
 #include "jail-scene.h"
 
@@ -197,29 +199,45 @@ TEST(a_user_without_sub_ids_maps_nobody_else)
 	CHECK(!jail_maps_gid(0));
 }
 
-/* ---- Sub-ids, where a user of this machine has some ---- */
+/* ---- Sub-ids ---- */
 
-/* Becomes the first user that /etc/subuid names, and returns the first uid granted. */
+#define RICH_USER "daemon"
+#define RICH_FIRST 100000U
+
+/* In a mount namespace of this test's own, so that no user of the machine is granted anything. */
+static void grant_sub_ids(void)
+{
+	static const char *const files[] = { "/etc/subuid", "/etc/subgid" };
+
+	CHECK_EQ(unshare(CLONE_NEWNS), 0);
+	CHECK_EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	tap_write(tap_dirfd, "grants", RICH_USER ":100000:65536\n");
+	CHECK_EQ(fchmodat(tap_dirfd, "grants", 0644, 0), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		AUTO_FREE char *path = NULL;
+
+		CHECK(asprintf(&path, "%s/grants", tap_dir) > 0);
+		if (mount(path, files[i], NULL, MS_BIND, NULL) < 0)
+			tap_skip("this machine has no place for sub-ids");
+	}
+}
+
+/* Becomes a user with sub-ids, and returns the first uid granted. */
 static unsigned become_rich(void)
 {
-	char name[64];
-	unsigned first = 0;
-	struct passwd *pw;
-	FILE *f;
+	struct passwd *pw = getpwnam(RICH_USER);
 
 	if (geteuid() != 0)
 		tap_skip("needs root to become a user with sub-ids");
-	f = fopen("/etc/subuid", "re");
-	if (!f || fscanf(f, "%63[^:]:%u:", name, &first) != 2 || !(pw = getpwnam(name)) ||
-	    access("/usr/bin/newuidmap", X_OK) < 0)
-		tap_skip("no user of this machine has sub-ids, or newuidmap is missing");
-	fclose(f);
+	if (!pw || access("/usr/bin/newuidmap", X_OK) < 0)
+		tap_skip("newuidmap or the user " RICH_USER " is missing");
+	grant_sub_ids();
 	CHECK_EQ(chown(tap_dir, pw->pw_uid, pw->pw_gid), 0);
-	CHECK_EQ(initgroups(name, pw->pw_gid), 0);
+	CHECK_EQ(initgroups(RICH_USER, pw->pw_gid), 0);
 	CHECK_EQ(setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid), 0);
 	CHECK_EQ(setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid), 0);
 	CHECK_EQ(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-	return first;
+	return RICH_FIRST;
 }
 
 static int give_away(void *arg, int out)
