@@ -249,9 +249,10 @@ static int try_overlay(const struct store_resource *row, int root_fd, struct str
 		return 0;
 	r = tree_walk(root_fd, 0, find_unmapped, &o, NULL);
 	if (o.path)
-		strbuf_addf(reason,
-			    "\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap)",
-			    o.path);
+		strbuf_addf(
+			reason,
+			"\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap): what is changed lands as yours",
+			o.path);
 	free(o.path);
 	return r < 0 ? r : reason->size != 0;
 }

@@ -238,10 +238,19 @@ static int identify_copy(struct stager *s, struct store_step *step)
 	return r < 0 ? r : resource_look(s->stage_fd, step->slot, &st, &step->after);
 }
 
+/* An ordinary user's copy is the user's own from the beginning: the owner was lost then, and is told when it lands. */
+static bool loses_owner(const struct stager *s, const struct store_step *step)
+{
+	if ((s->r->ops->capabilities & STRATEGY_LAYERED) || geteuid() == 0 || !step->before.id.size)
+		return false;
+	return step->before.uid != step->after.uid || step->before.gid != step->after.gid;
+}
+
 static int note_losses(struct stager *s, const struct store_step *step)
 {
 	struct atoll_item *item = NULL;
 
+	s->report.owner_lost |= loses_owner(s, step);
 	if (s->report.owner_lost)
 		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path,
 				  "its owner or group could not be kept");
