@@ -328,22 +328,48 @@ int finish_undo(struct op *op, struct atoll_error *err)
 
 /* ---- an op that did not get to its decision: everything is back ---- */
 
-/* Going there and back has touched what it put back: that is Atoll's own doing, and is judged from now on. */
+/* Going there and back has touched what it put back: that is Atoll's own doing, and is judged from now on. What somebody else changed
+ * meanwhile keeps its older stamp and what is known of it, so that the next attempt finds it (I4). */
+static int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp,
+			 struct atoll_error *err)
+{
+	enum direction side = op->row.kind == STORE_OP_UNDO ? FORWARD : BACKWARD;
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+		bool directory = step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
+		AUTO_FREE char *self = NULL;
+
+		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE || step->dropped)
+			continue;
+		rc = step_is_intact(site, step, side);
+		if (rc < 0)
+			return error_sys(err, rc, "commit", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
+					 r->row.path);
+		if (!rc)
+			continue;
+		self = directory ? str_format("%s%s.", step->path, *step->path ? "/" : "") : strdup(step->path);
+		rc = self ? store_stamp_put(op->s->store, r->row.id, self, stamp, err) : error_oom(err, "commit");
+	}
+	return rc;
+}
+
 static int rebase_failed(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
-	struct store_op_resource *how = &op->resources[index];
+	struct step_site *site;
 	int64_t stamp;
 	int rc = tree_stamp(r->stage_fd, &stamp);
 
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "cannot take the time on the filesystem of \"%s\"",
 				 r->row.path);
-	rc = rebase_paths(op, r, stamp, err);
-	if (rc >= 0 && op->row.kind == STORE_OP_UNDO) {
-		how->landed_at = stamp;
-		rc = store_op_resource_put(op->s->store, how, err);
-	}
+	site = step_site_new(op, r, err);
+	if (!site)
+		return -(int)err->code;
+	rc = rebase_intact(op, r, site, stamp, err);
+	step_site_free(site);
 	return rc;
 }
 

@@ -88,6 +88,8 @@ int step_state(struct step_site *site, const struct store_step *step);
 /* Moves the step to the wanted side if it is on the other. Returns 1 if it was moved, 0 if it was there already, -ESTALE if what is
  * there is neither or was edited (nothing was changed then), -EAGAIN if somebody has the original open for writing, else -errno. */
 int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease);
+/* Whether the step stands on that side (BACKWARD: the old one) and nobody else has changed what stands there: 1, 0 or -errno. */
+int step_is_intact(struct step_site *site, const struct store_step *step, enum direction side);
 /* Sets aside the version that does not stand in the original, for a human. *ret_path: where. */
 int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path);
 int step_site_switch(struct step_site *site, enum direction direction);

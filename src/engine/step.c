@@ -340,6 +340,44 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 	return r < 0 ? r : 1;
 }
 
+/* Whether Atoll's own side of the step is as it is when the step stands there: what somebody else put into the original then stands in
+ * place of what this op never moved, or has moved back. */
+static int source_is_settled(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	const struct store_look *then = direction == BACKWARD ? &step->after : &step->before;
+	struct store_look now;
+	struct tree_stat st;
+	struct place at;
+	int r = find_source(site, step, &at);
+
+	if (r >= 0)
+		r = look_at(&at, &st, &now);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return step->kind == (direction == BACKWARD ? STORE_STEP_TAKE : STORE_STEP_INSTALL);
+	return r < 0 ? r : then->id.size && tree_id_equal(&now.id, &then->id);
+}
+
+int step_is_intact(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	const struct store_look *then = direction == BACKWARD ? &step->before : &step->after;
+	bool split = step->slot && step->slot[0] == 'd' && direction == FORWARD;
+	struct place at;
+	struct tree_stat st;
+	int state = step->kind == STORE_STEP_TIME ? 0 : step_state(site, step), r;
+
+	if (step->kind == STORE_STEP_TIME || state < 0)
+		return state < 0 ? state : 1;
+	if (state != (direction == BACKWARD ? STEP_OLD : STEP_NEW))
+		return 0;
+	if (step->kind == STORE_STEP_META || split ||
+	    step->kind == (direction == BACKWARD ? STORE_STEP_INSTALL : STORE_STEP_TAKE))
+		return 1;
+	r = find_original(site, step, &at);
+	if (r >= 0)
+		r = verify(site, step, &at, then, &st);
+	return r == -ESTALE ? 0 : r < 0 ? r : 1;
+}
+
 int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
 {
 	int state;
@@ -353,8 +391,10 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 		return state;
 	if (state == (direction == FORWARD ? STEP_NEW : STEP_OLD))
 		return 0;
-	if (state == STEP_FOREIGN)
-		return -ESTALE;
+	if (state == STEP_FOREIGN) {
+		state = lease ? 0 : source_is_settled(site, step, direction);
+		return state < 0 ? state : state ? 0 : -ESTALE;
+	}
 	switch (step->kind) {
 	case STORE_STEP_RETIRE:
 		return do_retire(site, step, direction);

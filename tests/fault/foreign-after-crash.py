@@ -4,7 +4,8 @@
 # timeout: 900
 """Somebody edits an affected file between a crash and the recovery: their file stays, all else is all-old or all-new.
 
-Where the recovery would have had to touch that file, it says so (exit 7) and names where the other version lies.
+Where the recovery would have had to touch that file, it says so (exit 7) and names where the other version lies. Where it had
+not, the next commit still finds that the file is theirs.
 """
 import json
 import os
@@ -77,6 +78,10 @@ def one(scenario, fault, change, theirs):
         again = trial.box.recover()
         if again.returncode not in (0, 7) or sides(trial, theirs) != both:
             problems.append("a second recover: %s, now %s" % (t.said(again), sides(trial, theirs)))
+        later = trial.box.commit()
+        with open(target, "rb") as file:
+            if file.read() != wanted:
+                problems.append("a commit after the recovery overwrote their file: " + t.said(later))
         gone = trial.box.rm()
         if gone.returncode != 0:
             problems.append("rm afterwards: " + t.said(gone))
