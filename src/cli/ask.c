@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/ask.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,19 +19,45 @@ static void interrupted(int sig)
 	(void)sig;
 }
 
-/* Like getline(). Ctrl-C ends the input, not the program: what becomes of the sandbox still has to be said. */
-static ssize_t read_line(char **line, size_t *size)
+/*
+ * Ctrl-C ends the input, not the program: what becomes of the sandbox still has to be said. It is held back from before the question can
+ * be seen, and let in only where waiting notices it.
+ */
+struct watch {
+	struct sigaction old;
+	sigset_t mask;
+	bool caught;
+};
+
+static void watch_begin(struct watch *w)
 {
-	struct sigaction action = { .sa_handler = interrupted }, old;
-	bool caught = sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler == SIG_DFL &&
-		      sigaction(SIGINT, &action, NULL) == 0;
-	ssize_t n;
+	struct sigaction action = { .sa_handler = interrupted };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, &w->mask);
+	w->caught = sigaction(SIGINT, NULL, &w->old) == 0 && w->old.sa_handler == SIG_DFL &&
+		    sigaction(SIGINT, &action, NULL) == 0;
+}
+
+static void watch_end(const struct watch *w)
+{
+	sigprocmask(SIG_SETMASK, &w->mask, NULL);
+	if (w->caught)
+		(void)sigaction(SIGINT, &w->old, NULL);
+}
+
+/* Like getline(). */
+static ssize_t read_line(const struct watch *w, char **line, size_t *size)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
 
 	clearerr(stdin);
-	n = getline(line, size, stdin);
-	if (caught)
-		(void)sigaction(SIGINT, &old, NULL);
-	return n;
+	if (ppoll(&input, 1, NULL, &w->mask) < 0)
+		return -1;
+	sigprocmask(SIG_SETMASK, &w->mask, NULL);
+	return getline(line, size, stdin);
 }
 
 /* One answer without blanks around it; NULL at the end of input. Malloc'ed. */
@@ -38,11 +65,16 @@ static char *read_answer(const char *question)
 {
 	char *line = NULL;
 	size_t size = 0, start;
+	struct watch watch;
+	ssize_t n;
 
 	fflush(stdout);
+	watch_begin(&watch);
 	fputs(question, stderr);
 	fflush(stderr);
-	if (read_line(&line, &size) < 0) {
+	n = read_line(&watch, &line, &size);
+	watch_end(&watch);
+	if (n < 0) {
 		free(line);
 		putc('\n', stderr);
 		return NULL;
