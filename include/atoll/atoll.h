@@ -167,7 +167,8 @@ struct atoll_run_result {
 	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
 	int signal;       /* 0, or the signal that ended it */
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
-	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, with nothing between it and the host */
+	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
+			   * Landlock alone */
 	int64_t elapsed_ns;
 };
 

@@ -120,7 +120,8 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	output_ignore_sigpipe();
 	if (result.unconfined)
 		message_error(
-			"no user namespaces here: the command ran in the copy \"%s\", not at the original's path, and nothing confined it",
+			"no user namespaces here: the command ran in the copy \"%s\", not at the original's path; writes "
+			"elsewhere were refused",
 			info->n_resources && info->resources[0].workspace ? info->resources[0].workspace : "");
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
