@@ -15,7 +15,8 @@ int64_t clock_realtime_ns(void);
 int64_t clock_offset_ns(void);
 static inline int64_t clock_ns(struct timespec t)
 {
-	return (int64_t)t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
+	/* Unsigned, because the product alone may lie outside where the sum does not. */
+	return (int64_t)((uint64_t)t.tv_sec * (uint64_t)NSEC_PER_SEC + (uint64_t)t.tv_nsec);
 }
 /* The reverse. Also before 1970: the kernel wants the fraction to be positive. */
 static inline struct timespec clock_timespec(int64_t ns)
