@@ -185,6 +185,14 @@ static void tap_remove_dir(void)
 
 __attribute__((noreturn)) static void tap_child(const struct tap_test *test)
 {
+	sigset_t none;
+
+	/* Whoever runs the tests may have signals ignored or blocked, as a shell does for what it starts in the background. */
+	for (int number = 1; number < 32; number++)
+		if (number != SIGKILL && number != SIGSTOP)
+			signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
 	alarm(TAP_SECONDS);
 	tap_dirfd = open(tap_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
