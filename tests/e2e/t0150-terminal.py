@@ -18,6 +18,14 @@ import atolltest as t  # noqa: E402
 BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
 QUESTION = b"or keep (k)? "
 LIMIT = 20
+# No shell: dash puts an interrupt off that comes while it starts a child, and then waits for that child.
+UNTIL_INTERRUPTED = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+open("stopped", "w").close()
+print("begun", flush=True)
+time.sleep(60)
+"""
 
 
 class Talk:
@@ -91,7 +99,7 @@ def question(place, tap, who):
                     command=(shell, *(("--norc",) if shell == "bash" else ()), "-i"))
         tap.check("after an interactive %s the question can be answered, %s" % (shell, who),
                   done.returncode is not None and is_there("by-" + shell) and not kept(), done)
-    done = talk("stopped", (b"begun", b"\x03"), (QUESTION, b"x\n"), command=("sh", "-c", "echo x > stopped; echo begun; sleep 60"))
+    done = talk("stopped", (b"begun", b"\x03"), (QUESTION, b"x\n"), command=("python3", "-c", UNTIL_INTERRUPTED))
     tap.check("Ctrl-C ends the command, and the question is asked, %s" % who,
               done.returncode == 130 and not is_there("stopped") and not kept(), done)
 
