@@ -97,6 +97,25 @@ static void remove_useless(struct cli *cli, const struct atoll_info *info)
 		message_error("the sandbox is kept as \"%s\": %s", info->name, err.message);
 }
 
+/* Whether the resources are known already depends on how the sandbox was found. */
+static void tell_unconfined(struct cli *cli, const char *name)
+{
+	AUTO_INFO *info = NULL;
+	struct atoll_error err;
+
+	if (atoll_show(cli->a, name, &info, &err) < 0)
+		return;
+	for (size_t i = 0; i < info->n_resources; i++) {
+		AUTO_FREE char *quoted = info->resources[i].workspace ? str_quote(info->resources[i].workspace) : NULL;
+
+		if (quoted)
+			message_error(
+				"no user namespaces here: the command ran in the copy \"%s\", not at the original's path; "
+				"writes elsewhere were refused",
+				quoted);
+	}
+}
+
 static int run(struct cli *cli, const struct options *o, const struct atoll_info *info, struct decide *d)
 {
 	struct atoll_run_options options = { .argv = o->rest, .wait_ms = d->wait_ms };
@@ -119,10 +138,7 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	}
 	output_ignore_sigpipe();
 	if (result.unconfined)
-		message_error(
-			"no user namespaces here: the command ran in the copy \"%s\", not at the original's path; writes "
-			"elsewhere were refused",
-			info->n_resources && info->resources[0].workspace ? info->resources[0].workspace : "");
+		tell_unconfined(cli, info->name);
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Running where no namespace can be made: the command works in the copies themselves, at their own paths. Its edits are shown and
- * committed as ever. Landlock keeps its writes out of everything else, the originals first of all; where the kernel has none, nothing is
- * run. It is a weaker wall than a mount namespace (modes and times of files elsewhere can still be set), and the result says so.
+ * committed as ever. Landlock keeps its writes out of everything else, the originals first of all; where the kernel has none, or one
+ * that does not guard against truncation, nothing is run. It is a weaker wall than a mount namespace (modes and times of files
+ * elsewhere can still be set, and what the command leaves running goes on), and the result says so.
  */
 #include "engine/run.h"
 
 #include <errno.h>
 #include <linux/landlock.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -40,24 +45,19 @@ static int refuse_overlays(struct session *s, struct atoll_error *err)
 
 /* ---- Landlock ---- */
 
-#define ACCESS_TRUNCATE (1ULL << 14) /* Linux 6.2; not in every header */
+#define ACCESS_TRUNCATE (1ULL << 14) /* not in every header */
+#define ABI_TRUNCATE 3               /* Linux 6.2; before it any file could be emptied */
 
-static uint64_t write_accesses(int abi)
-{
-	uint64_t all = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-		       LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-		       LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-		       LANDLOCK_ACCESS_FS_MAKE_SYM;
+static const uint64_t write_accesses =
+	LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+	LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+	LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+	LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER | ACCESS_TRUNCATE;
 
-	if (abi >= 2)
-		all |= LANDLOCK_ACCESS_FS_REFER;
-	return abi >= 3 ? all | ACCESS_TRUNCATE : all;
-}
-
-static int allow(int rules, const char *path, uint64_t accesses)
+static int allow(int rules, const char *path)
 {
 	AUTO_FD fd = open(path, O_PATH | O_CLOEXEC);
-	struct landlock_path_beneath_attr beneath = { .allowed_access = accesses, .parent_fd = fd };
+	struct landlock_path_beneath_attr beneath = { .allowed_access = write_accesses, .parent_fd = fd };
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
@@ -72,7 +72,7 @@ static bool holds_original(const struct session *s, const char *dir)
 	return false;
 }
 
-static int allow_places(int rules, struct session *s, uint64_t accesses)
+static int allow_places(int rules, struct session *s)
 {
 	static const char *const scratch[] = { "/tmp", "/var/tmp", "/dev" };
 	int r = 0;
@@ -82,45 +82,104 @@ static int allow_places(int rules, struct session *s, uint64_t accesses)
 		AUTO_FREE char *copy = res->ops->workspace ? str_format("%s/%s", res->row.work, res->ops->workspace)
 							   : strdup(res->root_path);
 
-		r = copy ? allow(rules, copy, accesses) : -ENOMEM;
+		r = copy ? allow(rules, copy) : -ENOMEM;
 	}
 	/* Not where an original, or Atoll's own state, lies in them. */
 	for (size_t i = 0; i < ARRAY_SIZE(scratch) && r >= 0; i++)
 		if (!holds_original(s, scratch[i]) && !path_is_below(s->a->state_dir, scratch[i]))
-			r = allow(rules, scratch[i], accesses);
+			r = allow(rules, scratch[i]);
 	return r;
 }
 
 static int make_rules(struct session *s, int *ret, struct atoll_error *err)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	struct landlock_ruleset_attr attr = { .handled_access_fs = write_accesses(abi) };
-	AUTO_FD rules = abi < 1 ? -EOPNOTSUPP : (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+	struct landlock_ruleset_attr attr = { .handled_access_fs = write_accesses };
+	AUTO_FD rules = abi < ABI_TRUNCATE ? -EOPNOTSUPP
+					   : (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 	int r;
 
 	if (rules < 0)
 		return error_set(
 			err, ATOLL_UNSUPPORTED, EOPNOTSUPP, "run", s->box.name,
-			"neither user namespaces nor Landlock are available: a command could not be kept out of the originals; "
-			"atoll doctor says how to allow namespaces");
-	r = allow_places(rules, s, attr.handled_access_fs);
+			"neither user namespaces nor Landlock (of Linux 6.2 or newer) are available: a command could not be kept out of "
+			"the originals; atoll doctor says how to allow namespaces");
+	r = allow_places(rules, s);
 	if (r < 0)
 		return error_sys(err, r, "run", s->box.name, "cannot confine the command");
 	*ret = TAKE_FD(rules);
 	return 0;
 }
 
+/* ---- The command ---- */
+
+struct command {
+	const char *cwd;
+	char *const *argv;
+	int rules, report[2], signal_fd;
+	sigset_t signals; /* the mask it starts with */
+};
+
+static void command_release(struct command *c)
+{
+	pthread_sigmask(SIG_SETMASK, &c->signals, NULL);
+	fd_close(c->rules);
+	fd_close(c->report[0]);
+	fd_close(c->report[1]);
+	fd_close(c->signal_fd);
+}
+
+/* Signals sent to the caller are for the command, as in a view. */
+static int open_channels(struct command *c)
+{
+	static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+		sigaddset(&set, passed_on[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return c->signal_fd < 0 || pipe2(c->report, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
 /* In the child: only what is safe after fork in a program with threads. */
-static void execute(const char *cwd, char *const *argv, int rules, int report)
+static void execute(const struct command *c)
 {
 	int why;
 
-	if (chdir(cwd) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	    syscall(SYS_landlock_restrict_self, rules, 0) == 0)
-		execvp(argv[0], argv);
+	if (chdir(c->cwd) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, c->rules, 0) == 0 &&
+	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0)
+		execvp(c->argv[0], c->argv);
 	why = errno;
-	(void)!write(report, &why, sizeof why);
+	(void)!write(c->report[1], &why, sizeof why);
 	_exit(why == ENOENT ? 127 : 126);
+}
+
+/* What the terminal sends goes to the command's process group by itself. */
+static void pass_signals_on(int signal_fd, pid_t pid)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+		if (info.ssi_code != SI_KERNEL)
+			kill(pid, (int)info.ssi_signo);
+}
+
+static int wait_for_end(const struct command *c, pid_t pid, int *ret_status)
+{
+	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = c->signal_fd, .events = POLLIN } };
+
+	while (pidfd >= 0 && !fds[0].revents) {
+		if (poll(fds, ARRAY_SIZE(fds), -1) >= 0)
+			pass_signals_on(c->signal_fd, pid);
+	}
+	while (waitpid(pid, ret_status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
 }
 
 static void fill_result(int status, bool started, int64_t began, struct atoll_run_result *ret)
@@ -134,38 +193,46 @@ static void fill_result(int status, bool started, int64_t began, struct atoll_ru
 	};
 }
 
+static int run_command(struct command *c, struct atoll_run_result *ret, struct atoll_error *err)
+{
+	int64_t began = clock_monotonic_ns();
+	int r = open_channels(c), why = 0, status;
+	pid_t pid;
+
+	if (r < 0)
+		return error_sys(err, r, "run", NULL, "cannot make a channel to the command");
+	pid = fork();
+	if (pid == 0)
+		execute(c);
+	if (pid < 0)
+		return error_sys(err, errno, "run", NULL, "cannot start a process");
+	c->report[1] = fd_close(c->report[1]);
+	while (read(c->report[0], &why, sizeof why) < 0 && errno == EINTR)
+		;
+	r = wait_for_end(c, pid, &status);
+	if (r < 0)
+		return error_sys(err, r, "run", NULL, "cannot wait for the command");
+	fill_result(status, why == 0, began, ret);
+	return 0;
+}
+
 int run_plain(struct session *s, const struct atoll_run_options *options, const char *cwd, struct atoll_run_result *ret,
 	      struct atoll_error *err)
 {
+	CLEANUP(command_release)
+	struct command c = {
+		.argv = options->argv, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF
+	};
 	AUTO_FREE char *inside = translate(s, cwd);
-	int64_t began = clock_monotonic_ns();
-	int report[2], why = 0, status;
-	AUTO_FD rules = -EBADF;
-	pid_t pid;
 	int r = refuse_overlays(s, err);
 
+	pthread_sigmask(SIG_SETMASK, NULL, &c.signals);
 	if (r >= 0)
-		r = make_rules(s, &rules, err);
+		r = make_rules(s, &c.rules, err);
 	if (r < 0)
 		return r;
 	if (!inside)
 		return error_oom(err, "run");
-	if (pipe2(report, O_CLOEXEC) < 0)
-		return error_sys(err, errno, "run", NULL, "cannot make a pipe");
-	pid = fork();
-	if (pid == 0)
-		execute(inside, options->argv, rules, report[1]);
-	fd_close(report[1]);
-	if (pid < 0) {
-		fd_close(report[0]);
-		return error_sys(err, errno, "run", NULL, "cannot start a process");
-	}
-	while (read(report[0], &why, sizeof why) < 0 && errno == EINTR)
-		;
-	fd_close(report[0]);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return error_sys(err, errno, "run", NULL, "cannot wait for the command");
-	fill_result(status, why == 0, began, ret);
-	return 0;
+	c.cwd = inside;
+	return run_command(&c, ret, err);
 }

@@ -90,7 +90,7 @@ class Place:
         self.faults_bin = self._program("ATOLL_FAULTS_BIN", "atoll-faults")
         self.lib = os.path.join(self.root, "lib")
         os.mkdir(self.lib, 0o755)
-        for name in ("manifest.py", "editor.py"):
+        for name in ("manifest.py", "editor.py", "without.py"):
             shutil.copy(os.path.join(LIB, name), self.lib)
             os.chmod(os.path.join(self.lib, name), 0o644)
         if self.is_root:
