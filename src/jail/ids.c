@@ -6,7 +6,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
@@ -84,16 +83,20 @@ static void parse_line(char *line, const char *name, uid_t uid, uint32_t own, st
 	ranges_add(ret, own, f, c);
 }
 
-static void read_ranges(const char *path, const char *name, uid_t uid, uint32_t own, struct ranges *ret)
+static void parse_ranges(char *text, const char *name, uid_t uid, uint32_t own, struct ranges *ret)
 {
-	AUTO_FREE char *text = NULL;
 	char *save = NULL;
 
-	ret->n = 0;
-	if (fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &text, NULL) < 0)
-		return;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		parse_line(line, name, uid, own, ret);
+}
+
+/* "" if it cannot be read, NULL without memory. */
+static char *read_grants(const char *path)
+{
+	char *text = NULL;
+
+	return fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &text, NULL) < 0 ? strdup("") : text;
 }
 
 static void cache_drop_wide(void)
@@ -107,10 +110,21 @@ static void cache_drop_wide(void)
 	cache.wide_fd = -EBADF;
 }
 
+static void load_ranges(uid_t uid)
+{
+	AUTO_FREE char *uids = read_grants("/etc/subuid");
+	AUTO_FREE char *gids = read_grants("/etc/subgid");
+	AUTO_FREE char *name = NULL;
+
+	if (!uids || !gids || (!*uids && !*gids))
+		return;
+	name = name_of_user(uid, (const char *[]){ uids, gids, NULL });
+	parse_ranges(uids, name, uid, uid, &cache.uids);
+	parse_ranges(gids, name, uid, getegid(), &cache.gids);
+}
+
 static void cache_load(void)
 {
-	struct passwd pw, *found = NULL;
-	char buffer[4096];
 	uid_t uid = geteuid();
 
 	if (cache.known && cache.uid == uid)
@@ -119,12 +133,7 @@ static void cache_load(void)
 	cache.known = true;
 	cache.uid = uid;
 	cache.uids.n = cache.gids.n = 0;
-	if (access("/etc/subuid", R_OK) < 0 && access("/etc/subgid", R_OK) < 0)
-		return;
-	if (getpwuid_r(uid, &pw, buffer, sizeof(buffer), &found) != 0)
-		found = NULL;
-	read_ranges("/etc/subuid", found ? pw.pw_name : NULL, uid, uid, &cache.uids);
-	read_ranges("/etc/subgid", found ? pw.pw_name : NULL, uid, getegid(), &cache.gids);
+	load_ranges(uid);
 }
 
 /* Runs "newuidmap PID own own 1 first first count …". */

@@ -30,6 +30,12 @@ int ids_map_own(const struct ids_own *own);
  * -ENOENT if nothing is granted or the helpers refuse: the caller then makes a namespace with ids_map_own(). */
 int ids_wide_userns(void);
 
+/* ---- name.c ---- */
+
+/* The user's name, malloc'ed, or NULL. grants: the texts in which it is wanted, lines that begin with "name:", ended by NULL. If
+ * /etc/passwd knows every name there but not the user, he has none that matters. */
+char *name_of_user(uid_t uid, const char *const *grants);
+
 /* ---- spawn.c ---- */
 
 struct spawn {
