@@ -78,10 +78,6 @@ static int add_resource(struct view *v, struct resource *r, struct atoll_error *
 	if (sv.kind == STRATEGY_VIEW_OVERLAY) {
 		v->fds[v->n_fds++] = sv.upper_fd;
 		v->fds[v->n_fds++] = sv.work_fd;
-		rc = jail_clear_volatile(sv.work_fd);
-		if (rc < 0)
-			return error_sys(err, rc, "run", r->row.path, "cannot prepare the workspace of \"%s\"",
-					 r->row.path);
 	}
 	m = add_mount(v, sv.kind == STRATEGY_VIEW_OVERLAY ? JAIL_MOUNT_OVERLAY : JAIL_MOUNT_BIND, r->root_path);
 	if (!m)

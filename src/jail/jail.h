@@ -21,7 +21,8 @@ bool jail_is_root(void);     /* effective uid 0 with CAP_SYS_ADMIN in this names
 int jail_probe_userns(void); /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
 int jail_probe_overlay(
 	void); /* 0 if an overlay can be mounted the way view.c does, else -errno; leaves nothing behind */
-/* Whether an overlay works over these very directories (an fs may refuse to be upper). Not cached. */
+/* Whether an overlay works over these very directories (an fs may refuse to be upper). Not cached. As after a run, the kernel's own
+ * directory is left in work. */
 int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
 /* Overlays are given by fd (FSCONFIG_SET_FD, 6.13) rather than by /proc/self/fd/N strings. Off under ATOLL_OLD_KERNEL=1. */
 bool jail_overlay_takes_fds(void);
@@ -47,7 +48,7 @@ int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct ato
 /* ---- run.c, plan.c, view.c, init.c: a command in a view ---- */
 
 enum jail_mount_kind {
-	JAIL_MOUNT_OVERLAY, /* lower_fds below upper_fd, work_fd */
+	JAIL_MOUNT_OVERLAY, /* lower_fds below upper_fd, work_fd, in which nobody else may mount anything meanwhile */
 	JAIL_MOUNT_BIND,    /* the tree lower_fds[0], writable */
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
 	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
@@ -86,8 +87,5 @@ struct jail_spec {
  * be started for Atoll's own reasons; nothing is left behind then. May be called from a threaded process.
  */
 int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err);
-
-/* Removes the marker that a volatile overlay leaves in work/, so that it can be mounted again. */
-int jail_clear_volatile(int work_fd);
 
 #endif

@@ -21,7 +21,7 @@
 #define OPTION_SIZE 256         /* the kernel takes no longer string */
 #define INIT_USERNS 0xEFFFFFFDU /* inode number of the first user namespace: PROC_USER_INIT_INO */
 
-bool jail_overlay_takes_fds(void)
+static bool kernel_is(unsigned wanted_major, unsigned wanted_minor)
 {
 	const char *old = getenv("ATOLL_OLD_KERNEL");
 	unsigned major = 0, minor = 0;
@@ -30,7 +30,12 @@ bool jail_overlay_takes_fds(void)
 	if (old && old[0] != '\0' && strcmp(old, "0") != 0)
 		return false;
 	return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
-	       (major > 6 || (major == 6 && minor >= 13));
+	       (major > wanted_major || (major == wanted_major && minor >= wanted_minor));
+}
+
+bool jail_overlay_takes_fds(void)
+{
+	return kernel_is(6, 13);
 }
 
 void mount_style(struct mount_style *ret)
@@ -38,6 +43,7 @@ void mount_style(struct mount_style *ret)
 	struct stat st;
 
 	ret->by_fd = jail_overlay_takes_fds();
+	ret->detached = kernel_is(6, 15);
 	/* trusted.* belongs to root of the first user namespace alone. */
 	ret->user_xattrs = !jail_is_root() || stat("/proc/self/ns/user", &st) < 0 || st.st_ino != INIT_USERNS;
 }
@@ -174,6 +180,13 @@ int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lo
 	return r;
 }
 
+/* The directory above is the kernel's, of mode 0 and made anew at each mount. */
+void mount_clear_marker(int work)
+{
+	(void)unlinkat(work, "work/incompat/volatile/dirty", 0);
+	(void)unlinkat(work, "work/incompat/volatile", AT_REMOVEDIR);
+}
+
 int mount_tmpfs(const char *mode, unsigned attributes)
 {
 	AUTO_FD fs_fd = fsopen("tmpfs", FSOPEN_CLOEXEC);
@@ -220,26 +233,24 @@ int mount_make_read_only(void)
 	return mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
 
-int mount_stage(void)
+int mount_stage(const struct mount_style *style)
 {
-	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	AUTO_FD fd = -EBADF;
+	AUTO_FD root = -EBADF;
+	AUTO_FD fd = mount_tmpfs("0700", 0);
 	int r;
 
-	if (root < 0)
-		return -errno;
-	fd = mount_tmpfs("0700", 0);
-	if (fd < 0)
-		return fd;
-	r = mount_attach(fd, root);
+	if (fd < 0 || style->detached)
+		return TAKE_FD(fd);
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = root < 0 ? -errno : mount_attach(fd, root);
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-void mount_unstage(int stage_fd)
+void mount_unstage(const struct mount_style *style, int stage_fd)
 {
 	char path[32] = "/proc/self/fd/";
 
-	if (stage_fd < 0)
+	if (stage_fd < 0 || style->detached)
 		return;
 	/* The layers keep the filesystem; only the way to it goes. */
 	if (mount_add_number(path, sizeof(path), stage_fd))

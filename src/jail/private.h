@@ -64,6 +64,7 @@ int spawn_enter_userns(int wide_fd, const struct ids_own *own);
 /* How overlays are made here; decided before the child is started. */
 struct mount_style {
 	bool by_fd;       /* layers by FSCONFIG_SET_FD, else by /proc/self/fd */
+	bool detached;    /* layers may lie in a mount that is attached nowhere */
 	bool user_xattrs; /* private attributes in user.overlay, else trusted.overlay */
 };
 void mount_style(struct mount_style *ret); /* not child side */
@@ -72,6 +73,8 @@ void mount_style(struct mount_style *ret); /* not child side */
 
 /* All return the fd of a mount that is attached nowhere, or -errno. detail, if not NULL, receives what the kernel had to say. */
 int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail);
+/* Removes what a volatile overlay leaves in its work directory, so that it can be mounted again. A mount tells if it could not. */
+void mount_clear_marker(int work);
 int mount_tmpfs(const char *mode, unsigned attributes);
 int mount_proc(void);
 int mount_bind(int fd); /* of what the fd, of this mount namespace, is */
@@ -79,10 +82,11 @@ int mount_attach(int mount_fd, int target_fd);
 int mount_make_private(void);   /* everything: nothing goes to the host, nothing comes from it */
 int mount_make_read_only(void); /* everything that is mounted now */
 
-/* A tmpfs in which layers are built. It must be attached while overlays are made of it (before 6.15 the kernel takes no layer
- * from a detached mount), so it is put over "/", where no lookup sees it, and taken away again. */
-int mount_stage(void);
-void mount_unstage(int stage_fd);
+/* A tmpfs in which layers are built. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup
+ * sees it, and taken away again. Otherwise the fd is left to be closed with the others: the kernel waits there for all its processors,
+ * and need not before the command starts. */
+int mount_stage(const struct mount_style *style);
+void mount_unstage(const struct mount_style *style, int stage_fd);
 
 /* Opens an absolute path one name at a time, following no link: any length works. With make, missing directories are created
  * (0755) and a missing last name as directory or file. Child side. */

@@ -97,7 +97,7 @@ static int try_overlay(int setup, void *arg)
 	r = setup < 0 ? setup : mount_make_private();
 	if (r < 0)
 		return -r;
-	stage = mount_stage();
+	stage = mount_stage(style);
 	if (stage < 0)
 		return -stage;
 	lower = open_new_dir(stage, "lower");
@@ -160,15 +160,17 @@ static int try_layers(int setup, void *arg)
 		r = mount_reopen(l->fds[i], l->paths[i], O_RDONLY | O_DIRECTORY);
 		fds[i] = r;
 	}
-	if (r >= 0)
+	if (r >= 0) {
+		mount_clear_marker(fds[2]);
 		r = mount_overlay(&l->style, fds, 1, fds[1], fds[2], NULL);
+	}
 	return r < 0 ? -r : 0;
 }
 
 int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd)
 {
 	CLEANUP(layers_release) struct layers l = { .fds = { lower_fd, upper_fd, work_fd } };
-	int r, cleared;
+	int r;
 
 	mount_style(&l.style);
 	for (size_t i = 0; i < ARRAY_SIZE(l.fds); i++) {
@@ -176,23 +178,5 @@ int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd)
 		if (r < 0)
 			return r;
 	}
-	r = probe(try_layers, &l);
-	cleared = jail_clear_volatile(work_fd);
-	return r < 0 ? r : cleared;
-}
-
-int jail_clear_volatile(int work_fd)
-{
-	AUTO_FD node = openat(work_fd, "work", O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
-	AUTO_FD fd = -EBADF;
-	int r;
-
-	if (node < 0)
-		return errno == ENOENT ? 0 : -errno;
-	/* The kernel makes it with mode 0, and makes it anew at the next mount. */
-	r = sys_chmod(node, 0700);
-	if (r < 0)
-		return r;
-	fd = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : tree_remove(fd, "incompat");
+	return probe(try_layers, &l);
 }

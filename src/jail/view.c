@@ -61,6 +61,8 @@ static int make_given(const struct view *v, struct view_mount *vm, struct view_f
 	if (r == 0) {
 		f->step = VIEW_STEP_MOUNT;
 		vm->is_file = !S_ISDIR(st.st_mode);
+		if (vm->kind == JAIL_MOUNT_OVERLAY)
+			mount_clear_marker(fds[n - 1]);
 		r = vm->kind == JAIL_MOUNT_BIND
 			    ? mount_bind(fds[0])
 			    : mount_overlay(&v->style, fds, n - 2, fds[n - 2], fds[n - 1], f->detail);
@@ -70,10 +72,10 @@ static int make_given(const struct view *v, struct view_mount *vm, struct view_f
 	return r;
 }
 
-static int open_stage(int *stage)
+static int open_stage(const struct view *v, int *stage)
 {
 	if (*stage < 0)
-		*stage = mount_stage();
+		*stage = mount_stage(&v->style);
 	return *stage < 0 ? *stage : 0;
 }
 
@@ -120,7 +122,7 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	lower = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lower < 0)
 		return is_out_of_reach(-errno) ? -EBADF : -errno;
-	r = open_stage(stage);
+	r = open_stage(v, stage);
 	if (r < 0)
 		return r;
 	upper = make_stage_dir(*stage, 'u', vm->order);
@@ -138,11 +140,11 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	return r == -EINVAL && !v->root && f->detail[0] == '\0' ? -EBADF : r;
 }
 
-static int make_empty_file(int *stage)
+static int make_empty_file(const struct view *v, int *stage)
 {
 	AUTO_FD file = -EBADF;
 	AUTO_FD fd = -EBADF;
-	int r = open_stage(stage);
+	int r = open_stage(v, stage);
 
 	if (r < 0)
 		return r;
@@ -156,7 +158,7 @@ static int make_empty_file(int *stage)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-static int make_hide(struct view_mount *vm, int *stage, struct view_failure *f)
+static int make_hide(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
 	struct stat st;
@@ -168,7 +170,7 @@ static int make_hide(struct view_mount *vm, int *stage, struct view_failure *f)
 		return -errno;
 	f->step = VIEW_STEP_MOUNT;
 	vm->is_file = !S_ISDIR(st.st_mode);
-	return vm->is_file ? make_empty_file(stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY);
+	return vm->is_file ? make_empty_file(v, stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY);
 }
 
 /* The mount's fd, -EBADF where there is nothing to mount, or -errno. */
@@ -184,7 +186,7 @@ static int make_mount(const struct view *v, struct view_mount *vm, int *stage, s
 	case JAIL_MOUNT_SCRATCH:
 		return make_scratch(v, vm, stage, f);
 	case JAIL_MOUNT_HIDE:
-		return make_hide(vm, stage, f);
+		return make_hide(v, vm, stage, f);
 	}
 	return -EINVAL;
 }
@@ -199,7 +201,7 @@ static int make_mounts(struct view *v, struct view_failure *f)
 		if (v->mounts[i].fd < 0 && v->mounts[i].fd != -EBADF)
 			r = v->mounts[i].fd;
 	}
-	mount_unstage(stage);
+	mount_unstage(&v->style, stage);
 	return r;
 }
 

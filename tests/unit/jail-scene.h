@@ -118,7 +118,6 @@ TAP_UNUSED static struct jail_mount *scene_mount(struct scene *s, enum jail_moun
 /* Runs it and returns jail_run()'s answer. */
 TAP_UNUSED static int scene_try(struct scene *s, char *const *argv)
 {
-	CHECK_OK(jail_clear_volatile(s->work));
 	s->mounts[0].path = s->path;
 	s->spec.mounts = s->mounts;
 	s->spec.n_mounts = s->n_mounts;
