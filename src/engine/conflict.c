@@ -42,6 +42,11 @@ static bool looks_the_same(const struct store_look *a, const struct store_look *
 	       (S_ISDIR(a->mode) || a->size == b->size);
 }
 
+static bool clock_was_set_back(const struct resource *r)
+{
+	return clock_offset_ns() + 2 * NSEC_PER_SEC < r->row.clock_offset;
+}
+
 /* ---- directories above ---- */
 
 static const char *judge_directory(struct checker *c, const char *path)
@@ -191,7 +196,7 @@ static int check_resource(struct op *op, size_t index, size_t *found, struct ato
 	};
 	int rc = 0;
 
-	c.doubtful = clock_offset_ns() + 2 * NSEC_PER_SEC < r->row.clock_offset;
+	c.doubtful = clock_was_set_back(r);
 	for (size_t i = 0; i < op->changes[index]->n && rc >= 0; i++)
 		rc = check_change(&c, &op->changes[index]->v[i]);
 	peer_release(&c.peer);
@@ -271,6 +276,10 @@ static int check_landed(struct step_site *site, const struct store_step *step, s
 			*ret = "was changed by somebody else since the commit";
 		else if (file >= 0 && step_lease(file) == -EAGAIN)
 			*ret = "is open for writing by somebody else";
+		return 0;
+	}
+	if (clock_was_set_back(site->r)) {
+		*ret = "cannot be judged, because the clock was set back";
 		return 0;
 	}
 	r = tree_walk(fd, step->slot && step->slot[0] == 'd' ? TREE_WALK_NO_ROOT : 0, newer_entry, &w, NULL);
