@@ -7,7 +7,6 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-#include "base/clock.h"
 
 struct checker {
 	struct op *op;
@@ -255,17 +254,12 @@ static int check_links(struct checker *c)
 
 static int check_suspect(struct checker *c)
 {
-	char boot[40];
+	const struct change *lost = c->op->options->accept_unsynced ? NULL : boot_find_unsynced(c->r, c->changes);
 
-	clock_boot_id(boot);
-	if (c->op->options->accept_unsynced || strcmp(boot, c->r->row.boot_id) == 0)
+	if (!lost)
 		return 0;
-	for (size_t i = 0; i < c->changes->n; i++)
-		if (c->changes->v[i].has_after && c->changes->v[i].after.ctime >= c->r->row.synced_at)
-			return refuse(
-				c, c->changes->v[i].path,
-				"was written, not synced, and the machine restarted since; look at it, then --accept-unsynced");
-	return 0;
+	return refuse(c, lost->path,
+		      "was written, not synced, and the machine restarted since; look at it, then --accept-unsynced");
 }
 
 static int check_space(struct checker *c)

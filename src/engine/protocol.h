@@ -74,6 +74,12 @@ int check_busy(struct op *op, struct atoll_error *err);
 int conflict_check(struct op *op, struct atoll_error *err);
 int conflict_check_undo(struct op *op, struct atoll_error *err);
 
+/* boot.c */
+/* The first change that was written in an earlier boot and not known to be synced, or NULL. */
+const struct change *boot_find_unsynced(const struct resource *r, const struct changes *c);
+/* Before a workspace is written again: after a restart that took nothing from it, it counts as of this boot. */
+int boot_renew(struct session *s, struct atoll_error *err);
+
 /* stage.c */
 int stage_all(struct op *op, struct atoll_error *err);
 
@@ -121,6 +127,8 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 /* recover.c */
 int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
 bool recover_is_needed(struct session *s, struct atoll_error *err);
+/* Whether an original may stand half-way. What else is left to do is about the workspace. */
+bool recover_concerns_originals(struct session *s);
 
 /* undo.c */
 int undo_latest(struct session *s, bool rollback, const struct atoll_undo_options *options, struct atoll_result *result,

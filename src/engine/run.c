@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/protocol.h"
 #include "engine/run.h"
 #include "jail/jail.h"
 
@@ -262,6 +263,8 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (!cwd)
 		return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
 	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
+	if (r >= 0)
+		r = boot_renew(&s, &local);
 	if (r >= 0)
 		r = record_start(&s, &local);
 	if (r >= 0) {

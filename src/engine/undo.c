@@ -186,6 +186,8 @@ static int open_result(struct operation *o, const char *name, const struct atoll
 	if (!o->result)
 		return error_oom(err, name);
 	r = session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, s, err);
+	if (r >= 0)
+		r = boot_renew(s, err);
 	if (r < 0)
 		return r;
 	free(o->result->sandbox);
