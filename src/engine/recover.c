@@ -57,6 +57,16 @@ bool recover_is_needed(struct session *s, struct atoll_error *err)
 	return needed;
 }
 
+bool recover_concerns_originals(struct session *s)
+{
+	struct store_op op = { 0 };
+	int r = unfinished_op(s, &op, NULL);
+	bool concerns = r < 0 || (r > 0 && op.phase == STORE_PREPARED);
+
+	store_op_release(&op);
+	return concerns;
+}
+
 /* ---- staging nobody knows ---- */
 
 struct strays {

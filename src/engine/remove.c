@@ -122,6 +122,8 @@ static int remove_work(struct operation *o, struct atoll_error *err)
 
 		r = recover_session(&s, &result, err);
 		atoll_result_free(result);
+		if (r < 0 && r != -ATOLL_IN_DOUBT && !recover_concerns_originals(&s))
+			r = 0;
 	}
 	if (r >= 0 && !options->force)
 		r = refuse_undecided(&s, err);

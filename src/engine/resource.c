@@ -23,9 +23,10 @@ static int open_root(struct resource *r, struct atoll_error *err)
 
 	r->root_fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
 	if (r->root_fd == -ENOENT || r->root_fd == -ENOTDIR || r->root_fd == -ELOOP)
-		return error_set(err, ATOLL_CONFLICT, -r->root_fd, "open", r->row.path,
-				 "the original \"%s\" is no longer there; put it back, or remove the sandbox",
-				 r->root_path);
+		return error_set(
+			err, ATOLL_CONFLICT, -r->root_fd, "open", r->row.path,
+			"the original \"%s\" is no longer there; put it back, or remove the sandbox with atoll rm --force",
+			r->root_path);
 	if (r->root_fd < 0)
 		return error_sys(err, r->root_fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
 	rc = tree_stat(r->root_fd, "", &st);
@@ -90,9 +91,10 @@ int resource_open(struct session *s, struct resource *r, struct atoll_error *err
 	if (rc < 0)
 		return rc;
 	if (resource_isolates(r) && (r->work_fd < 0 || r->stage_fd < 0))
-		return error_set(err, ATOLL_STATE, ENOENT, "open", r->row.path,
-				 "the workspace of \"%s\" is gone from \"%s\"; remove the sandbox", r->row.path,
-				 r->work_fd < 0 ? r->row.work : r->row.stage);
+		return error_set(
+			err, ATOLL_STATE, ENOENT, "open", r->row.path,
+			"the workspace of \"%s\" is gone from \"%s\"; remove the sandbox with atoll rm --force",
+			r->row.path, r->work_fd < 0 ? r->row.work : r->row.stage);
 	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
 }
 
