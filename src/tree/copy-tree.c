@@ -137,8 +137,7 @@ static int enter_dir(struct tree_copier *c, const struct tree_entry *e)
 	struct tree_stat st;
 	int fd, r = 0;
 
-	if (e->fd < 0)
-		return TREE_WALK_GO; /* the walk will say why */
+	/* Where e->fd is none the walk tries again, and fails or goes in. */
 	if (!is_root)
 		r = sys_mkdir(tree_chain_top(&c->to), e->name, 0700);
 	if (r < 0)

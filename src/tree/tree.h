@@ -67,7 +67,7 @@ struct tree_entry {
 	const char *path;      /* relative to the root of the walk; "" for the root */
 	struct tree_stat stat; /* as at the first visit */
 	bool leaving;          /* second visit of a directory, after everything below it (only if asked for) */
-	int fd; /* an O_RDONLY fd of the directory itself; -EBADF if it is none, cannot be opened or is a mount point */
+	int fd; /* an O_RDONLY fd of the directory itself; -EBADF if it is none, may not be opened or is a mount point */
 };
 
 /* Returns an enum tree_walk_action or -errno, which ends the walk with that error. May remove or rename the entry it is
@@ -82,7 +82,7 @@ enum {
 
 /* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded
  * only by the filesystem, open fds by a small window. A subdirectory that is a mount point gives -EXDEV after its
- * callback, unless that returned TREE_WALK_SKIP. A directory that cannot be opened gives its error (e.g. -EACCES) after
+ * callback, unless that returned TREE_WALK_SKIP. A directory that may not be opened gives its error (-EACCES, -EPERM) after
  * its callback, which may skip it, or make it readable. ret_path, if not NULL, is set to NULL or, on failure, to the
  * path it was about (malloc'ed). Entries that vanish between listing and stat are passed over. */
 int tree_walk(int rootfd, unsigned flags, tree_walk_fn fn, void *arg, char **ret_path);
@@ -177,7 +177,9 @@ int tree_empty(int dirfd);
 /* A moment T on the filesystem of dirfd (a directory that may be written): every ctime set before the call is strictly
  * earlier than T, every one set after it is T or later. Made by touching a private file until its ctime moves. */
 int tree_stamp(int dirfd, int64_t *ret);
-/* Forces the settling that kernels before 6.13 need (ATOLL_OLD_KERNEL=1 in the environment, for tests). */
+/* Whether the kernel is older than 6.13, or is to be taken for such a one (ATOLL_OLD_KERNEL=1 in the environment, for tests). There
+ * overlays are not given their layers by fd, extended attributes are not reached by directory and name, and times are those of the
+ * last tick, for which stamps settle. Nothing else that Atoll needs is newer than 5.12. */
 bool tree_old_kernel(void);
 
 /* ---- sync.c ---- */

@@ -260,6 +260,10 @@ static int walk_visit(struct walk *w, int dirfd, const char *name)
 	r = look(w, dirfd, name, &entry.stat, &fd);
 	if (r == -ENOENT)
 		return TREE_WALK_GO;
+	/* Only for want of permission is there anything a callback could do; with an error that may be gone the next time it would have
+	 * taken the directory for an unreadable one, and then been led into it. */
+	if (r >= 0 && fd < 0 && fd != -EBADF && fd != -EACCES && fd != -EPERM)
+		r = fd;
 	if (r < 0)
 		return r;
 	entry.fd = fd >= 0 ? fd : -EBADF;

@@ -335,3 +335,32 @@ TEST(a_directory_moved_away_meanwhile_never_leads_to_a_foreign_one)
 	scene_deep(from, 200);
 	CHECK_EQ(tree_walk(from, TREE_WALK_LEAVING, moving_visit, &tap_dirfd, NULL), -ESTALE);
 }
+
+/* Opens fail from the root's visit on, until the next visit. */
+static int exhausted_visit(const struct tree_entry *e, void *arg)
+{
+	struct rlimit *saved = arg, none;
+
+	if (e->path[0]) {
+		setrlimit(RLIMIT_NOFILE, saved);
+		return TREE_WALK_GO;
+	}
+	getrlimit(RLIMIT_NOFILE, saved);
+	none = (struct rlimit){ 0, saved->rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return TREE_WALK_GO;
+}
+
+TEST(a_directory_that_fails_to_open_but_for_permissions_is_not_visited)
+{
+	AUTO_FREE char *path = NULL;
+	struct rlimit saved;
+	int r;
+
+	close(scene_dir(tap_dirfd, "d"));
+	close(scene_dir(tap_dirfd, "d/e"));
+	r = tree_walk(tap_dirfd, 0, exhausted_visit, &saved, &path);
+	setrlimit(RLIMIT_NOFILE, &saved);
+	CHECK_EQ(r, -EMFILE);
+	CHECK_STR(path, "d");
+}
