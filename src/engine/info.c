@@ -87,7 +87,7 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 	info->name = strdup(box->name);
 	info->uuid = strdup(box->uuid);
 	info->created_at = time_text(box->created_ns);
-	info->active_at = time_text(box->active_ns);
+	info->active_at = time_text(MAX(box->active_ns, lock_last_run(a, box->uuid)));
 	info->durable_workspace = box->durable_workspace;
 	info->running = lock_is_running(a, box->uuid);
 	r = store_resource_list(store, box->id, &rows, &n, err);

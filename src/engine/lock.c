@@ -112,6 +112,19 @@ int lock_note_runner(int lock_fd, pid_t pid, uint64_t start_time)
 	return pwrite(lock_fd, &n, sizeof n, NOTE_OFFSET) == (ssize_t)sizeof n ? 0 : -EIO;
 }
 
+void lock_note_end(int lock_fd)
+{
+	(void)futimens(lock_fd, NULL);
+}
+
+int64_t lock_last_run(struct atoll *a, const char *uuid)
+{
+	AUTO_FD fd = open_file(a, uuid, 0);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 ? clock_ns(st.st_mtim) : INT64_MIN;
+}
+
 /* Field 22 of /proc/PID/stat, and its state letter; the name before them may hold anything, so the last ')' is looked for. */
 static int read_start_time(pid_t pid, uint64_t *ret, char *ret_state)
 {

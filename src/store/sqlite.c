@@ -288,6 +288,16 @@ int store_begin(struct store *s, bool durable, struct atoll_error *err)
 	return 0;
 }
 
+int store_begin_late(struct store *s, struct atoll_error *err)
+{
+	return s->in_transaction ? 0 : store_begin(s, false, err);
+}
+
+bool store_is_begun(const struct store *s)
+{
+	return s->in_transaction;
+}
+
 /* A commit that failed may have written its frames to the log all the same, where a later reader would find them complete. The next
  * transaction overwrites them: one is made at once, so that "failed" is true. */
 static void void_failed_commit(struct store *s)

@@ -29,7 +29,10 @@ static inline void cleanup_store(struct store **s)
 }
 
 int store_begin(struct store *s, bool durable, struct atoll_error *err);
+/* A lazy one, unless one is begun already: for whoever may have nothing to write. */
+int store_begin_late(struct store *s, struct atoll_error *err);
 int store_commit(struct store *s, struct atoll_error *err);
+bool store_is_begun(const struct store *s);
 void store_abort(struct store *s); /* fine without a transaction */
 /* A store_commit() failed, and whether it took effect cannot be said: what it would have recorded must stay possible. */
 bool store_is_in_doubt(const struct store *s);

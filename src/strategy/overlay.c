@@ -352,6 +352,7 @@ static int overlay_origin(struct resource *r, const struct change *c, struct tre
 
 struct touch_walk {
 	struct resource *r;
+	struct touches *known;
 	struct peer peer;
 	struct atoll_error *err;
 	bool failed; /* in the store: err says why */
@@ -385,7 +386,7 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 		t.xattrs = (char *)strbuf_str(&encoded);
 		t.xattrs_size = encoded.size;
 	}
-	if (store_touch_add(w->r->store, w->r->row.id, &t, w->err) < 0) {
+	if (store_begin_late(w->r->store, w->err) < 0 || store_touch_add(w->r->store, w->r->row.id, &t, w->err) < 0) {
 		w->failed = true;
 		return -EIO;
 	}
@@ -400,6 +401,8 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 
 	if (*e->path && resource_excludes(w->r, e->path))
 		return TREE_WALK_SKIP;
+	if (find_touch(w->known, e->path))
+		return S_ISDIR(e->stat.mode) && e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;
 	peer = peer_dir(&w->peer, e->path, path_parent_size(e->path));
 	r = peer < 0 ? peer : tree_stat(peer, e->name, &st);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
@@ -415,8 +418,13 @@ static int overlay_ran(struct resource *r, struct atoll_error *err)
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
 	struct touch_walk w = { .r = r, .peer = { r->root_fd, NULL, -EBADF }, .err = err };
 	AUTO_FREE char *path = NULL;
-	int rc = upper < 0 ? upper : tree_walk(upper, 0, visit_touched, &w, &path);
+	int rc;
 
+	overlay_release(r); /* what was read before may no longer be on record */
+	rc = load_touches(r, &w.known, err);
+	if (rc < 0)
+		return rc;
+	rc = upper < 0 ? upper : tree_walk(upper, 0, visit_touched, &w, &path);
 	peer_release(&w.peer);
 	overlay_release(r);
 	if (w.failed)

@@ -46,7 +46,8 @@ struct strategy_ops {
 	int (*begin)(struct resource *r, struct atoll_error *err);
 	/* must. Opens what a view needs. Not idempotent; changes nothing durable but what a mount needs. */
 	int (*view)(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
-	/* may. After a run: records what was touched for the first time. Inside a store transaction. */
+	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something
+	 * to record and none is begun. */
 	int (*ran)(struct resource *r, struct atoll_error *err);
 	/* must, if it isolates. What differs between workspace and original. exact: read contents where only times differ. */
 	struct changes *(*changes)(struct resource *r, bool exact, struct atoll_error *err);

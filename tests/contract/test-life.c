@@ -421,6 +421,36 @@ CONTRACT_ISOLATING(nothing_written_inside_reaches_the_original_before_the_commit
 	check_manifest("original", old);
 }
 
+static char *active_at(void)
+{
+	struct atoll_info *info = NULL;
+	char *text;
+
+	CHECK_DONE(atoll_show(a, "box", &info, &err), err);
+	text = strdup(info->active_at);
+	atoll_info_free(info);
+	return text;
+}
+
+CONTRACT_ISOLATING(a_run_that_touches_nothing_for_the_first_time_counts_as_activity_and_writes_no_record)
+{
+	AUTO_FREE char *first = NULL;
+	AUTO_FREE char *second = NULL;
+	struct stat before, after;
+
+	begin();
+	scene_run("echo once > original/one; echo new > original/new");
+	CHECK_OK(stat("state/atoll.db-wal", &before));
+	first = active_at();
+	scene_run("sleep 0.05; echo twice > original/one; echo more >> original/new; cat original/two");
+	CHECK_OK(stat("state/atoll.db-wal", &after));
+	second = active_at();
+	CHECK(strcmp(first, second) < 0);
+	CHECK_EQ(before.st_size, after.st_size);
+	CHECK_EQ(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+	CHECK_EQ(scene_pending(), 2);
+}
+
 /* B-20 */
 CONTRACT_ISOLATING(the_view_shows_the_original_after_a_commit_and_after_an_undo)
 {

@@ -309,3 +309,21 @@ TEST(a_removed_lock_file_is_made_anew)
 	CHECK_OK(fd);
 	fd_close(fd);
 }
+
+TEST(the_end_of_a_run_is_the_time_of_the_lock_and_without_a_run_there_is_none)
+{
+	int64_t before;
+	int fd;
+
+	set_scene();
+	CHECK_EQ(lock_last_run(&a, UUID), INT64_MIN);
+	fd = take(LOCK_RUN, 0);
+	CHECK_EQ(lock_last_run(&a, UUID), INT64_MIN);
+	CHECK_OK(lock_note_runner(fd, 1, 1));
+	before = lock_last_run(&a, UUID);
+	CHECK(before > 0);
+	CHECK_EQ(usleep(50000), 0);
+	lock_note_end(fd);
+	CHECK(lock_last_run(&a, UUID) > before);
+	lock_release(fd);
+}
