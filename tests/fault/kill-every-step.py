@@ -35,6 +35,16 @@ def second_crash(tap, scenario, name, number):
         report(tap, "recover killed after a commit killed at %d of %d, %s" % (crash, number, name), visited, found)
 
 
+def other_shape(place, tap, strategy, who, shape):
+    scenario = f.Scenario(place, who, strategy, place.faults_bin, shape=shape)
+    for operation in f.OPERATIONS if t.TORTURE else ("commit",):
+        stage, command, points = f.OPERATIONS[operation]
+        name = "%s of %s, %s, %s" % (operation, shape, strategy, who)
+        if t.only(name):
+            report(tap, name, *f.walk(scenario, stage, points, faults(f.count(scenario, stage, command))))
+    scenario.close()
+
+
 def main(place, tap):
     if not place.faults_bin:
         tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
@@ -67,6 +77,8 @@ def main(place, tap):
         scenario.close()
         if ground:
             place.unmount(ground)
+    for strategy, who in combinations if t.TORTURE else quick:
+        other_shape(place, tap, strategy, who, "a nested directory and files")
 
 
 t.run(main)

@@ -189,9 +189,10 @@ def remove_tree(path):
 class Box:
     """One sandbox seen from outside: every method starts the atoll program once and returns the finished process."""
 
-    def __init__(self, place, who="root", strategy=None, name="box", dirs=(), state=None, program=None, environment=None):
+    def __init__(self, place, who="root", strategy=None, name="box", dirs=(), files=(), state=None, program=None,
+                 environment=None):
         self.place, self.who, self.strategy, self.name = place, who, strategy, name
-        self.dirs = list(dirs)
+        self.dirs, self.files = list(dirs), list(files)
         self.program = program or place.bin
         self.state = state or os.path.join(place.fresh("state", who), "atoll")
         self.home = os.path.join(place.root, "home-" + who)
@@ -228,6 +229,8 @@ class Box:
         arguments = ["new", self.name]
         for path in self.dirs:
             arguments += ["--dir", path]
+        for path in self.files:
+            arguments += ["--file", path]
         if self.strategy:
             arguments += ["--strategy", self.strategy]
         return self.atoll(*arguments, *extra, **more)

@@ -81,28 +81,43 @@ _EDIT = [
 ]
 EDIT = _EDIT + _stamps([op for op in _EDIT if op[0] not in ("utime",)],
                        ["a/del.txt", "a/deldir", "a/ren", "b/del", "b/sub/f"])
+# A directory inside another one, and single files, are resources of their own: nothing is renamed from one to the other.
+_MIXED = [op for op in _EDIT if op[0] != "rename" and op[1] != "b" and (not op[1].startswith("b/") or op[1] in ("b/mod", "b/del")) and
+          op[1:] != ["new", "b/ln"]]
+MIXED_EDIT = [op for op in _MIXED + _stamps([op for op in _MIXED if op[0] != "utime"], ["a/del.txt", "a/deldir", "b/del"]) if op[1] != "b"]
+SHAPES = {  # directories, files, what is done to them
+    "directories": (["a", "b"], [], EDIT),
+    "a nested directory and files": (["a", "a/keep/sub"], ["b/mod", "b/del"], MIXED_EDIT),
+}
 
 
 class Scenario:
     """Templates and expected manifests for one user and one strategy, and fresh sandboxes over copies of them."""
 
-    def __init__(self, place, who, strategy, program, box=t.Box, ground=None):
+    def __init__(self, place, who, strategy, program, box=t.Box, ground=None, shape="directories"):
         """box: the class that starts the program; another one may inject its faults from outside. ground: a directory on another
         file system for originals and state."""
         self.ground = ground
+        self.dirs, self.files, edit = SHAPES[shape]
         self.place, self.who, self.strategy, self.program, self.box = place, who, strategy, program, box
         self.template = t.build_tree(place, who, BASE, hint="template", below=ground)
         edited = place.fresh("edited", who, ground)
         subprocess.run(["cp", "-a", self.template + "/.", edited], check=True)
         helper = t.Box(place, who, program=program)
-        self.edit_script = helper.script(EDIT)
+        self.edit_script = helper.script(edit)
         done = helper.edit_directly(self.edit_script, edited)
         if done.returncode != 0:
             raise RuntimeError(t.said(done))
-        self.old = [mf.manifest(os.path.join(self.template, d)) for d in "ab"]
-        self.new = [mf.manifest(os.path.join(edited, d)) for d in "ab"]
+        self.old = self.manifests(self.template)
+        self.new = self.manifests(edited)
         self.clean = None
         t.remove_tree(edited)
+
+    def manifests(self, work):
+        found = [mf.manifest(os.path.join(work, d)) for d in "ab"]
+        if self.files:  # the directory around single files is not theirs
+            found[1][b"."]["mtime"] = None
+        return found
 
     def close(self):
         t.remove_tree(self.template)
@@ -121,8 +136,9 @@ class Trial:
         self.top = scenario.place.fresh("trial", scenario.who, scenario.ground)
         self.work = os.path.join(self.top, "work")
         subprocess.run(["cp", "-a", scenario.template, self.work], check=True)
-        self.box = scenario.box(scenario.place, scenario.who, scenario.strategy, dirs=[self.work + "/a", self.work + "/b"],
-                              state=self.top + "/state", program=scenario.program)
+        self.box = scenario.box(scenario.place, scenario.who, scenario.strategy, state=self.top + "/state", program=scenario.program,
+                                dirs=[os.path.join(self.work, d) for d in scenario.dirs],
+                                files=[os.path.join(self.work, f) for f in scenario.files])
         self.reach(stage)
 
     def must(self, done):
@@ -141,8 +157,7 @@ class Trial:
     def sides(self):
         """For each directory "old", "new" or the differences from both."""
         result = []
-        for index, name in enumerate("ab"):
-            now = mf.manifest(os.path.join(self.work, name))
+        for index, now in enumerate(self.s.manifests(self.work)):
             if now == self.s.old[index]:
                 result.append("old")
             elif now == self.s.new[index]:
