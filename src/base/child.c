@@ -190,10 +190,8 @@ static int end_by_force(pid_t pid, int pidfd, int error)
 	return error;
 }
 
-int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
+int child_start(char *const argv[], struct child *ret)
 {
-	struct child_result result = { 0 };
-	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
 	AUTO_FD reader = -EBADF, writer = -EBADF, pidfd = -EBADF;
 	AUTO_FREE char *program = NULL;
 	int pipe_fds[2], r;
@@ -212,15 +210,35 @@ int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
 	r = spawn(program, argv, writer, &pid);
 	if (r < 0)
 		return r;
-	writer = fd_close(writer);
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	r = pidfd < 0 ? -errno : wait_for_end(pidfd, reader, timeout_ms, &tail);
+	if (pidfd < 0)
+		return end_by_force(pid, pidfd, -errno);
+	*ret = (struct child){ .pid = pid, .pidfd = TAKE_FD(pidfd), .output = TAKE_FD(reader) };
+	return 0;
+}
+
+int child_wait(struct child *c, int timeout_ms, struct child_result *ret)
+{
+	struct child_result result = { 0 };
+	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
+	AUTO_FD pidfd = TAKE_FD(c->pidfd);
+	AUTO_FD output = TAKE_FD(c->output);
+	int r = wait_for_end(pidfd, output, timeout_ms, &tail);
+
 	if (r < 0)
-		return end_by_force(pid, pidfd, r);
-	r = reap(pid, 0, &result.exit_status);
+		return end_by_force(c->pid, pidfd, r);
+	r = reap(c->pid, 0, &result.exit_status);
 	if (r < 0)
 		return r;
 	tail_finish(&tail);
 	*ret = result;
 	return 0;
+}
+
+int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
+{
+	struct child c;
+	int r = child_start(argv, &c);
+
+	return r < 0 ? r : child_wait(&c, timeout_ms, ret);
 }

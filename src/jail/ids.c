@@ -136,14 +136,12 @@ static void cache_load(void)
 	load_ranges(uid);
 }
 
-/* Runs "newuidmap PID own own 1 first first count …". */
-static int run_helper(const char *program, pid_t pid, uint32_t own, const struct ranges *r)
+/* Starts "newuidmap PID own own 1 first first count …". */
+static int start_helper(const char *program, pid_t pid, uint32_t own, const struct ranges *r, struct child *ret)
 {
 	char numbers[2 + 2 * RANGES_MAX + 1][12];
 	char *argv[2 + 3 + 3 * RANGES_MAX + 1];
-	struct child_result result;
 	size_t a = 0, n = 0;
-	int rc;
 
 	argv[a++] = (char *)program;
 	snprintf(numbers[n], sizeof(numbers[n]), "%d", (int)pid);
@@ -160,10 +158,31 @@ static int run_helper(const char *program, pid_t pid, uint32_t own, const struct
 		argv[a++] = numbers[n++];
 	}
 	argv[a] = NULL;
-	rc = child_run(argv, HELPER_TIMEOUT_MS, &result);
-	if (rc < 0)
-		return rc;
-	return result.exit_status == 0 ? 0 : -EPERM;
+	return child_start(argv, ret);
+}
+
+static int wait_for_helper(struct child *c)
+{
+	struct child_result result;
+	int r = child_wait(c, HELPER_TIMEOUT_MS, &result);
+
+	return r < 0 ? r : result.exit_status == 0 ? 0 : -EPERM;
+}
+
+/* Each takes a millisecond or two, and neither needs the other's work. */
+static int run_helpers(pid_t pid)
+{
+	struct child uids, gids;
+	int r = start_helper("newuidmap", pid, cache.uid, &cache.uids, &uids);
+	int other;
+
+	if (r < 0)
+		return r;
+	other = start_helper("newgidmap", pid, getegid(), &cache.gids, &gids);
+	if (other == 0)
+		other = wait_for_helper(&gids);
+	r = wait_for_helper(&uids);
+	return r < 0 ? r : other;
 }
 
 static int write_own(const char *path, const char *text)
@@ -216,9 +235,7 @@ static int map_wide(pid_t pid, int socket, int *ret)
 	} while (n < 0 && errno == EINTR);
 	if (n != 1)
 		return -EPERM;
-	r = run_helper("newuidmap", pid, cache.uid, &cache.uids);
-	if (r == 0)
-		r = run_helper("newgidmap", pid, getegid(), &cache.gids);
+	r = run_helpers(pid);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);

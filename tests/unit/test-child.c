@@ -63,6 +63,23 @@ TEST(directories_of_path_that_cannot_be_searched_are_passed_over)
 	CHECK_EQ(r.exit_status, 4);
 }
 
+TEST(two_that_were_started_run_side_by_side)
+{
+	char *const waits[] = { (char *)"sh", (char *)"-c", (char *)"until [ -e go ]; do sleep 0.01; done; echo came",
+				NULL };
+	char *const comes[] = { (char *)"sh", (char *)"-c", (char *)": >go; exit 4", NULL };
+	struct child first, second;
+	struct child_result r;
+
+	CHECK_OK(child_start(waits, &first));
+	CHECK_OK(child_start(comes, &second));
+	CHECK_EQ(child_wait(&first, 30000, &r), 0);
+	CHECK_EQ(r.exit_status, 0);
+	CHECK_STR(r.output, "came");
+	CHECK_EQ(child_wait(&second, 30000, &r), 0);
+	CHECK_EQ(r.exit_status, 4);
+}
+
 TEST(of_long_output_the_end_is_kept)
 {
 	struct child_result r;
