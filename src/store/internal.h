@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "store/store.h"
 
-/* Statements that are run once per step or path: prepared once, since that takes longer than running them. */
+/* Statements that are run more than once: prepared once, since that takes longer than running them. */
 enum store_kept {
+	KEPT_SANDBOX_FIND,
 	KEPT_STEP_INSERT,
 	KEPT_TOUCH_INSERT,
 	KEPT_TOUCH_DELETE,
@@ -23,6 +24,7 @@ struct store {
 	char *path;
 	bool in_transaction;
 	int log_pages; /* length of the log after the last commit */
+	bool is_new;   /* the schema was made by this connection */
 	bool in_doubt;
 	int version; /* of the schema; 0 until it is made */
 	sqlite3_stmt *kept[KEPT_COUNT];

@@ -171,6 +171,7 @@ static int create_schema(struct store *s, struct atoll_error *err)
 	}
 	if (r == 0)
 		r = store_commit(s, err);
+	s->is_new = r == 0 && version == 0;
 	store_abort(s);
 	return r;
 }
@@ -263,7 +264,8 @@ struct store *store_close(struct store *s)
 	if (!s)
 		return NULL;
 	store_abort(s);
-	if (s->db && s->log_pages >= LOG_PAGES)
+	/* A new one would otherwise be read from the log, schema and all, by the next dozen commands. */
+	if (s->db && (s->is_new || s->log_pages >= LOG_PAGES))
 		empty_log(s);
 	for (size_t i = 0; i < KEPT_COUNT; i++)
 		sqlite3_finalize(s->kept[i]);
