@@ -17,25 +17,6 @@
 #include "base/sys.h"
 #include "engine/sandbox.h"
 
-static int unfinished_op(struct session *s, struct store_op *ret, struct atoll_error *err)
-{
-	struct store_op *ops = NULL;
-	size_t n = 0;
-	int found = 0;
-	int r = store_op_list(s->store, s->box.id, &ops, &n, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n && !found; i++)
-		if (ops[i].phase == STORE_PREPARED || ops[i].phase == STORE_DECIDED) {
-			*ret = ops[i];
-			ops[i] = (struct store_op){ 0 };
-			found = 1;
-		}
-	store_ops_free(ops, n);
-	return found;
-}
-
 static bool never_finished(const struct session *s)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -52,7 +33,7 @@ bool recover_is_needed(struct session *s, struct atoll_error *err)
 	for (size_t i = 0; i < s->n && !needed; i++)
 		needed = s->resources[i].row.dirty;
 	if (!needed)
-		needed = unfinished_op(s, &op, err) != 0;
+		needed = store_op_unfinished(s->store, s->box.id, &op, err) != 0;
 	store_op_release(&op);
 	return needed;
 }
@@ -60,7 +41,7 @@ bool recover_is_needed(struct session *s, struct atoll_error *err)
 bool recover_concerns_originals(struct session *s)
 {
 	struct store_op op = { 0 };
-	int r = unfinished_op(s, &op, NULL);
+	int r = store_op_unfinished(s->store, s->box.id, &op, NULL);
 	bool concerns = r < 0 || (r > 0 && op.phase == STORE_PREPARED);
 
 	store_op_release(&op);
@@ -202,7 +183,7 @@ static int settle_session(struct session *s, struct atoll_result *result, struct
 	int r = open_all(s, err);
 
 	if (r >= 0)
-		r = unfinished_op(s, &row, err);
+		r = store_op_unfinished(s->store, s->box.id, &row, err);
 	if (r > 0)
 		r = settle_op(s, &row, result, err);
 	store_op_release(&row);

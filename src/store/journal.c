@@ -124,11 +124,15 @@ int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_
 	AUTO_STMT *stmt = NULL;
 	struct store_op *list = NULL;
 	size_t n = 0;
-	int r = store_prepare(s, "SELECT " OP_COLUMNS " FROM op WHERE ?1=0 OR sandbox=?1 ORDER BY id DESC", &stmt, err);
+	int r = store_prepare(s,
+			      sandbox ? "SELECT " OP_COLUMNS " FROM op WHERE sandbox=? ORDER BY id DESC"
+				      : "SELECT " OP_COLUMNS " FROM op ORDER BY id DESC",
+			      &stmt, err);
 
 	if (r < 0)
 		return r;
-	sqlite3_bind_int64(stmt, 1, sandbox);
+	if (sandbox)
+		sqlite3_bind_int64(stmt, 1, sandbox);
 	while ((r = store_next(s, stmt, err)) > 0) {
 		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store") : read_op(stmt, &list[n++], err);
 		if (r < 0)
@@ -141,6 +145,26 @@ int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_
 	*ret = list;
 	*ret_n = n;
 	return 0;
+}
+
+int store_op_unfinished(struct store *s, int64_t sandbox, struct store_op *ret, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s,
+			      "SELECT " OP_COLUMNS
+			      " FROM op WHERE sandbox=? AND phase IN (?,?) ORDER BY id DESC LIMIT 1",
+			      &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, sandbox);
+	sqlite3_bind_int(stmt, 2, STORE_PREPARED);
+	sqlite3_bind_int(stmt, 3, STORE_DECIDED);
+	r = store_next(s, stmt, err);
+	if (r <= 0)
+		return r;
+	r = read_op(stmt, ret, err);
+	return r < 0 ? r : 1;
 }
 
 int store_op_resource_put(struct store *s, const struct store_op_resource *o, struct atoll_error *err)

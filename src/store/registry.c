@@ -68,19 +68,21 @@ int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_e
 
 int store_sandbox_find(struct store *s, const char *name, struct store_sandbox *ret, struct atoll_error *err)
 {
-	AUTO_STMT *stmt = NULL;
-	int r = store_prepare(s, "SELECT " SANDBOX_COLUMNS " FROM sandbox WHERE name=?", &stmt, err);
+	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandbox WHERE name=?";
+	sqlite3_stmt *stmt;
+	int r = store_prepare_kept(s, KEPT_SANDBOX_FIND, sql, &stmt, err);
 
 	if (r < 0)
 		return r;
 	bind_text(stmt, 1, name);
 	r = store_next(s, stmt, err);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return error_set(err, ATOLL_NOT_FOUND, 0, "open", name,
-				 "there is no sandbox \"%s\"; atoll list shows those there are", name);
-	return read_sandbox(stmt, ret, err);
+	if (r > 0)
+		r = read_sandbox(stmt, ret, err);
+	else if (r == 0)
+		r = error_set(err, ATOLL_NOT_FOUND, 0, "open", name,
+			      "there is no sandbox \"%s\"; atoll list shows those there are", name);
+	sqlite3_reset(stmt);
+	return r;
 }
 
 int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err)

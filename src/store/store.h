@@ -154,6 +154,8 @@ int store_op_add(struct store *s, struct store_op *op, struct atoll_error *err);
 int store_op_set_phase(struct store *s, int64_t op, enum store_op_phase phase, int64_t ended_ns,
 		       struct atoll_error *err);
 int store_op_set_taken_back(struct store *s, int64_t op, struct atoll_error *err);
+/* The newest that is prepared or decided and not done: 1 and *ret, or 0. */
+int store_op_unfinished(struct store *s, int64_t sandbox, struct store_op *ret, struct atoll_error *err);
 int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_t *ret_n,
 		  struct atoll_error *err); /* newest first; sandbox 0: all */
 void store_ops_free(struct store_op *ops, size_t n);

@@ -129,6 +129,38 @@ TEST(phase_and_taken_back_change_in_their_own_op_only)
 	store_ops_free(list, 2);
 }
 
+static int64_t unfinished(struct store *s, int64_t sandbox)
+{
+	struct atoll_error err = { 0 };
+	struct store_op op = { 0 };
+	int r = store_op_unfinished(s, sandbox, &op, &err);
+	int64_t id = op.id;
+
+	CHECK_EQ(r, id != 0);
+	store_op_release(&op);
+	return id;
+}
+
+TEST(the_newest_op_that_is_prepared_or_decided_is_the_unfinished_one)
+{
+	AUTO_STORE *s = scene_store();
+	int64_t one = scene_box(s, "one"), two = scene_box(s, "two");
+	static const enum store_op_phase phases[] = { STORE_DONE, STORE_DECIDED, STORE_FAILED };
+	struct atoll_error err = { 0 };
+	struct store_op op = { 0 };
+
+	CHECK_EQ(unfinished(s, one), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(phases); i++) {
+		op = add_op(s, one, STORE_OP_COMMIT, 0);
+		CHECK_EQ(unfinished(s, one), op.id);
+		CHECK_EQ(unfinished(s, two), 0);
+		scene_begin(s);
+		CHECK_DONE(store_op_set_phase(s, op.id, phases[i], 0, &err), err);
+		scene_commit(s);
+	}
+	CHECK_EQ(unfinished(s, one), op.id - 1);
+}
+
 TEST(how_an_op_treats_a_resource_is_kept_and_replaced)
 {
 	AUTO_STORE *s = scene_store();
