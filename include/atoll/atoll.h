@@ -90,7 +90,7 @@ const char *atoll_state_dir(const struct atoll *a);
 
 enum atoll_kind { ATOLL_KIND_DIR, ATOLL_KIND_FILE };
 
-/* The life of a resource; src/engine/state.h has the table. */
+/* The life of a resource; src/engine/state.c has the table. */
 enum atoll_state {
 	ATOLL_PENDING,
 	ATOLL_CREATED,

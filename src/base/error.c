@@ -163,18 +163,3 @@ int(error_oom)(struct atoll_error *err, const char *operation)
 {
 	return error_set(err, ATOLL_FAILED, ENOMEM, operation, NULL, "out of memory");
 }
-
-int(error_wrap)(struct atoll_error *err, const char *format, ...)
-{
-	char context[TEXT_SIZE], text[2 * TEXT_SIZE];
-	va_list args;
-
-	if (!err)
-		return -(int)ATOLL_FAILED;
-	va_start(args, format);
-	vsnprintf(context, sizeof(context), format, args);
-	va_end(args);
-	snprintf(text, sizeof(text), "%s: %s", context, err->message);
-	copy_safely(err->message, sizeof(err->message), text);
-	return -(int)(err->code ? err->code : ATOLL_FAILED);
-}

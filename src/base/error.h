@@ -25,10 +25,6 @@ int error_sys(struct atoll_error *err, int sys_errno, const char *operation, con
 /* Out of memory. */
 int error_oom(struct atoll_error *err, const char *operation);
 
-/* Puts "context: " before the message; code and errno stay. Returns -err->code, or -ATOLL_FAILED if err is NULL: a function that
- * wraps needs a struct of its own where its caller may give none. */
-int error_wrap(struct atoll_error *err, const char *format, ...) PRINTF_LIKE(2, 3);
-
 /* All of them return a negative number: told to compilers and analyzers, which cannot see into them. */
 static inline int error_is_negative(int code)
 {
@@ -39,6 +35,5 @@ static inline int error_is_negative(int code)
 #define error_set(...) error_is_negative(error_set(__VA_ARGS__))
 #define error_sys(...) error_is_negative(error_sys(__VA_ARGS__))
 #define error_oom(...) error_is_negative(error_oom(__VA_ARGS__))
-#define error_wrap(...) error_is_negative(error_wrap(__VA_ARGS__))
 
 #endif

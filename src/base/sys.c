@@ -153,11 +153,6 @@ int sys_fsync(int fd)
 	return (int)COUNTED(fsync(fd));
 }
 
-int sys_fdatasync(int fd)
-{
-	return (int)COUNTED(fdatasync(fd));
-}
-
 int sys_syncfs(int fd)
 {
 	return (int)COUNTED(syncfs(fd));

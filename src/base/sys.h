@@ -47,7 +47,6 @@ int sys_removexattr(int fd, const char *name);
 int sys_removexattr_at(int dirfd, const char *entry,
 		       const char *name); /* links are not followed; Linux 6.13, else -ENOSYS */
 int sys_fsync(int fd);
-int sys_fdatasync(int fd);
 int sys_syncfs(int fd);
 int sys_clone_file(int to_fd, int from_fd); /* FICLONE */
 ssize_t sys_copy_range(int from_fd, off_t *from, int to_fd, off_t *to, size_t size);

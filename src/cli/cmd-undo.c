@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll undo: take the latest commit back, keeping the edits. */
+/* atoll undo: take the latest commit back, keeping the edits. atoll rollback: drop the edits. */
 #include "cli/message.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/resolve.h"
 
-int cmd_undo(struct cli *cli, const struct options *o)
+typedef int take_back_fn(struct atoll *a, const char *name, const struct atoll_undo_options *options,
+			 struct atoll_result **ret, struct atoll_error *err);
+
+static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 {
 	struct atoll_undo_options options = { .progress = progress_update };
 	AUTO_INFO *info = NULL;
@@ -20,7 +23,17 @@ int cmd_undo(struct cli *cli, const struct options *o)
 		return atoll_code_exit_status(ATOLL_INVALID);
 	if (resolve_sandbox(cli, o->n_operands > 0 ? o->operands[0] : NULL, &info, &err) < 0)
 		return message_fail(cli, &err);
-	r = atoll_undo(cli->a, info->name, &options, &result, &err);
+	r = fn(cli->a, info->name, &options, &result, &err);
 	progress_clear(&progress);
 	return report_result(cli, info, r, result, &err, stdout, options_has(o, "json"));
+}
+
+int cmd_undo(struct cli *cli, const struct options *o)
+{
+	return take_back(cli, o, atoll_undo);
+}
+
+int cmd_rollback(struct cli *cli, const struct options *o)
+{
+	return take_back(cli, o, atoll_rollback);
 }

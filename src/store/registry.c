@@ -255,19 +255,3 @@ int store_resource_list(struct store *s, int64_t sandbox, struct store_resource 
 	*ret_n = n;
 	return 0;
 }
-
-int store_area_each(struct store *s, int (*fn)(const char *area, void *arg), void *arg, struct atoll_error *err)
-{
-	AUTO_STMT *stmt = NULL;
-	int r = store_prepare(s, "SELECT work FROM resource UNION SELECT stage FROM resource", &stmt, err);
-
-	if (r < 0)
-		return r;
-	while ((r = store_next(s, stmt, err)) > 0) {
-		AUTO_FREE char *area = column_text(stmt, 0);
-
-		if (area && *area && fn(area, arg))
-			return 0;
-	}
-	return r;
-}

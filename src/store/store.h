@@ -79,8 +79,6 @@ int store_resource_add(struct store *s, struct store_resource *r, struct atoll_e
 int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n,
 			struct atoll_error *err);
 int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err);
-/* Every area path in use by any sandbox, for checks against nesting: fn returning non-zero stops. */
-int store_area_each(struct store *s, int (*fn)(const char *area, void *arg), void *arg, struct atoll_error *err);
 
 /* ---- the journal (journal.c) ---- */
 

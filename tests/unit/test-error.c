@@ -55,7 +55,6 @@ TEST(every_function_accepts_no_struct)
 	CHECK_EQ(error_set(NULL, ATOLL_BUSY, 0, "run", NULL, "x"), -ATOLL_BUSY);
 	CHECK_EQ(error_sys(NULL, ENOSPC, "run", NULL, "x"), -ATOLL_NO_SPACE);
 	CHECK_EQ(error_oom(NULL, "run"), -ATOLL_FAILED);
-	CHECK_EQ(error_wrap(NULL, "x"), -ATOLL_FAILED);
 }
 
 TEST(the_errno_chooses_the_code)
@@ -143,18 +142,6 @@ TEST(the_reason_stays_when_a_long_name_is_cut)
 	error_sys(&e, EACCES, "new", name, "cannot open \"%s\"", name);
 	CHECK_CONTAINS(e.message, "cannot open \"nnn");
 	CHECK_CONTAINS(e.message, "…: Permission denied");
-}
-
-TEST(wrapping_puts_context_first_and_keeps_code_and_errno)
-{
-	struct atoll_error e;
-
-	error_sys(&e, EDQUOT, "write", "f", "cannot write \"f\"");
-	CHECK_EQ(error_wrap(&e, "sandbox \"%s\"", "fix"), -ATOLL_NO_SPACE);
-	CHECK_STR(e.message, "sandbox \"fix\": cannot write \"f\": Disk quota exceeded");
-	CHECK_EQ(e.code, ATOLL_NO_SPACE);
-	CHECK_EQ(e.sys_errno, EDQUOT);
-	CHECK_STR(e.operation, "write");
 }
 
 TEST(arguments_may_point_into_the_struct_being_filled)

@@ -229,39 +229,6 @@ TEST(a_resource_without_its_sandbox_or_with_a_used_number_is_refused)
 	store_abort(s);
 }
 
-struct areas {
-	char seen[8][64];
-	size_t n, stop_at;
-};
-
-static int note_area(const char *area, void *arg)
-{
-	struct areas *a = arg;
-
-	CHECK(a->n < 8);
-	snprintf(a->seen[a->n++], sizeof a->seen[0], "%s", area);
-	return a->n == a->stop_at;
-}
-
-TEST(areas_of_all_sandboxes_are_visited_once_each_and_empty_ones_never)
-{
-	AUTO_STORE *s = scene_store();
-	struct store_resource one = odd_resource(scene_box(s, "one"), 1), two = odd_resource(scene_box(s, "two"), 1);
-	struct areas all = { .stop_at = 0 }, some = { .stop_at = 2 };
-	struct atoll_error err = { 0 };
-
-	two.work = two.stage = (char *)"/b";
-	scene_resource(s, one.sandbox, 7);
-	scene_begin(s);
-	CHECK_DONE(store_resource_add(s, &one, &err), err);
-	CHECK_DONE(store_resource_add(s, &two, &err), err);
-	scene_commit(s);
-	CHECK_DONE(store_area_each(s, note_area, &all, &err), err);
-	CHECK_EQ(all.n, 3);
-	CHECK_DONE(store_area_each(s, note_area, &some, &err), err);
-	CHECK_EQ(some.n, 2);
-}
-
 TEST(deleting_a_sandbox_takes_everything_that_hangs_on_it)
 {
 	AUTO_STORE *s = scene_store();

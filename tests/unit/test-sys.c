@@ -14,7 +14,6 @@ static void make_file(const char *name, const char *content)
 	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	CHECK_EQ(sys_write(fd, content, strlen(content)), 0);
 	CHECK_EQ(sys_fsync(fd), 0);
-	CHECK_EQ(sys_fdatasync(fd), 0);
 }
 
 static struct stat stat_of(const char *name)
@@ -37,7 +36,6 @@ TEST(failures_are_returned_as_negative_errno)
 	CHECK_EQ(sys_truncate(-1, 0), -EBADF);
 	CHECK_EQ(sys_chown(tap_dirfd, "a", 0, 0), -ENOENT);
 	CHECK_EQ(sys_fsync(-1), -EBADF);
-	CHECK_EQ(sys_fdatasync(-1), -EBADF);
 	CHECK_EQ(sys_syncfs(-1), -EBADF);
 	CHECK_EQ(sys_clone_file(-1, -1), -EBADF);
 	CHECK_EQ(sys_copy_range(-1, NULL, -1, NULL, 1), -EBADF);
