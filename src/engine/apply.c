@@ -3,7 +3,7 @@
  * Moving all steps of an op to one side. Forward: entries in the order of the plan, then the workspace layer, then metadata, then
  * times. Backward: metadata, the layer, entries in reverse, then times. Ends with a sync of every directory touched.
  */
-#include "engine/protocol.h"
+#include "engine/step.h"
 
 #include <signal.h>
 #include <string.h>
@@ -163,7 +163,7 @@ int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_fore
 	struct run run = { .op = op, .direction = direction, .tolerate = tolerate, .err = err };
 	struct atoll_error local;
 	AUTO_FREE size_t *order = NULL;
-	sigset_t lease_notice, before;
+	sigset_t before;
 	int first = 0, r;
 
 	if (!err)
@@ -171,9 +171,7 @@ int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_fore
 	r = session_order(op->s, &order, run.err);
 	if (r < 0)
 		return r;
-	sigemptyset(&lease_notice);
-	sigaddset(&lease_notice, SIGIO);
-	pthread_sigmask(SIG_BLOCK, &lease_notice, &before);
+	step_leases_begin(&before);
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct atoll_error saved = *run.err;
 
@@ -185,9 +183,7 @@ int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_fore
 		if (r < 0 && direction == FORWARD)
 			break;
 	}
-	while (sigtimedwait(&lease_notice, NULL, &(struct timespec){ 0 }) == SIGIO)
-		;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	step_leases_end(&before);
 	if (ret_foreign)
 		*ret_foreign = run.foreign;
 	return first;

@@ -173,7 +173,6 @@ static int check_parent(struct checker *c, const struct store_step *step)
 	bool same = c->original.path && strlen(c->original.path) == path_parent_size(step->path) &&
 		    memcmp(c->original.path, step->path, path_parent_size(step->path)) == 0;
 	int dir = peer_dir(&c->original, step->path, path_parent_size(step->path));
-	struct tree_stat entry;
 
 	if (dir < 0)
 		return 0; /* made by an earlier step */
@@ -185,11 +184,10 @@ static int check_parent(struct checker *c, const struct store_step *step)
 		c->verdict = judge_parent(c, dir, &c->parent);
 	if (c->verdict)
 		return refuse(c, step->path, c->verdict);
-	if (tree_stat(dir, path_base_name(step->path), &entry) < 0)
-		return 0;
-	if (entry.is_immutable)
+	if (step->seen.is_immutable)
 		return refuse(c, step->path, "is immutable or append-only");
-	if ((c->parent.mode & S_ISVTX) && geteuid() != 0 && entry.uid != geteuid() && c->parent.uid != geteuid())
+	if (step->seen.mode && (c->parent.mode & S_ISVTX) && geteuid() != 0 && step->seen.uid != geteuid() &&
+	    c->parent.uid != geteuid())
 		return refuse(c, step->path, "belongs to somebody else, in a sticky directory");
 	return 0;
 }

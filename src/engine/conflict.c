@@ -99,14 +99,7 @@ static int judge_parents(struct checker *c, const char *path, const char **ret)
 
 /* ---- entries ---- */
 
-static int identify(struct checker *c, const struct change *change, struct store_look *ret)
-{
-	int dir = peer_dir(&c->peer, change->path, path_parent_size(change->path));
-
-	return dir < 0 ? dir : resource_look(dir, path_base_name(change->path), &change->before, ret);
-}
-
-static const char *judge_entry(struct checker *c, const struct change *change)
+static const char *judge_entry(struct checker *c, struct change *change)
 {
 	bool is_dir = S_ISDIR(change->before.mode);
 	int64_t stamp = is_dir ? resource_dir_stamp(c->r, change->path) : resource_stamp(c->r, change->path);
@@ -119,7 +112,7 @@ static const char *judge_entry(struct checker *c, const struct change *change)
 	known = c->r->ops->base(c->r, change->path, &base, NULL);
 	if (known <= 0)
 		return c->doubtful ? "cannot be judged, because the clock was set back" : NULL;
-	if (identify(c, change, &now) < 0)
+	if (change_look(change, &c->peer, &now) < 0)
 		return "was changed by somebody else";
 	if (!tree_id_equal(&now.id, &base.look.id))
 		return "was replaced by somebody else";
@@ -129,7 +122,7 @@ static const char *judge_entry(struct checker *c, const struct change *change)
 }
 
 /* A directory that exists on both sides: its own mode, owner and attributes, if the sandbox changed them. */
-static const char *judge_directory_meta(struct checker *c, const struct change *change)
+static const char *judge_directory_meta(struct checker *c, struct change *change)
 {
 	struct store_touch base;
 	struct store_look now;
@@ -138,7 +131,7 @@ static const char *judge_directory_meta(struct checker *c, const struct change *
 	if (!(change->what & ~(unsigned)ATOLL_WHAT_TIME))
 		return NULL;
 	if (known > 0 && (base.trusted & STORE_TRUST_META)) {
-		if (identify(c, change, &now) < 0 || !tree_id_equal(&now.id, &base.look.id))
+		if (change_look(change, &c->peer, &now) < 0 || !tree_id_equal(&now.id, &base.look.id))
 			return "was replaced by somebody else";
 		return now.mode != base.look.mode || now.uid != base.look.uid || now.gid != base.look.gid
 			       ? "was changed by somebody else"
@@ -158,7 +151,7 @@ static bool is_open_for_writing(struct checker *c, const struct change *change)
 	return fd >= 0 && step_lease(fd) == -EAGAIN;
 }
 
-static int check_change(struct checker *c, const struct change *change)
+static int check_change(struct checker *c, struct change *change)
 {
 	const char *why = NULL;
 	int r;
@@ -194,11 +187,14 @@ static int check_resource(struct op *op, size_t index, size_t *found, struct ato
 	struct checker c = {
 		.op = op, .r = r, .selection = &op->selections[index], .peer = { r->root_fd, NULL, -EBADF }, .err = err
 	};
+	sigset_t before;
 	int rc = 0;
 
+	step_leases_begin(&before);
 	c.doubtful = clock_was_set_back(r);
 	for (size_t i = 0; i < op->changes[index]->n && rc >= 0; i++)
 		rc = check_change(&c, &op->changes[index]->v[i]);
+	step_leases_end(&before);
 	peer_release(&c.peer);
 	free(c.parent);
 	*found += c.found;
@@ -241,13 +237,51 @@ static int newer_entry(const struct tree_entry *e, void *arg)
 	return TREE_WALK_STOP;
 }
 
-/* What was landed must still be as it was landed: nothing may be newer than the moment it was complete. */
-static int check_landed(struct step_site *site, const struct store_step *step, struct strbuf *below, const char **ret)
+static int check_landed_tree(struct step_site *site, const struct store_step *step, struct strbuf *below,
+			     const char **ret)
 {
-	AUTO_FD fd = fd_open_beneath(site->r->root_fd, step->path, O_PATH);
+	AUTO_FD fd = fd_open_beneath(site->r->root_fd, step->path, O_PATH | O_DIRECTORY);
 	struct undo_walk w = { .site = site, .step = step };
-	struct tree_stat st;
-	int state = step_state(site, step), r;
+	int r = fd;
+
+	if (clock_was_set_back(site->r)) {
+		*ret = "cannot be judged, because the clock was set back";
+		return 0;
+	}
+	if (fd >= 0)
+		r = tree_walk(fd, step->slot && step->slot[0] == 'd' ? TREE_WALK_NO_ROOT : 0, newer_entry, &w, NULL);
+	if (w.path.data || r < 0) {
+		strbuf_adds(below, strbuf_str(&w.path));
+		*ret = "was changed by somebody else since the commit";
+	}
+	strbuf_release(&w.path);
+	return r;
+}
+
+static int check_landed_file(struct step_site *site, const struct store_step *step, const char **ret)
+{
+	const struct store_look now = store_look_of(&step->seen, &step->after.id);
+	AUTO_FD fd = -EBADF;
+	struct place at;
+	int r = step_is_newer(site, step->path, "", &step->seen, site->how->landed_at);
+
+	if (r == 0 && !looks_the_same(&now, &step->after))
+		r = 1;
+	if (r > 0)
+		*ret = "was changed by somebody else since the commit";
+	if (r != 0 || !S_ISREG(step->seen.mode))
+		return MIN(r, 0);
+	r = step_find_original(site, step, &at);
+	fd = r < 0 ? r : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && step_lease(fd) == -EAGAIN)
+		*ret = "is open for writing by somebody else";
+	return 0;
+}
+
+/* What was landed must still be as it was landed: nothing may be newer than the moment it was complete. */
+static int check_landed(struct step_site *site, struct store_step *step, struct strbuf *below, const char **ret)
+{
+	int state = step_look(site, step, &step->seen);
 
 	*ret = NULL;
 	if (state < 0)
@@ -263,35 +297,11 @@ static int check_landed(struct step_site *site, const struct store_step *step, s
 	}
 	if (step->kind == STORE_STEP_TAKE)
 		return 0;
-	r = fd < 0 ? fd : tree_stat(fd, "", &st);
-	if (r < 0)
-		return r;
-	if (!S_ISDIR(st.mode)) {
-		AUTO_FD file = S_ISREG(st.mode) ? fd_reopen(fd, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -EBADF;
-
-		r = step_is_newer(site, step->path, "", &st, site->how->landed_at);
-		if (r < 0)
-			return r;
-		if (r > 0)
-			*ret = "was changed by somebody else since the commit";
-		else if (file >= 0 && step_lease(file) == -EAGAIN)
-			*ret = "is open for writing by somebody else";
-		return 0;
-	}
-	if (clock_was_set_back(site->r)) {
-		*ret = "cannot be judged, because the clock was set back";
-		return 0;
-	}
-	r = tree_walk(fd, step->slot && step->slot[0] == 'd' ? TREE_WALK_NO_ROOT : 0, newer_entry, &w, NULL);
-	if (w.path.data || r < 0) {
-		strbuf_adds(below, strbuf_str(&w.path));
-		*ret = "was changed by somebody else since the commit";
-	}
-	strbuf_release(&w.path);
-	return r;
+	return S_ISDIR(step->seen.mode) ? check_landed_tree(site, step, below, ret)
+					: check_landed_file(site, step, ret);
 }
 
-static int check_step(struct op *op, struct step_site *site, const struct store_step *step, size_t *found,
+static int check_step(struct op *op, struct step_site *site, struct store_step *step, size_t *found,
 		      struct atoll_error *err)
 {
 	AUTO_STRBUF below = STRBUF_INIT;
@@ -314,6 +324,7 @@ static int check_step(struct op *op, struct step_site *site, const struct store_
 int conflict_check_undo(struct op *op, struct atoll_error *err)
 {
 	size_t found = 0;
+	sigset_t before;
 
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct step_site *site;
@@ -324,9 +335,11 @@ int conflict_check_undo(struct op *op, struct atoll_error *err)
 		site = step_site_new(op, &op->s->resources[i], err);
 		if (!site)
 			return -(int)err->code;
+		step_leases_begin(&before);
 		for (size_t k = 0; k < op->n && r >= 0; k++)
 			if (op->steps[k].resource == site->r->row.id)
 				r = check_step(op, site, &op->steps[k], &found, err);
+		step_leases_end(&before);
 		step_site_free(site);
 		if (r < 0)
 			return r;

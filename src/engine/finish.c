@@ -22,6 +22,16 @@ static int drop_steps(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+/* What was known of the original at a step's path is of the past. */
+static int forget_touches(struct op *op, struct resource *r, const struct store_step *step, struct atoll_error *err)
+{
+	bool tree = S_ISDIR(step->before.mode) || S_ISDIR(step->after.mode);
+	struct store_touch base;
+	int known = tree ? 1 : r->ops->base(r, step->path, &base, err);
+
+	return known <= 0 ? known : store_touch_delete(op->s->store, r->row.id, step->path, tree, err);
+}
+
 /* What Atoll put there itself is judged from now on, not from the sandbox's beginning. */
 static int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
 {
@@ -36,8 +46,10 @@ static int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct
 			continue;
 		self = directory ? str_format("%s%s.", step->path, *step->path ? "/" : "") : strdup(step->path);
 		rc = self ? store_stamp_put(op->s->store, r->row.id, self, stamp, err) : error_oom(err, "commit");
-		if (rc >= 0)
-			rc = store_touch_delete(op->s->store, r->row.id, step->path, !directory, err);
+		if (rc >= 0 && directory)
+			rc = store_touch_delete(op->s->store, r->row.id, step->path, false, err);
+		else if (rc >= 0)
+			rc = forget_touches(op, r, step, err);
 	}
 	return rc;
 }

@@ -58,15 +58,25 @@ static int no_memory(struct planner *p)
 	return error_oom(p->err, "commit");
 }
 
-static int look(struct planner *p, struct peer *peer, const char *path, const struct tree_stat *st,
-		struct store_look *ret)
+static int cannot_look(struct planner *p, const char *path, int r)
 {
-	int dir = peer_dir(peer, path, path_parent_size(path));
+	return error_sys(p->err, r, "commit", path, "cannot look at \"%s\" of \"%s\"", path, p->r->row.path);
+}
+
+static int look_before(struct planner *p, struct change *c, struct store_step *step)
+{
+	int r = change_look(c, &p->original, &step->before);
+
+	step->seen = c->before;
+	return r < 0 ? cannot_look(p, c->path, r) : 0;
+}
+
+static int look_after(struct planner *p, const char *path, const struct tree_stat *st, struct store_look *ret)
+{
+	int dir = peer_dir(&p->workspace, path, path_parent_size(path));
 	int r = dir < 0 ? dir : resource_look(dir, path_base_name(path), st, ret);
 
-	if (r < 0)
-		return error_sys(p->err, r, "commit", path, "cannot look at \"%s\" of \"%s\"", path, p->r->row.path);
-	return 0;
+	return r < 0 ? cannot_look(p, path, r) : 0;
 }
 
 static int note_parent(struct planner *p, const char *path)
@@ -148,21 +158,16 @@ static int add_retire(struct planner *p, const struct change *c, const char *slo
 	r = dir < 0 ? dir : tree_stat(dir, path_base_name(c->path), &st);
 	if (r < 0)
 		return error_sys(p->err, r, "commit", c->path, "cannot look at \"%s\" in the workspace", c->path);
-	return look(p, &p->workspace, c->path, &st, &step->before);
+	return look_after(p, c->path, &st, &step->before);
 }
 
 /* INSTALL or EXCHANGE of one entry. whole: with everything below it. */
-static int add_landing(struct planner *p, const struct change *c, enum store_step_kind kind, bool whole)
+static int add_landing(struct planner *p, struct change *c, enum store_step_kind kind, bool whole)
 {
 	bool split = S_ISDIR(c->after.mode) && !whole;
-	struct store_look before = { 0 }, after = { 0 };
 	struct store_step *step;
 	int r = note_parent(p, c->path);
 
-	if (r >= 0 && c->has_before)
-		r = look(p, &p->original, c->path, &c->before, &before);
-	if (r >= 0)
-		r = look(p, &p->workspace, c->path, &c->after, &after);
 	if (r < 0)
 		return r;
 	if (p->retires && !split && p->how->source == STORE_SOURCE_RETIRE) {
@@ -176,9 +181,13 @@ static int add_landing(struct planner *p, const struct change *c, enum store_ste
 	step = plan_add(p->op, p->r, kind, c->path);
 	if (!step)
 		return no_memory(p);
-	step->before = before;
-	step->after = after;
 	step->change = c->kind;
+	if (c->has_before)
+		r = look_before(p, c, step);
+	if (r >= 0)
+		r = look_after(p, c->path, &c->after, &step->after);
+	if (r < 0)
+		return r;
 	if (split)
 		r = give_slot(p, step, 'd');
 	else if (p->how->source == STORE_SOURCE_COPY)
@@ -190,7 +199,7 @@ static int add_landing(struct planner *p, const struct change *c, enum store_ste
 	return r;
 }
 
-static int add_taking(struct planner *p, const struct change *c)
+static int add_taking(struct planner *p, struct change *c)
 {
 	struct store_step *step;
 	int r = note_parent(p, c->path);
@@ -204,7 +213,7 @@ static int add_taking(struct planner *p, const struct change *c)
 		return no_memory(p);
 	step->change = c->kind;
 	r = give_slot(p, step, 't');
-	return r < 0 ? r : look(p, &p->original, c->path, &c->before, &step->before);
+	return r < 0 ? r : look_before(p, c, step);
 }
 
 static int read_xattrs(struct planner *p, int root_fd, const char *path, char **ret, size_t *ret_size)
@@ -225,7 +234,7 @@ static int read_xattrs(struct planner *p, int root_fd, const char *path, char **
 	return *ret ? 0 : no_memory(p);
 }
 
-static int add_meta(struct planner *p, const struct change *c)
+static int add_meta(struct planner *p, struct change *c)
 {
 	struct store_step *step;
 	int r = 0;
@@ -235,9 +244,9 @@ static int add_meta(struct planner *p, const struct change *c)
 		if (!step)
 			return no_memory(p);
 		step->change = ATOLL_META;
-		r = look(p, &p->original, c->path, &c->before, &step->before);
+		r = look_before(p, c, step);
 		if (r >= 0)
-			r = look(p, &p->workspace, c->path, &c->after, &step->after);
+			r = look_after(p, c->path, &c->after, &step->after);
 		/* What was not changed here keeps the value it has there. */
 		if (!(c->what & ATOLL_WHAT_MODE))
 			step->after.mode = step->before.mode;
@@ -260,7 +269,7 @@ static int add_meta(struct planner *p, const struct change *c)
 
 static int plan_directory(struct planner *p, size_t i, bool selected)
 {
-	const struct change *c = &p->changes->v[i];
+	struct change *c = &p->changes->v[i];
 	enum store_step_kind kind = c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL;
 	bool whole = selected && !is_divided(p, i);
 
@@ -284,7 +293,7 @@ static int plan_opaque_part(struct planner *p, size_t i, bool selected)
 
 static int plan_change(struct planner *p, size_t i)
 {
-	const struct change *c = &p->changes->v[i];
+	struct change *c = &p->changes->v[i];
 	bool selected = selection_has(p->selection, c->path);
 
 	if (is_covered(p, c->path) || c->gone)

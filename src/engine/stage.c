@@ -115,12 +115,11 @@ static int ready_entry(struct stager *s, int dir, const char *name, const struct
 {
 	struct ready_walk w = { s, step->path };
 	struct tree_entry e = { .dirfd = dir, .name = name, .path = "", .fd = -EBADF };
-	int r;
 
 	if (S_ISDIR(step->after.mode))
 		return ready_tree(s, dir, name, step->path);
-	r = tree_stat(dir, name, &e.stat);
-	return r < 0 ? r : make_ready(&e, &w);
+	e.stat = (struct tree_stat){ .mode = step->after.mode, .size = step->after.size };
+	return make_ready(&e, &w);
 }
 
 /* ---- entries that are copied ---- */
@@ -408,6 +407,7 @@ static bool takes_part(const struct op *op, size_t index)
 int stage_all(struct op *op, struct atoll_error *err)
 {
 	size_t busy = 0;
+	sigset_t before;
 
 	for (size_t i = 0; i < op->s->n; i++) {
 		int r;
@@ -416,7 +416,9 @@ int stage_all(struct op *op, struct atoll_error *err)
 			continue;
 		op->resources[i].resource = op->s->resources[i].row.id;
 		op->resources[i].op = -1; /* its number comes with the journal */
+		step_leases_begin(&before);
 		r = stage_resource(op, i, &busy, err);
+		step_leases_end(&before);
 		if (r < 0)
 			return r;
 	}

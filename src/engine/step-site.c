@@ -4,8 +4,8 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <signal.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 
 #include "base/sys.h"
 
@@ -99,6 +99,7 @@ int step_site_sync(struct step_site *site)
 {
 	struct tree_sync *sync = NULL;
 	struct peer peers[2] = { { site->r->root_fd, NULL, -EBADF }, { site->workspace_fd, NULL, -EBADF } };
+	bool stages = false, keeps = false; /* steps move something in the op's directory of that area */
 	int r = tree_sync_new(site->r->stage_fd, &sync);
 
 	for (size_t i = 0; i < site->op->n && r >= 0; i++) {
@@ -108,6 +109,8 @@ int step_site_sync(struct step_site *site)
 
 		if (step->resource != site->r->row.id)
 			continue;
+		stages |= step->slot && step->slot[0] != 'k';
+		keeps |= step->slot && step->slot[0] == 'k';
 		if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME) {
 			AUTO_FD dir = fd_open_beneath(site->r->root_fd, step->path, O_PATH | O_DIRECTORY);
 
@@ -125,9 +128,9 @@ int step_site_sync(struct step_site *site)
 				r = dir;
 		}
 	}
-	if (r >= 0)
+	if (r >= 0 && stages)
 		r = tree_sync_add(sync, site->stage_op_fd, "", 0);
-	if (r >= 0 && site->work_op_fd != site->stage_op_fd)
+	if (r >= 0 && keeps)
 		r = tree_sync_add(sync, site->work_op_fd, "", 0);
 	if (r >= 0)
 		r = tree_sync_add(sync, site->r->work_fd, "", 0);
@@ -137,18 +140,42 @@ int step_site_sync(struct step_site *site)
 	peer_release(&peers[1]);
 	tree_sync_free(sync);
 	/* A workspace on another filesystem is not reached by that. */
-	if (r >= 0 && site->r->row.copies && site->how->switches)
+	if (r >= 0 && site->r->row.copies && keeps)
+		r = sys_syncfs(site->r->work_fd);
+	else if (r >= 0 && site->r->row.copies && site->how->switches)
 		r = sys_fsync(site->r->work_fd);
 	return r;
 }
 
+void step_leases_begin(sigset_t *ret_before)
+{
+	sigset_t notice;
+
+	sigemptyset(&notice);
+	sigaddset(&notice, SIGIO);
+	pthread_sigmask(SIG_BLOCK, &notice, ret_before);
+}
+
+void step_leases_end(const sigset_t *before)
+{
+	sigset_t notice;
+
+	if (sigismember(before, SIGIO))
+		return;
+	sigemptyset(&notice);
+	sigaddset(&notice, SIGIO);
+	while (sigtimedwait(&notice, NULL, &(struct timespec){ 0 }) == SIGIO)
+		;
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 int step_lease(int fd)
 {
-	struct f_owner_ex me = { F_OWNER_TID, gettid() };
 	int r;
 
-	/* The notice of a broken lease goes to this thread, which has it blocked. */
-	(void)fcntl(fd, F_SETOWN_EX, &me);
+	/* The notice goes to the process, and so to any of its threads, unless it is meant for this one, which has it blocked. */
+	if (!__libc_single_threaded)
+		(void)fcntl(fd, F_SETOWN_EX, &(struct f_owner_ex){ F_OWNER_TID, gettid() });
 	r = sys_lease(fd, F_RDLCK);
 	return r == -EAGAIN || r == -ENOMEM || r == -EIO ? r : 0;
 }

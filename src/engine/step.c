@@ -19,7 +19,7 @@ static int find(struct peer *peer, const char *path, struct place *ret)
 	return MIN(ret->dir, 0);
 }
 
-static int find_original(struct step_site *site, const struct store_step *step, struct place *ret)
+int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret)
 {
 	return find(&site->original, step->path, ret);
 }
@@ -36,25 +36,30 @@ static int find_source(struct step_site *site, const struct store_step *step, st
 	return step->slot ? find_slot(site, step, ret) : find(&site->workspace, step->path, ret);
 }
 
-/* Identity and look of what is at a place. -ENOENT if nothing. */
-static int look_at(const struct place *at, struct tree_stat *st, struct store_look *ret)
+static int stat_at(const struct place *at, struct tree_stat *st)
 {
 	int r = at->dir < 0 ? at->dir : tree_stat(at->dir, at->name, st);
 
-	if (r == -ENOTDIR)
-		r = -ENOENT;
+	return r == -ENOTDIR ? -ENOENT : r;
+}
+
+/* Identity and look of what is at a place. -ENOENT if nothing. */
+static int look_at(const struct place *at, struct tree_stat *st, struct store_look *ret)
+{
+	int r = stat_at(at, st);
+
 	return r < 0 ? r : resource_look(at->dir, at->name, st, ret);
 }
 
-static int state_by_identity(struct step_site *site, const struct store_step *step)
+static int state_by_identity(struct step_site *site, const struct store_step *step, struct tree_stat *st)
 {
 	struct store_look now;
-	struct tree_stat st;
 	struct place at;
-	int r = find_original(site, step, &at);
+	int r = step_find_original(site, step, &at);
 
+	*st = (struct tree_stat){ 0 };
 	if (r >= 0)
-		r = look_at(&at, &st, &now);
+		r = look_at(&at, st, &now);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
 		if (step->kind == STORE_STEP_INSTALL)
 			return STEP_OLD;
@@ -83,8 +88,9 @@ static int state_of_retire(struct step_site *site, const struct store_step *step
 	return r < 0 ? r : tree_id_equal(&now.id, &step->before.id) ? STEP_OLD : STEP_NEW;
 }
 
-int step_state(struct step_site *site, const struct store_step *step)
+int step_look(struct step_site *site, const struct store_step *step, struct tree_stat *ret)
 {
+	*ret = (struct tree_stat){ 0 };
 	switch (step->kind) {
 	case STORE_STEP_RETIRE:
 		return state_of_retire(site, step);
@@ -96,8 +102,15 @@ int step_state(struct step_site *site, const struct store_step *step)
 	case STORE_STEP_TAKE:
 	case STORE_STEP_KIND_COUNT:
 	default:
-		return state_by_identity(site, step);
+		return state_by_identity(site, step, ret);
 	}
+}
+
+int step_state(struct step_site *site, const struct store_step *step)
+{
+	struct tree_stat st;
+
+	return step_look(site, step, &st);
 }
 
 /* ---- moving ---- */
@@ -133,17 +146,18 @@ static int restore_dir_time(const struct place *at, const struct store_look *loo
 	return sys_utimens(at->dir, at->name, times);
 }
 
-/* Keeps writers out of the original from the check to the exchange. */
-static int take_lease(const struct place *at, const struct tree_stat *st, int *ret_fd)
+/* Keeps writers out of the original from the check to the exchange. mode: of what should be there. What may not be read, or is something
+ * else, is judged without. */
+static int take_lease(const struct place *at, mode_t mode, int *ret_fd)
 {
 	AUTO_FD fd = -EBADF;
 	int r;
 
-	if (!S_ISREG(st->mode))
+	if (!S_ISREG(mode))
 		return 0;
 	fd = openat(at->dir, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return errno == EACCES || errno == EPERM ? 0 : -errno;
+		return errno == EACCES || errno == EPERM || errno == ELOOP || errno == ENXIO ? 0 : -errno;
 	r = step_lease(fd);
 	if (r == -EAGAIN)
 		return r;
@@ -160,14 +174,34 @@ static bool matches(const struct store_look *now, const struct store_look *then,
 	return is_dir || (now->mtime == then->mtime && now->size == then->size);
 }
 
+/* Whether two looks at a file were at the same inode in the same condition. */
+static bool is_same_file(const struct tree_stat *a, const struct tree_stat *b)
+{
+	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev &&
+	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
+}
+
+/* Whether it is what this very op has looked at and found to be `then`: nobody has touched it since. */
+static bool is_as_seen(const struct step_site *site, const struct store_step *step, const struct store_look *then,
+		       const struct tree_stat *st)
+{
+	const struct store_look *seen = site->op->row.kind == STORE_OP_UNDO ? &step->after : &step->before;
+
+	return then == seen && is_same_file(st, &step->seen) && st->ctime == step->seen.ctime;
+}
+
 /* Whether what stands in the original is still as it was planned (before) or as it was installed (after). */
 static int verify(struct step_site *site, const struct store_step *step, const struct place *at,
 		  const struct store_look *then, struct tree_stat *st)
 {
-	struct store_look now;
-	int r = look_at(at, st, &now);
 	bool split = step->slot && step->slot[0] == 'd' && then == &step->after;
+	struct store_look now;
+	int r = stat_at(at, st);
 
+	if (r >= 0 && is_as_seen(site, step, then, st))
+		return 0;
+	if (r >= 0)
+		r = resource_look(at->dir, at->name, st, &now);
 	if (r < 0)
 		return r;
 	if (split)
@@ -177,14 +211,7 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 	return S_ISDIR(st->mode) ? step_tree_is_untouched(site, step, at) : 0;
 }
 
-/* Whether two looks at a file, one right after the other, were at the same inode in the same condition. */
-static bool is_same_file(const struct tree_stat *a, const struct tree_stat *b)
-{
-	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev &&
-	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
-}
-
-/* Whether the entry that an exchange has brought to the other side is the one that was verified. */
+/* Whether the entry that a rename has brought to the other side is the one that was verified. */
 static int check_displaced(const struct store_step *step, const struct place *at, const struct tree_stat *verified,
 			   const struct store_look *then)
 {
@@ -200,18 +227,19 @@ static int check_displaced(const struct store_step *step, const struct place *at
 	return -ESTALE;
 }
 
-/* Takes the lease and verifies under it. 1: it stands on the wanted side already. */
+/* Takes the lease and verifies what it was taken on. 1: it stands on the wanted side already. */
 static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at,
 			   enum direction direction, int *ret_lease, struct tree_stat *st)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
-	int leased = tree_stat(at->dir, at->name, st), r;
+	int leased = take_lease(at, then->mode, ret_lease), r;
+	const struct place file = { *ret_lease, "" };
 
-	if (leased >= 0)
-		leased = take_lease(at, st, ret_lease);
 	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
 		return leased;
-	r = leased == -ENOENT ? -ESTALE : verify(site, step, at, then, st);
+	r = leased == -ENOENT ? -ESTALE : verify(site, step, *ret_lease >= 0 ? &file : at, then, st);
+	if (r == -ENOENT)
+		r = -ESTALE;
 	if (r == -ESTALE) {
 		r = step_state(site, step);
 		return r < 0 ? r : r == (direction == FORWARD ? STEP_NEW : STEP_OLD) ? 1 : -ESTALE;
@@ -257,7 +285,7 @@ static int do_exchange(struct step_site *site, const struct store_step *step, en
 	struct place original, source;
 	AUTO_FD lease_fd = -EBADF;
 	struct tree_stat st;
-	int r = find_original(site, step, &original);
+	int r = step_find_original(site, step, &original);
 
 	if (lease && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 		return -ESTALE;
@@ -279,7 +307,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	struct place original, source;
 	AUTO_FD lease_fd = -EBADF;
 	struct tree_stat st;
-	int r = find_original(site, step, &original);
+	int r = step_find_original(site, step, &original);
 
 	if (r >= 0)
 		r = find_source(site, step, &source);
@@ -295,15 +323,17 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 			r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
 		return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
 	}
-	if (lease) {
-		r = tree_stat(original.dir, original.name, &st);
-		if (r >= 0)
-			r = take_lease(&original, &st, &lease_fd);
-	}
+	if (lease)
+		r = take_lease(&original, then->mode, &lease_fd);
 	if (r >= 0)
 		r = verify(site, step, &original, then, &st);
 	if (r >= 0)
 		r = sys_rename(original.dir, original.name, source.dir, source.name, RENAME_NOREPLACE);
+	if (r >= 0)
+		r = check_displaced(step, &source, &st, then);
+	/* Somebody was quicker than the check: theirs goes back where it was. Should they have filled the place again, it is kept aside. */
+	if (r == -ESTALE)
+		(void)sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
 	return r < 0 ? r : 1;
 }
 
@@ -372,7 +402,7 @@ int step_is_intact(struct step_site *site, const struct store_step *step, enum d
 	if (step->kind == STORE_STEP_META || split ||
 	    step->kind == (direction == BACKWARD ? STORE_STEP_INSTALL : STORE_STEP_TAKE))
 		return 1;
-	r = find_original(site, step, &at);
+	r = step_find_original(site, step, &at);
 	if (r >= 0)
 		r = verify(site, step, &at, then, &st);
 	return r == -ESTALE ? 0 : r < 0 ? r : 1;

@@ -3,6 +3,8 @@
 #ifndef ENGINE_STEP_H
 #define ENGINE_STEP_H
 
+#include <signal.h>
+
 #include "engine/protocol.h"
 
 /* The open directories of one resource during an op. */
@@ -25,7 +27,15 @@ struct place {
 	const char *name;
 };
 
-int step_lease(int fd); /* a read lease; -EAGAIN: somebody has it open for writing; what cannot be leased passes */
+/* A read lease. -EAGAIN: somebody has it open for writing; what cannot be leased passes. Between begin and end only: the notice of a lease
+ * that is broken, SIGIO, is not for the program we are part of. */
+int step_lease(int fd);
+void step_leases_begin(sigset_t *ret_before);
+void step_leases_end(const sigset_t *before);
+/* Where the original of a step is: 0 or -errno. */
+int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret);
+/* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */
+int step_look(struct step_site *site, const struct store_step *step, struct tree_stat *ret);
 int step_is_empty_dir(const struct place *at); /* 0, or -ESTALE */
 /* Whether nothing below the step's directory was changed since the plan was made, but by Atoll itself: 0, or -ESTALE. */
 int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at);

@@ -132,6 +132,10 @@ struct store_look {
 	uint64_t size;
 	int64_t mtime, atime;
 };
+static inline struct store_look store_look_of(const struct tree_stat *st, const struct tree_id *id)
+{
+	return (struct store_look){ *id, st->mode, st->uid, st->gid, st->size, st->mtime, st->atime };
+}
 
 struct store_step {
 	int64_t seq;
@@ -144,6 +148,7 @@ struct store_step {
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
 	bool dropped;                  /* not stored: settled otherwise, left out from now on */
+	struct tree_stat seen; /* not stored: the original's entry when this op looked at it; mode 0: it did not */
 };
 void store_step_release(struct store_step *step);
 void store_steps_free(struct store_step *steps, size_t n);

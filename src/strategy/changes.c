@@ -165,6 +165,21 @@ void peer_release(struct peer *p)
 	p->fd = -EBADF;
 }
 
+int change_look(struct change *c, struct peer *original, struct store_look *ret)
+{
+	int dir, r;
+
+	if (c->before_id.size) {
+		*ret = store_look_of(&c->before, &c->before_id);
+		return 0;
+	}
+	dir = peer_dir(original, c->path, path_parent_size(c->path));
+	r = dir < 0 ? dir : resource_look(dir, path_base_name(c->path), &c->before, ret);
+	if (r >= 0)
+		c->before_id = ret->id;
+	return r;
+}
+
 /* ---- comparing ---- */
 
 static int content_differs(const struct pair *p, bool exact, unsigned *what)
@@ -207,6 +222,11 @@ int pair_differs(const struct pair *p, bool exact, unsigned *ret_what)
 		what |= ATOLL_WHAT_TIME;
 	if (S_ISREG(p->a->mode) && p->a->nlink > 1 && p->a->nlink != p->b->nlink)
 		what |= ATOLL_WHAT_LINKS;
+	/* A file of which the content lands lands as a whole; only of what can be run the attributes matter, for they may give powers. */
+	if (!exact && S_ISREG(p->a->mode) && (what & ATOLL_WHAT_CONTENT) && !(p->a->mode & 0111)) {
+		*ret_what = what;
+		return 0;
+	}
 	r = tree_xattrs_same(p->dir_a, p->name_a, p->dir_b, p->name_b);
 	if (r < 0 && r != -EACCES && r != -EPERM)
 		return r;

@@ -82,7 +82,7 @@ int resource_look(int dirfd, const char *name, const struct tree_stat *st, struc
 
 	if (rc < 0)
 		return rc;
-	*ret = (struct store_look){ id, st->mode, st->uid, st->gid, st->size, st->mtime, st->atime };
+	*ret = store_look_of(st, &id);
 	return 0;
 }
 

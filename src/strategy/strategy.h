@@ -118,6 +118,7 @@ struct change {
 	const char *note;
 	bool has_before, has_after;
 	struct tree_stat before, after;
+	struct tree_id before_id; /* of size 0 until change_look() has asked for it */
 };
 
 struct changes {
@@ -151,6 +152,8 @@ struct peer {
 };
 int peer_dir(struct peer *p, const char *path, size_t size); /* fd (borrowed), or -errno */
 void peer_release(struct peer *p);
+/* What the original of a change looked like when it was compared, with its identity. */
+int change_look(struct change *c, struct peer *original, struct store_look *ret);
 
 /* What differs between two entries of the same type. owner: whom `b` is taken to belong to. */
 struct pair {
