@@ -7,7 +7,6 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-
 struct checker {
 	struct op *op;
 	struct resource *r;
