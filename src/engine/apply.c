@@ -29,6 +29,7 @@ static bool is_entry(const struct store_step *step)
 static int keep_foreign(struct run *run, struct store_step *step, struct resource *r)
 {
 	AUTO_FREE char *kept = NULL;
+	struct atoll_resource_result *line;
 	struct atoll_item *item;
 	int rc = is_entry(step) && step->kind != STORE_STEP_RETIRE ? step_keep_other(run->site, step, &kept) : 0;
 
@@ -41,6 +42,9 @@ static int keep_foreign(struct run *run, struct store_step *step, struct resourc
 		return error_oom(run->err, "recover");
 	item->change = step->change;
 	item->kept = TAKE_PTR(kept);
+	line = result_find(run->op->result, r->row.seq);
+	if (line)
+		line->outcome = ATOLL_OUTCOME_ROLLBACK_FAILED;
 	step->dropped = true;
 	run->foreign = true;
 	return 0;
@@ -158,6 +162,19 @@ static int apply_resource(struct run *run, size_t index)
 	return rc;
 }
 
+/* Each resource that could not be moved says why in its own line of the report. */
+static void note_failure(struct run *run, size_t index)
+{
+	struct atoll_resource_result *line =
+		result_resource(run->op->result, &run->op->s->resources[index].row,
+				run->tolerate ? ATOLL_OUTCOME_ROLLBACK_FAILED : ATOLL_OUTCOME_NOT_ATTEMPTED);
+
+	if (line) {
+		free(line->cause);
+		line->cause = strdup(run->err->message);
+	}
+}
+
 int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_foreign, struct atoll_error *err)
 {
 	struct run run = { .op = op, .direction = direction, .tolerate = tolerate, .err = err };
@@ -173,14 +190,17 @@ int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_fore
 		return r;
 	step_leases_begin(&before);
 	for (size_t i = 0; i < op->s->n; i++) {
+		size_t index = order[direction == FORWARD ? i : op->s->n - 1 - i];
 		struct atoll_error saved = *run.err;
 
-		r = apply_resource(&run, order[direction == FORWARD ? i : op->s->n - 1 - i]);
+		r = apply_resource(&run, index);
+		if (r < 0)
+			note_failure(&run, index);
 		if (r < 0 && first < 0)
 			*run.err = saved; /* the first failure is the cause */
 		first = first < 0 ? first : r;
-		/* Going back, one that fails never stops the others. */
-		if (r < 0 && direction == FORWARD)
+		/* On the way back one that fails never stops the others. */
+		if (r < 0 && !tolerate)
 			break;
 	}
 	step_leases_end(&before);
