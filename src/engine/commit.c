@@ -148,16 +148,6 @@ static void remove_staged(struct op *op)
 
 /* ---- after PREPARED ---- */
 
-static void set_outcomes(struct op *op, enum atoll_outcome outcome)
-{
-	for (size_t i = 0; i < op->s->n; i++) {
-		struct atoll_resource_result *r = result_find(op->result, op->s->resources[i].row.seq);
-
-		if (r && r->outcome != ATOLL_OUTCOME_NOT_ISOLATED)
-			r->outcome = op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED;
-	}
-}
-
 /* Takes back what was applied and keeps the cause. What cannot be taken back now stays PREPARED, for recovery. */
 static int take_back(struct op *op, int cause, struct atoll_error *err)
 {
@@ -167,11 +157,8 @@ static int take_back(struct op *op, int cause, struct atoll_error *err)
 
 	if (r >= 0)
 		r = finish_failed(op, &why);
+	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	if (r < 0 || foreign) {
-		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
-		for (size_t i = 0; i < op->result->n_resources; i++)
-			if (op->result->resources[i].outcome == ATOLL_OUTCOME_ROLLBACK_FAILED && why.code)
-				op->result->resources[i].cause = strdup(why.message);
 		if (foreign && r >= 0)
 			return error_set(
 				err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
@@ -181,7 +168,6 @@ static int take_back(struct op *op, int cause, struct atoll_error *err)
 				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover",
 				 op->s->box.name, why.message);
 	}
-	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	return cause;
 }
 
@@ -197,7 +183,7 @@ static int land(struct op *op, struct atoll_error *err)
 		r = finish_decide_commit(op, err);
 	}
 	if (r < 0 && store_is_in_doubt(op->s->store)) {
-		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		op_set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
 		return error_set(
 			err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
 			"whether the commit of \"%s\" was decided cannot be told, the state database failed; run atoll recover",
@@ -206,7 +192,7 @@ static int land(struct op *op, struct atoll_error *err)
 	if (r < 0)
 		return take_back(op, r, err);
 	sys_fault_mark("finish");
-	set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
+	op_set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
 	op->result->commit = op->row.number;
 	/* Landed, whatever happens now: what is left is repeated by the next command. */
 	if (finish_commit(op, &later) < 0)
@@ -251,7 +237,7 @@ static int commit_session(struct op *op, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (op->n == 0) {
-		set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
+		op_set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
 		return 0;
 	}
 	return op->options->dry_run ? list_steps(op, err) : commit_planned(op, err);

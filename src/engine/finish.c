@@ -315,16 +315,47 @@ static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
 		      : 0;
 }
 
+static void report_untidy(struct op *op, size_t index, const struct atoll_error *why)
+{
+	struct atoll_resource_result *line = result_find(op->result, op->s->resources[index].row.seq);
+
+	if (!line)
+		return;
+	line->workspace_dirty = true;
+	free(line->cause);
+	line->cause = strdup(why->message);
+}
+
+/* One that fails never stops the others. */
+static int tidy_all(struct op *op, struct atoll_error *err)
+{
+	struct atoll_error first = { 0 };
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct atoll_error why = { 0 };
+
+		if (!op->resources[i].op)
+			continue;
+		if ((op->row.rollback ? tidy_dropped(op, i, &why) : tidy_returned(op, i, &why)) < 0)
+			report_untidy(op, i, &why);
+		if (!first.code)
+			first = why;
+	}
+	if (first.code && err)
+		*err = first;
+	return -(int)first.code;
+}
+
 int finish_undo(struct op *op, struct atoll_error *err)
 {
-	int r = 0;
+	int r = tidy_all(op, err);
 
-	for (size_t i = 0; i < op->s->n && r >= 0; i++)
-		if (op->resources[i].op)
-			r = op->row.rollback ? tidy_dropped(op, i, err) : tidy_returned(op, i, err);
-	for (size_t i = 0; i < op->s->n && r >= 0; i++)
-		if (op->row.rollback && op->s->resources[i].row.dirty)
-			r = reset_workspace(op->s, &op->s->resources[i], err);
+	if (op->row.rollback) {
+		struct atoll_error *unless_known = r < 0 ? NULL : err;
+		int reset = reset_dirty(op->s, op->result, unless_known);
+
+		r = r < 0 ? r : reset;
+	}
 	if (r < 0)
 		return r;
 	r = store_begin(op->s->store, false, err);

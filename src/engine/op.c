@@ -26,6 +26,19 @@ struct store_op_resource *op_resource(struct op *op, int64_t resource)
 	return NULL;
 }
 
+void op_set_outcomes(struct op *op, enum atoll_outcome outcome)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct store_resource *row = &op->s->resources[i].row;
+		const struct atoll_resource_result *line = result_find(op->result, row->seq);
+
+		if (line &&
+		    (line->outcome == ATOLL_OUTCOME_NOT_ISOLATED || line->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED))
+			continue;
+		result_resource(op->result, row, op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
+	}
+}
+
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total)
 {
 	if (op->progress)

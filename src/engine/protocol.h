@@ -51,6 +51,8 @@ struct op {
 
 void op_release(struct op *op);
 struct store_op_resource *op_resource(struct op *op, int64_t resource);
+/* What became of every resource that took part; one that is known to be stuck, or is not isolated, keeps its line. */
+void op_set_outcomes(struct op *op, enum atoll_outcome outcome);
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total);
 /* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
 int op_dir(const struct op *op, const struct resource *r, bool stage);
@@ -102,8 +104,9 @@ int step_site_switch(struct step_site *site, enum direction direction);
 int step_site_sync(struct step_site *site);
 
 /* apply.c */
-/* All steps of all resources. foreign edits: with tolerate they are left, kept aside, reported and their steps dropped; else they end
- * it with ATOLL_CONFLICT. */
+/* All steps of all resources. tolerate: the way back, on which a resource that fails does not stop the others (it is reported as stuck), and
+ * foreign edits are left, kept aside, reported and their steps dropped. Else the first failure ends it, a foreign edit with
+ * ATOLL_CONFLICT. */
 int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_foreign, struct atoll_error *err);
 
 /* finish.c */
@@ -123,6 +126,11 @@ int merge_is_hidden(int workspace_fd, const char *path);
 
 /* reset.c: a fresh workspace */
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err);
+/* What cannot be removed now is tried again by the next recovery. The directory itself stays: no name is removed and made again. */
+void reset_empty_trash(int area_fd);
+/* All that are marked dirty, parents before children. One that fails never stops the others; each is in the report, and the first failure
+ * is the answer. */
+int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err);
 
 /* recover.c */
 int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);

@@ -95,19 +95,13 @@ static int remove_strays(struct session *s, struct atoll_error *err)
 		for (size_t k = 0; k < ARRAY_SIZE(fds); k++)
 			if (fds[k] >= 0)
 				tree_walk(fds[k], TREE_WALK_NO_ROOT, remove_stray, &known, NULL);
+		reset_empty_trash(s->resources[i].work_fd);
 	}
 	store_ops_free(ops, known.n);
 	return 0;
 }
 
 /* ---- ops ---- */
-
-static void set_outcomes(struct op *op, enum atoll_outcome outcome)
-{
-	for (size_t i = 0; i < op->s->n; i++)
-		result_resource(op->result, &op->s->resources[i].row,
-				op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
-}
 
 static int in_doubt(struct op *op, struct atoll_error *err)
 {
@@ -124,12 +118,12 @@ static int settle_commit(struct op *op, struct atoll_error *err)
 	/* Once decided everything is in place and on disk; what others did to it since is theirs. */
 	int r = back ? apply(op, BACKWARD, true, &foreign, err) : 0;
 
+	op_set_outcomes(op, back ? ATOLL_OUTCOME_ROLLED_BACK : ATOLL_OUTCOME_COMMITTED);
 	if (r >= 0)
 		r = back ? finish_failed(op, err) : finish_commit(op, err);
 	if (r < 0)
 		return r;
 	op->result->commit = back ? 0 : op->row.number;
-	set_outcomes(op, back ? ATOLL_OUTCOME_ROLLED_BACK : ATOLL_OUTCOME_COMMITTED);
 	return foreign ? in_doubt(op, err) : 0;
 }
 
@@ -142,11 +136,11 @@ static int settle_undo(struct op *op, struct atoll_error *err)
 	/* Once decided, the steps are back and the newer edits are being put on top: only that is left. */
 	if (forward)
 		r = apply(op, FORWARD, true, &foreign, err);
+	op_set_outcomes(op, forward ? ATOLL_OUTCOME_COMMITTED : ATOLL_OUTCOME_ROLLED_BACK);
 	if (r >= 0)
 		r = forward ? finish_failed(op, err) : finish_undo(op, err);
 	if (r < 0)
 		return r;
-	set_outcomes(op, forward ? ATOLL_OUTCOME_COMMITTED : ATOLL_OUTCOME_ROLLED_BACK);
 	return foreign ? in_doubt(op, err) : 0;
 }
 
@@ -191,14 +185,9 @@ static int settle_session(struct session *s, struct atoll_result *result, struct
 		doubt = r;
 	else if (r < 0)
 		return r;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->resources[i].row.dirty) {
-			r = reset_workspace(s, &s->resources[i], err);
-			if (r < 0)
-				return r;
-			result_resource(result, &s->resources[i].row, ATOLL_OUTCOME_ROLLED_BACK);
-		}
-	r = remove_strays(s, err);
+	r = reset_dirty(s, result, err);
+	if (r >= 0)
+		r = remove_strays(s, err);
 	return doubt < 0 ? doubt : r;
 }
 

@@ -94,6 +94,14 @@ static int discard(struct resource *r, const char *name)
 	return rc == -ENOENT ? 0 : rc;
 }
 
+void reset_empty_trash(int area_fd)
+{
+	AUTO_FD trash = fd_open_beneath(area_fd, "trash", O_RDONLY | O_DIRECTORY);
+
+	if (trash >= 0)
+		(void)tree_empty(trash);
+}
+
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
 {
 	int rc = r->row.dirty ? 0 : mark(s, r, true, err);
@@ -119,8 +127,42 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 	rc = state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
 	if (rc >= 0)
 		rc = mark(s, r, false, err);
-	/* What cannot be removed now is tried again by the next recovery. */
 	if (rc >= 0)
-		tree_remove(r->work_fd, "trash");
+		reset_empty_trash(r->work_fd);
 	return rc;
+}
+
+static void report_reset(struct atoll_result *result, const struct store_resource *row, const struct atoll_error *why)
+{
+	struct atoll_resource_result *line = result_resource(result, row, ATOLL_OUTCOME_ROLLED_BACK);
+
+	if (!line || !why->code)
+		return;
+	line->workspace_dirty = true;
+	free(line->cause);
+	line->cause = strdup(why->message);
+}
+
+int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err)
+{
+	AUTO_FREE size_t *order = NULL;
+	struct atoll_error first = { 0 };
+	int rc = session_order(s, &order, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = s->n; i-- > 0;) {
+		struct resource *r = &s->resources[order[i]];
+		struct atoll_error why = { 0 };
+
+		if (!r->row.dirty)
+			continue;
+		reset_workspace(s, r, &why);
+		report_reset(result, &r->row, &why);
+		if (!first.code)
+			first = why;
+	}
+	if (first.code && err)
+		*err = first;
+	return -(int)first.code;
 }

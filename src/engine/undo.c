@@ -7,13 +7,6 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
-static void set_outcomes(struct op *op, enum atoll_outcome outcome)
-{
-	for (size_t i = 0; i < op->s->n; i++)
-		result_resource(op->result, &op->s->resources[i].row,
-				op->resources[i].op ? outcome : ATOLL_OUTCOME_UNCHANGED);
-}
-
 static int find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
 {
 	struct store_op *ops = NULL;
@@ -69,13 +62,11 @@ static int put_back(struct op *op, int cause, struct atoll_error *err)
 
 	if (r >= 0)
 		r = finish_failed(op, &why);
-	if (r < 0 || foreign) {
-		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+	op_set_outcomes(op, ATOLL_OUTCOME_NOT_ATTEMPTED);
+	if (r < 0 || foreign)
 		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "undo", op->s->box.name,
 				 "the undo of \"%s\" failed and is incomplete (%s); run atoll recover", op->s->box.name,
 				 foreign ? "somebody else changed paths meanwhile" : why.message);
-	}
-	set_outcomes(op, ATOLL_OUTCOME_NOT_ATTEMPTED);
 	return cause;
 }
 
@@ -128,7 +119,7 @@ static int run_undo(struct op *op, struct atoll_error *err)
 		r = finish_decide_undo(op, err);
 	}
 	if (r < 0 && store_is_in_doubt(op->s->store)) {
-		set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+		op_set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
 		return error_set(
 			err, ATOLL_IN_DOUBT, 0, "undo", op->s->box.name,
 			"whether the undo of \"%s\" was decided cannot be told, the state database failed; run atoll recover",
@@ -137,14 +128,11 @@ static int run_undo(struct op *op, struct atoll_error *err)
 	if (r < 0)
 		return put_back(op, r, err);
 	sys_fault_mark("finish");
-	set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
+	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	set_counts(op);
 	op->result->commit = op->row.number;
-	if (finish_undo(op, &later) < 0) {
-		for (size_t i = 0; i < op->result->n_resources; i++)
-			op->result->resources[i].workspace_dirty = true;
+	if (finish_undo(op, &later) < 0)
 		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
-	}
 	return 0;
 }
 
@@ -248,40 +236,6 @@ static int mark_all_dirty(struct session *s, struct atoll_error *err)
 	return r;
 }
 
-/* Parents before children; one that fails does not stop the others. */
-static int reset_all(struct session *s, struct atoll_result *result, struct atoll_error *err)
-{
-	AUTO_FREE size_t *order = NULL;
-	struct atoll_error first = { 0 };
-	int r = session_order(s, &order, err);
-
-	if (r >= 0)
-		r = mark_all_dirty(s, err);
-	if (r < 0)
-		return r;
-	for (size_t i = s->n; i-- > 0;) {
-		struct resource *res = &s->resources[order[i]];
-		struct atoll_error why = { 0 };
-		struct atoll_resource_result *out;
-
-		r = reset_workspace(s, res, &why);
-		out = result_resource(result, &res->row, ATOLL_OUTCOME_ROLLED_BACK);
-		if (r >= 0)
-			continue;
-		if (out) {
-			out->workspace_dirty = true;
-			out->cause = strdup(why.message);
-		}
-		if (!first.code)
-			first = why;
-	}
-	if (!first.code)
-		return 0;
-	if (err)
-		*err = first;
-	return -(int)first.code;
-}
-
 static bool all_committed(const struct session *s)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -336,7 +290,10 @@ static int rollback_session(struct session *s, const struct atoll_undo_options *
 		r = takes_commit_back(s, err);
 	if (r < 0)
 		return r;
-	return r ? undo_latest(s, true, options, result, err) : reset_all(s, result, err);
+	if (r)
+		return undo_latest(s, true, options, result, err);
+	r = mark_all_dirty(s, err);
+	return r < 0 ? r : reset_dirty(s, result, err);
 }
 
 static int rollback_work(struct operation *o, struct atoll_error *err)
