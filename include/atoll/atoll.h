@@ -332,6 +332,8 @@ int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_op
 
 struct atoll_remove_options {
 	bool force; /* also with undecided changes inside */
+	bool abandon; /* the same, and also what may be the only copy of an original: the undo record of a commit that cannot be
+		       * recovered, versions that a recovery kept */
 	int wait_ms;
 };
 int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options,

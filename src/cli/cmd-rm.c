@@ -37,13 +37,12 @@ static int check_pending(struct cli *cli, const char *name, bool *ret_force)
 	return 0;
 }
 
-static int remove_one(struct cli *cli, const char *name, bool force, int wait_ms)
+static int remove_one(struct cli *cli, const char *name, struct atoll_remove_options options)
 {
-	struct atoll_remove_options options = { .force = force, .wait_ms = wait_ms };
 	struct atoll_error err;
 	int status = 0;
 
-	if (!force)
+	if (!options.force)
 		status = check_pending(cli, name, &options.force);
 	if (status != 0)
 		return status;
@@ -52,15 +51,15 @@ static int remove_one(struct cli *cli, const char *name, bool force, int wait_ms
 
 int cmd_rm(struct cli *cli, const struct options *o)
 {
-	bool force = options_has(o, "force");
-	int status = 0, wait_ms;
+	struct atoll_remove_options options = { .abandon = options_has(o, "abandon") };
+	int status = 0;
 
-	if (!resolve_wait(cli, o, &wait_ms))
+	options.force = options.abandon || options_has(o, "force");
+	if (!resolve_wait(cli, o, &options.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
 	/* One that cannot be removed does not keep the others; the first reason is the exit status. */
 	for (size_t i = 0; i < o->n_operands + o->n_rest; i++) {
-		int r = remove_one(cli, i < o->n_operands ? o->operands[i] : o->rest[i - o->n_operands], force,
-				   wait_ms);
+		int r = remove_one(cli, i < o->n_operands ? o->operands[i] : o->rest[i - o->n_operands], options);
 
 		if (status == 0)
 			status = r;

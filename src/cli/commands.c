@@ -71,6 +71,8 @@ static const struct option_spec json_options[] = { JSON, END };
 
 static const struct option_spec rm_options[] = {
 	{ "force", NULL, NULL, "also with undecided changes inside, which are lost", COMPLETE_NONE, 'f' },
+	{ "abandon", NULL, NULL, "the same, and what may be the only copy of an original is given up", COMPLETE_NONE,
+	  0 },
 	WAIT,
 	END,
 };
@@ -194,9 +196,13 @@ static const struct command commands[] = {
 	  .completion = COMPLETE_SANDBOX,
 	  .options = rm_options,
 	  .summary = "Remove sandboxes",
-	  .description = "Removes sandboxes, with their edits and undo records; the originals stay as they are. If "
-			 "undecided changes are inside, Atoll asks on a terminal and else refuses with exit status 4, "
-			 "unless --force is given.",
+	  .description =
+		  "Removes sandboxes, with their edits and undo records; the originals stay as they are. If "
+		  "undecided changes are inside, Atoll asks on a terminal and else refuses with exit status 4, "
+		  "unless --force is given.\n\n"
+		  "An unfinished commit is recovered first. If that fails, or if the sandbox keeps versions that a "
+		  "recovery had to set aside, the sandbox is not removed even so: it may hold the only copy of "
+		  "an original. --abandon gives that up.",
 	  .examples = "atoll rm fix # ready with it\n" },
 	{ .name = "list",
 	  .run = cmd_list,

@@ -67,7 +67,7 @@ static int remove_stray(const struct tree_entry *e, void *arg)
 {
 	const struct strays *known = arg;
 
-	if (strncmp(e->name, "op-", 3) != 0 && strcmp(e->name, "trash") != 0)
+	if (strncmp(e->name, "op-", 3) != 0)
 		return TREE_WALK_SKIP;
 	for (size_t i = 0; i < known->n; i++) {
 		const struct store_op *op = &known->ops[i];

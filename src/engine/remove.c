@@ -47,24 +47,42 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 		area_remove_candidates(s->a, s->box.uuid, r->row.seq, fd, root);
 }
 
+/* Both areas of a resource; each that stays is added to the list. */
+static int remove_area(const struct resource *r, struct strbuf *left)
+{
+	const char *const areas[] = { r->row.work, r->row.stage };
+	int first = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
+		int rc = areas[i] ? area_remove(areas[i]) : 0;
+		AUTO_FREE char *quoted = rc < 0 ? str_format("\"%s\"", areas[i]) : NULL;
+
+		/* The two are often one, and files of one directory share theirs. */
+		if (quoted && !strstr(strbuf_str(left), quoted))
+			strbuf_addf(left, "%s%s", left->size ? ", " : "", quoted);
+		first = first < 0 ? first : rc;
+	}
+	return first;
+}
+
+/* One that fails never stops the others; all that stay are named. */
 static int remove_areas(struct session *s, struct atoll_error *err)
 {
-	struct atoll_error first = { 0 };
+	AUTO_STRBUF left = STRBUF_INIT;
+	int first = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct resource *r = &s->resources[i];
-		int rc = r->row.work ? area_remove(r->row.work) : 0;
+		int rc = remove_area(r, &left);
 
-		if (rc >= 0 && r->row.stage)
-			rc = area_remove(r->row.stage);
-		if (rc < 0 && !first.code)
-			error_sys(&first, rc, "rm", r->row.work, "cannot remove the workspace \"%s\"", r->row.work);
+		first = first < 0 ? first : rc;
 		if (r->row.state == ATOLL_PENDING)
 			remove_unrecorded(s, r);
 	}
-	if (first.code && err)
-		*err = first;
-	return -(int)first.code;
+	if (first < 0)
+		return error_sys(err, first, "rm", s->box.name, "cannot remove %s of \"%s\"; repeat it to go on",
+				 strbuf_str(&left), s->box.name);
+	return 0;
 }
 
 int sandbox_remove_everything(struct session *s, struct atoll_error *err)
@@ -109,24 +127,82 @@ static int refuse_undecided(struct session *s, struct atoll_error *err)
 			 s->box.name, (unsigned long long)n, n == 1 ? "" : "s");
 }
 
+static int stop_at_first(const struct tree_entry *e, void *arg)
+{
+	*(bool *)arg = true;
+	return TREE_WALK_STOP;
+}
+
+/* Versions that a recovery set aside, because somebody else's edit had their place, are the only copies of what was there. */
+static int refuse_kept(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		AUTO_FREE char *path = str_format("%s/kept", s->resources[i].row.stage);
+		AUTO_FD fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -EBADF;
+		bool found = false;
+		int r = !path    ? -ENOMEM
+			: fd < 0 ? -errno
+				 : tree_walk(fd, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL);
+
+		if (r < 0 && !is_absent(r))
+			return error_sys(err, r, "rm", path, "cannot look for kept versions in \"%s\"", path);
+		if (found)
+			return error_set(
+				err, ATOLL_REFUSED, 0, "rm", s->box.name,
+				"the sandbox \"%s\" keeps the only copy of what somebody else's edits replaced, in \"%s\"; "
+				"move it away, or remove it too with --abandon",
+				s->box.name, path);
+	}
+	return 0;
+}
+
+/* An unfinished commit is settled first, also by force: its undo record may be the only good copy of an original. */
+static int settle_first(struct session *s, struct atoll_error *err)
+{
+	struct atoll_result *result = NULL;
+	struct atoll_error why = { 0 };
+	int r;
+
+	if (!recover_concerns_originals(s))
+		return 0;
+	r = recover_session(s, &result, &why);
+	atoll_result_free(result);
+	if (r >= 0)
+		return r;
+	return error_set(err, why.code, why.sys_errno, "rm", s->box.name,
+			 "%s; the sandbox \"%s\" was not removed (--abandon gives up what cannot be recovered)",
+			 why.message, s->box.name);
+}
+
+/* May the sandbox go? */
+static int check_removal(struct session *s, const struct atoll_remove_options *options, struct atoll_error *err)
+{
+	struct atoll_error ignored = { 0 };
+	int r = 0;
+
+	if (s->box.removing)
+		return 0;
+	if (options->abandon) {
+		(void)settle_first(s, &ignored);
+		return 0;
+	}
+	if (options->force)
+		r = settle_first(s, err);
+	else
+		r = refuse_undecided(s, err);
+	return r < 0 ? r : refuse_kept(s, err);
+}
+
 static int remove_work(struct operation *o, struct atoll_error *err)
 {
 	const struct atoll_remove_options *options = o->options;
 	struct session s = { .lock_fd = -EBADF };
-	int r = options->force ? session_open_raw(o->a, o->name, options->wait_ms, &s, err)
-			       : session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
+	int r = options->force || options->abandon
+			? session_open_raw(o->a, o->name, options->wait_ms, &s, err)
+			: session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
 
-	/* An unfinished commit is settled first, also by force: the undo data may be the only good copy. */
-	if (r >= 0 && options->force && !s.box.removing && recover_is_needed(&s, err)) {
-		struct atoll_result *result = NULL;
-
-		r = recover_session(&s, &result, err);
-		atoll_result_free(result);
-		if (r < 0 && r != -ATOLL_IN_DOUBT && !recover_concerns_originals(&s))
-			r = 0;
-	}
-	if (r >= 0 && !options->force)
-		r = refuse_undecided(&s, err);
+	if (r >= 0)
+		r = check_removal(&s, options, err);
 	if (r >= 0)
 		r = sandbox_remove_everything(&s, err);
 	session_release(&s);

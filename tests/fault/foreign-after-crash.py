@@ -52,6 +52,21 @@ def sides(trial, theirs):
     return result
 
 
+def remove(box, recovered):
+    """A version that was set aside may be the only copy there is: it does not go with the sandbox unless that is asked for."""
+    results = json.loads(recovered.stdout) if recovered.returncode == 7 else []
+    kept = [item["kept"] for result in results for item in result["items"] if item.get("kept")]
+    problems = []
+    gone = box.rm()
+    if kept and (gone.returncode != 4 or not all(map(os.path.lexists, kept))):
+        problems.append("rm did not refuse to lose %s: %s" % (kept, t.said(gone)))
+    if kept:
+        gone = box.rm("--abandon")
+    if gone.returncode != 0 or any(map(os.path.lexists, kept)):
+        problems.append("rm afterwards: " + t.said(gone))
+    return problems
+
+
 def one(scenario, fault, change, theirs):
     """Returns (exit status of recover, problems)."""
     trial = scenario.fresh("edited")
@@ -82,9 +97,7 @@ def one(scenario, fault, change, theirs):
         with open(target, "rb") as file:
             if file.read() != wanted:
                 problems.append("a commit after the recovery overwrote their file: " + t.said(later))
-        gone = trial.box.rm()
-        if gone.returncode != 0:
-            problems.append("rm afterwards: " + t.said(gone))
+        problems += remove(trial.box, done)
         return done.returncode, problems
     except (OSError, ValueError, f.Failure) as error:
         return -1, [repr(error)]

@@ -277,7 +277,7 @@ class Box:
 
     def drop(self):
         """Removes the sandbox and its state directory, whatever they look like."""
-        self.rm()
+        self.atoll("rm", self.name, "--abandon")
         remove_tree(os.path.dirname(self.state) if self.state.endswith("/atoll") else self.state)
 
 
