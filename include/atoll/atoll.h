@@ -261,6 +261,7 @@ enum atoll_outcome {
 	ATOLL_OUTCOME_ROLLBACK_FAILED,
 	ATOLL_OUTCOME_NOT_ISOLATED,
 	ATOLL_OUTCOME_UNCHANGED,
+	ATOLL_OUTCOME_IRREVERSIBLE, /* committed, and its strategy cannot take that back */
 	ATOLL_OUTCOME_COUNT
 };
 const char *atoll_outcome_name(enum atoll_outcome outcome);

@@ -72,7 +72,7 @@ struct resource *session_resource(struct session *s, int64_t id);
 /* The changes of each resource, found with capabilities. Not from inside an operation, which has them already. */
 int session_changes(struct session *s, bool exact, struct changes ***ret, struct atoll_error *err);
 void session_changes_free(struct changes **list, size_t n);
-/* Order of landing: children before parents, else as created. Indexes into resources. */
+/* Order of landing: what can be undone before what cannot; children before parents, else as created. Indexes into resources. */
 int session_order(const struct session *s, size_t **ret, struct atoll_error *err);
 
 /* ---- resource.c ---- */
@@ -85,6 +85,8 @@ void resource_release(struct resource *r);
 /* The workspace tree's root, O_RDONLY. */
 int resource_workspace(const struct resource *r);
 bool resource_isolates(const struct resource *r);
+/* Whether a commit can be taken back; what its strategy does not declare is irreversible. */
+bool resource_can_undo(const struct resource *r);
 /* Fills the paths below each root that belong to Atoll or to a nested resource. */
 int resource_set_excluded(struct session *s, struct atoll_error *err);
 

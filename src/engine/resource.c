@@ -125,6 +125,11 @@ bool resource_isolates(const struct resource *r)
 	return r->ops->capabilities & STRATEGY_ISOLATES;
 }
 
+bool resource_can_undo(const struct resource *r)
+{
+	return r->ops->capabilities & STRATEGY_UNDO_AFTER;
+}
+
 static int exclude(struct resource *r, const char *path)
 {
 	size_t size = strlen(r->root_path);

@@ -259,21 +259,33 @@ struct resource *session_resource(struct session *s, int64_t id)
 }
 
 /* An inner resource comes before the outer one; otherwise the order of creation stands. Each is put before the first that it lies in:
- * those that lie in it were put there too, and so stand before it. */
+ * those that lie in it were put there too, and so stand before it. Adds one class to the order, from n on. */
+static size_t order_class(const struct session *s, bool can_undo, size_t *order, size_t n)
+{
+	size_t start = n;
+
+	for (size_t i = 0; i < s->n; i++) {
+		size_t at = start;
+
+		if (resource_can_undo(&s->resources[i]) != can_undo)
+			continue;
+		while (at < n && !path_is_below(s->resources[i].row.path, s->resources[order[at]].row.path))
+			at++;
+		memmove(&order[at + 1], &order[at], (n - at) * sizeof *order);
+		order[at] = i;
+		n++;
+	}
+	return n;
+}
+
+/* What cannot be taken back lands when all else has. */
 int session_order(const struct session *s, size_t **ret, struct atoll_error *err)
 {
 	size_t *order = reallocarray(NULL, s->n ? s->n : 1, sizeof *order);
 
 	if (!order)
 		return error_oom(err, "commit");
-	for (size_t i = 0; i < s->n; i++) {
-		size_t at = 0;
-
-		while (at < i && !path_is_below(s->resources[i].row.path, s->resources[order[at]].row.path))
-			at++;
-		memmove(&order[at + 1], &order[at], (i - at) * sizeof *order);
-		order[at] = i;
-	}
+	(void)order_class(s, false, order, order_class(s, true, order, 0));
 	*ret = order;
 	return 0;
 }

@@ -99,11 +99,31 @@ static void set_counts(struct op *op)
 	op->result->resources[0].meta = op->row.meta;
 }
 
+static int check_reversible(struct op *op, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct resource *res = &op->s->resources[i];
+
+		if (!op->resources[i].op || resource_can_undo(res))
+			continue;
+		result_resource(op->result, &res->row, ATOLL_OUTCOME_IRREVERSIBLE);
+		if (r == 0)
+			r = error_set(err, ATOLL_UNSUPPORTED, 0, "undo", res->row.path,
+				      "the commit cannot be taken back: what landed in \"%s\" by %s is irreversible",
+				      res->row.path, res->ops->name);
+	}
+	return r;
+}
+
 static int run_undo(struct op *op, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
-	int r = check_undo_data(op, err);
+	int r = check_reversible(op, err);
 
+	if (r >= 0)
+		r = check_undo_data(op, err);
 	if (r >= 0)
 		r = conflict_check_undo(op, err);
 	if (r >= 0)

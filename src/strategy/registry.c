@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 
-const struct strategy_ops *const strategy_all[] = { &strategy_overlay, &strategy_copy, &strategy_none, NULL };
+#define STRATEGY_MAX 16
+
+const struct strategy_ops *strategy_all[STRATEGY_MAX + 1] = { &strategy_overlay, &strategy_copy, &strategy_none };
 
 const struct strategy_ops *strategy_find(const char *name)
 {
@@ -15,6 +17,36 @@ const struct strategy_ops *strategy_find(const char *name)
 		    (strategy_all[i]->alias && strcmp(strategy_all[i]->alias, name) == 0))
 			return strategy_all[i];
 	return NULL;
+}
+
+static bool is_complete(const struct strategy_ops *ops)
+{
+	const unsigned isolated = STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED;
+
+	if (!ops->name || !ops->summary || !ops->begin || !ops->view)
+		return false;
+	return ops->capabilities & STRATEGY_ISOLATES ? ops->changes && ops->base && ops->workspace
+						     : !(ops->capabilities & isolated);
+}
+
+int strategy_register(const struct strategy_ops *ops)
+{
+	size_t n = 0, at = 0;
+
+	if (!is_complete(ops))
+		return -EINVAL;
+	if (strategy_find(ops->name) || (ops->alias && strategy_find(ops->alias)))
+		return -EEXIST;
+	for (; strategy_all[n]; n++) {
+		if (strategy_all[n]->strength == ops->strength)
+			return -EEXIST;
+		at += strategy_all[n]->strength > ops->strength;
+	}
+	if (n == STRATEGY_MAX)
+		return -ENOSPC;
+	memmove(&strategy_all[at + 1], &strategy_all[at], (n - at) * sizeof(strategy_all[0]));
+	strategy_all[at] = ops;
+	return 0;
 }
 
 void strategy_names(struct strbuf *out)

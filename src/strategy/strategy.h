@@ -18,7 +18,8 @@
 enum {
 	STRATEGY_ISOLATES = 1 << 0,    /* writes do not reach the original before commit */
 	STRATEGY_UNDO_BEFORE = 1 << 1, /* edits can be dropped before commit */
-	STRATEGY_UNDO_AFTER = 1 << 2,  /* a commit can be taken back */
+	STRATEGY_UNDO_AFTER =
+		1 << 2, /* a commit can be taken back; else it is irreversible, and lands after those that can */
 	STRATEGY_LAYERED = 1 << 3,     /* the workspace holds changes only, over a live view of the original */
 	STRATEGY_OVERLAY = 1 << 4,     /* needs overlayfs in a mount namespace */
 	STRATEGY_SINGLE_FILE = 1 << 5, /* may serve a file resource */
@@ -94,9 +95,12 @@ int resource_look(int dirfd, const char *name, const struct tree_stat *st, struc
 
 /* ---- registry.c ---- */
 
-extern const struct strategy_ops *const strategy_all[];     /* strongest first, NULL at the end */
+extern const struct strategy_ops *strategy_all[];           /* strongest first, NULL at the end */
 const struct strategy_ops *strategy_find(const char *name); /* NULL if unknown */
-void strategy_names(struct strbuf *out);                    /* "overlay, copy_on_write, none" */
+/* Adds one of the program's own, by its strength; before any sandbox is opened, from one thread. -EINVAL if it lacks what it must provide,
+ * or promises what needs isolation without it; -EEXIST if its name or strength is taken; -ENOSPC. */
+int strategy_register(const struct strategy_ops *ops);
+void strategy_names(struct strbuf *out); /* "overlay, copy_on_write, none" */
 
 /* ---- wrappers the engine calls ---- */
 

@@ -28,6 +28,37 @@ TEST(every_name_is_found_once_and_an_unknown_one_is_not)
 	CHECK(strategy_find("overlay,copy_on_write") == NULL);
 }
 
+TEST(a_further_one_takes_its_place_by_strength_and_is_found)
+{
+	struct strategy_ops mine = *strategy_find("copy_on_write");
+
+	mine.name = "mine";
+	mine.strength++;
+	CHECK_EQ(strategy_register(&mine), 0);
+	CHECK(strategy_find("mine") == &mine);
+	CHECK(strategy_all[1] == &mine);
+	CHECK_STR(strategy_all[0]->name, "overlay");
+	CHECK_STR(strategy_all[2]->name, "copy_on_write");
+	CHECK_EQ(strategy_register(&mine), -EEXIST);
+}
+
+TEST(one_that_lacks_something_or_promises_too_much_is_not_taken)
+{
+	struct strategy_ops mine = *strategy_find("copy_on_write");
+
+	mine.name = "mine";
+	CHECK_EQ(strategy_register(&mine), -EEXIST); /* the strength */
+	mine.strength++;
+	mine.changes = NULL;
+	CHECK_EQ(strategy_register(&mine), -EINVAL);
+	mine.capabilities = STRATEGY_UNDO_AFTER;
+	CHECK_EQ(strategy_register(&mine), -EINVAL);
+	mine.capabilities = 0;
+	mine.begin = NULL;
+	CHECK_EQ(strategy_register(&mine), -EINVAL);
+	CHECK(strategy_find("mine") == NULL);
+}
+
 TEST(what_isolates_provides_what_the_engine_calls_and_what_does_not_promises_nothing)
 {
 	for (size_t i = 0; strategy_all[i]; i++) {

@@ -85,18 +85,26 @@ TEST(without_a_name_the_only_sandbox_is_meant)
 	atoll_close(a);
 }
 
-static void check_order(size_t n, const char *const *paths, const size_t *wanted)
+static void check_order_of(size_t n, const char *const *paths, const struct strategy_ops *const *ops,
+			   const size_t *wanted)
 {
 	struct resource resources[8] = { 0 };
 	struct session s = { .resources = resources, .n = n };
 	AUTO_FREE size_t *order = NULL;
 	struct atoll_error err = { 0 };
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		resources[i].row.path = (char *)paths[i];
+		resources[i].ops = ops ? ops[i] : strategy_find("overlay");
+	}
 	CHECK_DONE(session_order(&s, &order, &err), err);
 	for (size_t i = 0; i < n; i++)
 		CHECK_EQ(order[i], wanted[i]);
+}
+
+static void check_order(size_t n, const char *const *paths, const size_t *wanted)
+{
+	check_order_of(n, paths, NULL, wanted);
 }
 
 TEST(children_land_before_parents_and_others_as_created)
@@ -111,6 +119,20 @@ TEST(a_child_lands_before_its_parent_though_others_were_created_between_them)
 {
 	check_order(3, (const char *const[]){ "/p", "/x", "/p/c" }, (const size_t[]){ 2, 0, 1 });
 	check_order(4, (const char *const[]){ "/p", "/q", "/q/d", "/p/c" }, (const size_t[]){ 3, 0, 2, 1 });
+}
+
+TEST(what_does_not_declare_that_it_can_be_undone_lands_last)
+{
+	struct strategy_ops mine = *strategy_find("copy_on_write");
+	const struct strategy_ops *safe = strategy_find("overlay");
+
+	mine.capabilities &= ~(unsigned)STRATEGY_UNDO_AFTER;
+	check_order_of(3, (const char *const[]){ "/a", "/b", "/c" },
+		       (const struct strategy_ops *const[]){ &mine, safe, safe }, (const size_t[]){ 1, 2, 0 });
+	/* Being inside comes second, but holds within each class. */
+	check_order_of(4, (const char *const[]){ "/p", "/p/c", "/q", "/q/d" },
+		       (const struct strategy_ops *const[]){ safe, &mine, &mine, &mine },
+		       (const size_t[]){ 0, 1, 3, 2 });
 }
 
 struct waiter {
