@@ -34,4 +34,11 @@ for name in $(grep -oE '\batoll_[a-z_]+\(' include/atoll/atoll.h | tr -d '(' | s
 	[ "$name" = atoll_progress_fn ] && continue
 	nm -D --defined-only "$BUILD"/src/libatoll.so | grep -qE " T $name(@@|\$)" || echo "$name"
 done | point "the_library_exports_every_function_of_its_header"
+# A double would be a function of a test's own under a name of the code, or something that comes in between.
+{
+	mapfile -t objects < <(find "$BUILD"/tests -name '*.o')
+	[ ${#objects[@]} -gt 0 ] || echo "no test was compiled"
+	nm -A -g --defined-only "${objects[@]}" | grep -v ' T main$'
+	grep -rnE 'LD_PRELOA[D]|RTLD_NEX[T]|-[-]wrap=|[_]weak[_]' tests meson.build src
+} 2>&1 | point "no_test_puts_a_double_in_place_of_the_code"
 echo "1..$number"
