@@ -112,25 +112,36 @@ struct atoll_resource_spec {
 	const char *strategy; /* NULL: the strongest that works here */
 };
 
+/* What making the workspace of one resource takes where the filesystem cannot share blocks. */
+struct atoll_cost {
+	int resource;          /* its seq */
+	const char *path;      /* absolute; valid during the call */
+	uint64_t files, bytes; /* that will be copied */
+};
+typedef void (*atoll_cost_fn)(const struct atoll_cost *cost, void *arg);
+
 struct atoll_new_options {
 	const char *name; /* NULL: one is made up */
 	const struct atoll_resource_spec *resources;
 	size_t n_resources;
 	bool durable_workspace; /* sync the workspace after each run */
+	atoll_cost_fn cost;     /* NULL, or called for each resource that must be copied, before that begins */
+	void *cost_arg;
 };
 
 struct atoll_resource_info {
 	int seq; /* 1, 2, … in the order given at creation */
 	enum atoll_kind kind;
 	enum atoll_state state;
-	char *path;      /* absolute and resolved */
-	char *strategy;  /* "overlay" */
-	char *mode;      /* "rootless, same filesystem" */
-	char *reason;    /* why this strategy */
-	char *workspace; /* where the edits lie at rest; NULL for none */
-	char *stage;     /* where staging and undo data lie; NULL for none */
-	bool suspect;    /* written, not synced, and the machine restarted since */
-	bool dirty;      /* a reset of the workspace did not finish */
+	char *path;                          /* absolute and resolved */
+	char *strategy;                      /* "overlay" */
+	char *mode;                          /* "rootless, same filesystem" */
+	char *reason;                        /* why this strategy */
+	char *workspace;                     /* where the edits lie at rest; NULL for none */
+	char *stage;                         /* where staging and undo data lie; NULL for none */
+	bool suspect;                        /* written, not synced, and the machine restarted since */
+	bool dirty;                          /* a reset of the workspace did not finish */
+	uint64_t copied_files, copied_bytes; /* as told to atoll_cost_fn; 0 but in the answer of atoll_new() */
 };
 
 struct atoll_info {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/cost.h"
 #include "cli/info.h"
 #include "cli/message.h"
 #include "cli/resolve.h"
@@ -28,7 +29,7 @@ int cmd_new(struct cli *cli, const struct options *o)
 {
 	AUTO_FREE struct atoll_resource_spec *specs = calloc(o->n_uses + 1, sizeof(*specs));
 	AUTO_INFO *info = NULL;
-	struct atoll_new_options options = { .resources = specs };
+	struct atoll_new_options options = { .resources = specs, .cost = cost_tell, .cost_arg = cli };
 	struct atoll_error err;
 
 	if (!specs)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "cli/cost.h"
 #include "cli/decide.h"
 #include "cli/message.h"
 #include "cli/output.h"
@@ -81,11 +82,12 @@ static int make_sandbox(struct cli *cli, struct atoll_info **ret, struct atoll_e
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .path = cwd ? cwd : "." };
+	struct atoll_new_options options = { .resources = &spec, .n_resources = 1, .cost = cost_tell, .cost_arg = cli };
 
 	if (!cwd && errno == ENOENT)
 		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
 				 "the working directory was removed; cd to another");
-	return atoll_new(cli->a, &(struct atoll_new_options){ .resources = &spec, .n_resources = 1 }, ret, err);
+	return atoll_new(cli->a, &options, ret, err);
 }
 
 /* A sandbox in which nothing could be run is of no use, unless something got in nevertheless. */

@@ -59,6 +59,10 @@ static void resource_json(struct json *j, const struct atoll_resource_info *r)
 	json_string(j, "stage", r->stage);
 	json_bool(j, "suspect", r->suspect);
 	json_bool(j, "dirty", r->dirty);
+	if (r->copied_files) {
+		json_int(j, "copied_files", (int64_t)r->copied_files);
+		json_int(j, "copied_bytes", (int64_t)r->copied_bytes);
+	}
 	json_object_end(j);
 }
 

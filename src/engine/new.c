@@ -17,6 +17,7 @@ struct maker {
 	struct session s;
 	const struct atoll_new_options *options;
 	struct store_resource *rows; /* until they are the session's */
+	struct strategy_cost *costs; /* of each */
 	bool recorded;
 };
 
@@ -47,7 +48,8 @@ static int resolve_all(struct maker *m, struct atoll_error *err)
 	int r = 0;
 
 	m->rows = calloc(m->options->n_resources, sizeof *m->rows);
-	if (!m->rows)
+	m->costs = calloc(m->options->n_resources, sizeof *m->costs);
+	if (!m->rows || !m->costs)
 		return error_oom(err, "new");
 	for (size_t i = 0; i < m->options->n_resources && r >= 0; i++) {
 		m->rows[i].seq = (int)i + 1;
@@ -259,36 +261,73 @@ static bool shares_earlier(const struct session *s, size_t i)
 /* Copying a tree reads files that their owner may not: it is done with capabilities. */
 struct beginning {
 	struct resource *r;
+	struct strategy_cost cost;
 	struct atoll_error error;
 };
+
+static int answer(const struct beginning *b, int out, int r)
+{
+	return write(out, b, sizeof *b) == (ssize_t)sizeof *b ? r : -ATOLL_FAILED;
+}
 
 static int begin_in_call(void *arg, int out)
 {
 	struct beginning *b = arg;
-	int r = b->r->ops->begin(b->r, &b->error);
 
-	return write(out, &b->error, sizeof b->error) == (ssize_t)sizeof b->error ? r : -ATOLL_FAILED;
+	return answer(b, out, b->r->ops->begin(b->r, &b->error));
+}
+
+static int cost_in_call(void *arg, int out)
+{
+	struct beginning *b = arg;
+
+	return answer(b, out, b->r->ops->cost(b->r, &b->cost, &b->error));
+}
+
+static int call(int (*fn)(void *arg, int out), struct beginning *b, struct atoll_error *err)
+{
+	AUTO_FD out = -EBADF;
+	int r = jail_call(fn, b, &out, err);
+
+	if (out >= 0 && read(out, b, sizeof *b) == (ssize_t)sizeof *b && r < 0 && b->error.code)
+		*err = b->error;
+	return r;
 }
 
 static int begin_workspace(struct resource *r, struct atoll_error *err)
 {
-	struct beginning b = { .r = r };
-	AUTO_FD out = -EBADF;
-	int rc;
-
 	if (r->ops->capabilities & STRATEGY_LAYERED)
 		return r->ops->begin(r, err);
-	rc = jail_call(begin_in_call, &b, &out, err);
-	if (rc < 0 && out >= 0 && read(out, &b.error, sizeof b.error) == (ssize_t)sizeof b.error && b.error.code)
-		*err = b.error;
-	return rc;
+	return call(begin_in_call, &(struct beginning){ .r = r }, err);
+}
+
+/* Copying may take long, and much space: whoever wants to know is told before it begins. */
+static int tell_cost(struct maker *m, size_t i, struct atoll_error *err)
+{
+	struct resource *r = &m->s.resources[i];
+	struct beginning b = { .r = r };
+	int rc;
+
+	if (!r->ops->cost || !m->options->cost)
+		return 0;
+	rc = call(cost_in_call, &b, err);
+	if (rc < 0 || b.cost.files == 0)
+		return rc;
+	m->costs[i] = b.cost;
+	m->options->cost(&(struct atoll_cost){ r->row.seq, r->row.path, b.cost.files, b.cost.bytes },
+			 m->options->cost_arg);
+	return 0;
 }
 
 /* From the stamp on, changes of the original are foreign: it is taken before the workspace reads anything. */
-static int begin_one(struct session *s, size_t i, struct atoll_error *err)
+static int begin_one(struct maker *m, size_t i, struct atoll_error *err)
 {
+	struct session *s = &m->s;
 	struct resource *r = &s->resources[i];
-	int rc = 0;
+	int rc = shares_earlier(s, i) ? 0 : tell_cost(m, i, err);
+
+	if (rc < 0)
+		return rc;
 
 	r->row.clock_offset = clock_offset_ns();
 	clock_boot_id(r->row.boot_id);
@@ -338,7 +377,7 @@ static int make(struct maker *m, struct atoll_error *err)
 	if (r >= 0)
 		r = hand_over(m, err);
 	for (size_t i = 0; i < s->n && r >= 0; i++)
-		r = begin_one(s, i, err);
+		r = begin_one(m, i, err);
 	return r < 0 ? r : record_created(s, err);
 }
 
@@ -366,6 +405,18 @@ static void unmake(struct maker *m)
 	sandbox_remove_everything(&m->s, &ignored);
 }
 
+/* With the connection at hand: what is reported is then what is there. */
+static int describe(struct maker *m, struct atoll_info **ret, struct atoll_error *err)
+{
+	int r = info_describe(m->s.a, m->s.store, &m->s.box, ret, err);
+
+	for (size_t i = 0; r >= 0 && i < (*ret)->n_resources; i++) {
+		(*ret)->resources[i].copied_files = m->costs[i].files;
+		(*ret)->resources[i].copied_bytes = m->costs[i].bytes;
+	}
+	return r;
+}
+
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
 	      struct atoll_error *err)
 {
@@ -378,15 +429,15 @@ int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct a
 		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
 		r = make(&m, &local);
-		/* With the connection at hand: what is reported is then what is there. */
 		if (r >= 0 && ret)
-			r = info_describe(a, m.s.store, &m.s.box, ret, &local);
+			r = describe(&m, ret, &local);
 		if (r < 0)
 			unmake(&m);
 	}
 	for (size_t i = 0; m.rows && i < options->n_resources; i++)
 		store_resource_release(&m.rows[i]);
 	free(m.rows);
+	free(m.costs);
 	session_release(&m.s);
 	if (r < 0 && err)
 		*err = local;

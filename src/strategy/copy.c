@@ -109,6 +109,39 @@ static int settle(int tree_fd)
 	return tree_stamp(tree_fd, &ignored);
 }
 
+struct costing {
+	struct clone clone;
+	struct strategy_cost cost;
+};
+
+/* Holes are not copied, and of an inode with several names each counts for its part. */
+static int add_cost(const struct tree_entry *e, void *arg)
+{
+	struct costing *c = arg;
+
+	if (skip_excluded(e, &c->clone))
+		return TREE_WALK_SKIP;
+	if (S_ISREG(e->stat.mode)) {
+		c->cost.files++;
+		c->cost.bytes += MIN(e->stat.size, e->stat.blocks * 512) / e->stat.nlink;
+	}
+	return TREE_WALK_GO;
+}
+
+/* The stage area lies on the original's filesystem. */
+static int copy_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
+{
+	struct costing c = { .clone = { .r = r } };
+	AUTO_FREE char *path = NULL;
+	int rc = tree_can_share(r->stage_fd, r->work_fd) ? 0 : tree_walk(r->root_fd, 0, add_cost, &c, &path);
+
+	if (rc < 0)
+		return error_sys(err, rc, "new", r->row.path, "cannot look at \"%s%s%s\"", r->row.path,
+				 path && *path ? "/" : "", path ? path : "");
+	*ret = c.cost;
+	return 0;
+}
+
 static int copy_begin(struct resource *r, struct atoll_error *err)
 {
 	struct baseline *base = calloc(1, sizeof *base);
@@ -570,6 +603,7 @@ const struct strategy_ops strategy_copy = {
 	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_SINGLE_FILE,
 	.workspace = TREE,
 	.begin = copy_begin,
+	.cost = copy_cost,
 	.view = copy_view,
 	.changes = copy_changes,
 	.base = copy_base,

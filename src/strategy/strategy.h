@@ -35,6 +35,11 @@ struct strategy_view {
 	int lower_fd, upper_fd, work_fd; /* BIND: lower_fd alone */
 };
 
+/* What making a workspace takes, beyond a moment. */
+struct strategy_cost {
+	uint64_t files, bytes; /* to be copied byte by byte */
+};
+
 struct strategy_ops {
 	const char *name;
 	const char *alias; /* NULL or a second accepted name */
@@ -45,6 +50,8 @@ struct strategy_ops {
 
 	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
 	int (*begin)(struct resource *r, struct atoll_error *err);
+	/* may. What begin() will cost; 0 where blocks are shared. Changes nothing. */
+	int (*cost)(struct resource *r, struct strategy_cost *ret, struct atoll_error *err);
 	/* must. Opens what a view needs. Not idempotent; changes nothing durable but what a mount needs. */
 	int (*view)(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
 	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something

@@ -116,6 +116,14 @@ static int copy_ranges(struct data_copy *c, uint64_t size)
 	return MIN(r, 0);
 }
 
+bool tree_can_share(int from_dir, int to_dir)
+{
+	AUTO_FD from = tree_open_private(from_dir);
+	AUTO_FD to = from < 0 ? -EBADF : tree_open_private(to_dir);
+
+	return to >= 0 && sys_clone_file(to, from) == 0;
+}
+
 int tree_copy_data(int from_fd, int to_fd, uint64_t size)
 {
 	CLEANUP(data_copy_release) struct data_copy c = { .from_fd = from_fd, .to_fd = to_fd };

@@ -40,6 +40,9 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 
 /* ---- chain.c: the open directories from a root down to where one is ---- */
 
+/* A file in that directory that nobody else can name, for reading and writing. */
+int tree_open_private(int dirfd);
+
 /*
  * A stack of directories in which only the innermost few are held open, so that depth costs no fds. One that was closed
  * is opened again from its child by "..", and must then be the directory it was: if somebody moved the child away

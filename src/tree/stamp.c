@@ -44,18 +44,17 @@ bool tree_old_kernel(void)
 	return known == 2;
 }
 
-/* A file nobody else can name. */
-static int open_private(int dirfd)
+int tree_open_private(int dirfd)
 {
 	char name[48], uuid[37];
 	int fd, r;
 
-	fd = sys_open(dirfd, ".", O_TMPFILE | O_WRONLY, 0600);
+	fd = sys_open(dirfd, ".", O_TMPFILE | O_RDWR, 0600);
 	if (fd != -EOPNOTSUPP && fd != -EISDIR && fd != -ENOENT && fd != -EINVAL)
 		return fd;
 	random_uuid(uuid);
 	snprintf(name, sizeof(name), ".atoll-%s", uuid);
-	fd = sys_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	fd = sys_open(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return fd;
 	r = sys_unlink(dirfd, name, 0);
@@ -115,7 +114,7 @@ static void settle(void)
 int tree_stamp(int dirfd, int64_t *ret)
 {
 	const int64_t deadline = clock_monotonic_ns() + PATIENCE_NS;
-	AUTO_FD fd = open_private(dirfd);
+	AUTO_FD fd = tree_open_private(dirfd);
 	int64_t t;
 	int r;
 

@@ -130,6 +130,8 @@ int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool 
 
 /* Copies the data of one regular file: reflink, copy_file_range, sendfile, read/write, in that order, holes kept. */
 int tree_copy_data(int from_fd, int to_fd, uint64_t size);
+/* Whether a copy in one directory can share blocks with a file in the other (reflink): tried on two files without a name. */
+bool tree_can_share(int from_dir, int to_dir);
 
 enum {
 	TREE_COPY_KEEP_SET_ID = 1 << 0, /* set-id bits and file capabilities, where the owner could be kept */
