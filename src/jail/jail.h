@@ -28,6 +28,7 @@ int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
 bool jail_overlay_takes_fds(void);
 unsigned jail_probe_count(void); /* how many times jail_probe_overlay() really mounted; for tests */
 void jail_probe_again(void);     /* forgets the answers; for tests */
+void jail_set_patience(int ms);  /* how long mounting may take until it is given up: 20 s; for tests */
 
 /* ---- ids.c: who can be mapped ---- */
 
@@ -82,7 +83,7 @@ struct jail_spec {
 /*
  * Sets up user (not for root), mount and pid namespaces, mounts the view, and runs the command as the caller's uid and gid with its
  * cwd, environment and stdio; no_new_privs is set. pid 1 is non-dumpable, reaps, and ends everything when the command ends or the calling
- * process dies (SIGKILL included). HUP, INT, QUIT, TERM, USR1, USR2 sent to the caller reach the command (terminal signals
+ * process dies (SIGKILL included). If the view does not stand in time, all is ended and the answer is ATOLL_TIMEOUT. HUP, INT, QUIT, TERM, USR1, USR2 sent to the caller reach the command (terminal signals
  * once, not twice). Returns 0 with the result once every process inside is gone, or a negative code if the command could not
  * be started for Atoll's own reasons; nothing is left behind then. May be called from a threaded process.
  */

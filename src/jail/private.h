@@ -56,6 +56,14 @@ int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
 int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret);
 /* Waits for the end of the child and closes pidfd. Returns its wait status, or -errno. */
 int spawn_wait(struct spawn *s);
+/* By when a child that mounts must be ready, and how long that is: a filesystem may never answer. */
+int64_t spawn_deadline(void);
+int spawn_ms_until(int64_t deadline);
+/* spawn_wait(), or -ETIMEDOUT if the child is still there at the deadline. */
+int spawn_wait_until(struct spawn *s, int64_t deadline);
+/* Kills the child and all that is in its pid namespace, waits until it is gone and closes pidfd. -ETIMEDOUT if the kernel does not let go of
+ * it: it ends as soon as that does, and its mounts with it. */
+int spawn_end(struct spawn *s);
 /* Child side: enters the wide user namespace if there is one (wide_fd >= 0), else a new one with the caller's own ids. */
 int spawn_enter_userns(int wide_fd, const struct ids_own *own);
 

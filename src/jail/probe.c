@@ -56,7 +56,9 @@ static int probe(spawn_fn fn, void *arg)
 
 	if (r < 0)
 		return r;
-	r = spawn_wait(&s);
+	r = spawn_wait_until(&s, spawn_deadline());
+	if (r == -ETIMEDOUT)
+		(void)spawn_end(&s);
 	if (r < 0)
 		return r;
 	return WIFEXITED(r) ? -WEXITSTATUS(r) : -EINTR;

@@ -13,10 +13,12 @@
  * a signalfd, since the dispositions belong to the program around the library.
  */
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -130,15 +132,30 @@ static void read_report(struct run *run)
 	run->reported = true;
 }
 
-/* Until pid 1 is gone, and with it everything inside. */
+/* Pid 1 takes INIT_GO when the view stands; until then it lies unread on the socket. */
+static bool is_being_set_up(const struct run *run)
+{
+	int unread = 0;
+
+	return ioctl(run->socket, SIOCOUTQ, &unread) == 0 && unread > 0;
+}
+
+/* Until pid 1 is gone, and with it everything inside. -ETIMEDOUT if the view does not stand in time. */
 static int wait_for_end(struct run *run)
 {
 	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN },
 				{ .fd = run->signal_fd, .events = POLLIN } };
+	int64_t deadline = spawn_deadline();
+	bool set_up = false;
 
 	do {
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+		int n = poll(fds, ARRAY_SIZE(fds), set_up ? -1 : spawn_ms_until(deadline));
+
+		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			return -errno;
+		if (n == 0 && is_being_set_up(run))
+			return -ETIMEDOUT;
+		set_up = set_up || n == 0;
 		pass_signals_on(run);
 	} while (!fds[0].revents);
 	read_report(run);
@@ -172,13 +189,6 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	return 0;
 }
 
-/* Ends everything inside and waits until it is gone. */
-static int end(struct run *run)
-{
-	(void)syscall(SYS_pidfd_send_signal, run->child.pidfd, SIGKILL, NULL, 0);
-	return spawn_wait(&run->child);
-}
-
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
 		       struct atoll_error *err)
 {
@@ -189,13 +199,16 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 		return clone_error(r, err);
 	r = tell_started(spec, run, err);
 	if (r < 0) {
-		(void)end(run);
+		(void)spawn_end(&run->child);
 		return r;
 	}
 	send_byte(run->socket, INIT_GO);
 	r = wait_for_end(run);
 	if (r < 0) {
-		(void)end(run);
+		(void)spawn_end(&run->child);
+		if (r == -ETIMEDOUT)
+			return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, operation, NULL,
+					 "the view could not be mounted: a filesystem below it does not answer");
 		return error_sys(err, r, operation, NULL, "cannot wait for the command");
 	}
 	r = spawn_wait(&run->child);

@@ -7,13 +7,16 @@
  *   sub-ids granted    clone() of a go-between, which enters the kept user namespace and from there does
  *                      clone(PARENT | NEWNS | NEWPID): the result is the caller's child all the same
  */
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "jail/private.h"
 
 /* The thread sanitizer's own locks are frozen in a child it did not see being made: all goes through a forked go-between then. */
@@ -182,6 +185,49 @@ int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
 		}
 	}
 	return start_blocked(&s, ret);
+}
+
+static atomic_int patience_ms = 20000;
+
+void jail_set_patience(int ms)
+{
+	patience_ms = ms;
+}
+
+int64_t spawn_deadline(void)
+{
+	return clock_monotonic_ns() + (int64_t)patience_ms * 1000000;
+}
+
+int spawn_ms_until(int64_t deadline)
+{
+	int64_t left = deadline - clock_monotonic_ns();
+
+	return left > 0 ? (int)(left / 1000000) + 1 : 0;
+}
+
+int spawn_wait_until(struct spawn *s, int64_t deadline)
+{
+	struct pollfd fd = { .fd = s->pidfd, .events = POLLIN };
+	int n;
+
+	do {
+		n = poll(&fd, 1, spawn_ms_until(deadline));
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM));
+	if (n < 0)
+		return -errno;
+	return n == 0 ? -ETIMEDOUT : spawn_wait(s);
+}
+
+int spawn_end(struct spawn *s)
+{
+	int r;
+
+	(void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+	r = spawn_wait_until(s, spawn_deadline());
+	if (r == -ETIMEDOUT)
+		s->pidfd = fd_close(s->pidfd);
+	return r;
 }
 
 int spawn_wait(struct spawn *s)
