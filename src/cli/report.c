@@ -109,10 +109,11 @@ static void print_outcomes(const struct atoll_result *result)
 		else if (r->outcome == ATOLL_OUTCOME_NOT_ISOLATED)
 			message_warning("\"%s\" is not isolated: what was written there is in place already",
 					strbuf_str(&path));
-		if (r->workspace_dirty)
+		/* What the error itself says is not said twice. */
+		if (r->workspace_dirty && !(r->cause && strcmp(r->cause, result->error.message) == 0))
 			message_warning(
-				"the workspace of \"%s\" could not be reset; that is tried again before its next use",
-				strbuf_str(&path));
+				"the workspace of \"%s\" could not be put in order%s; that is tried again before its next use",
+				strbuf_str(&path), strbuf_str(&cause));
 	}
 }
 

@@ -85,7 +85,7 @@ def dirty(index):
 
 def plant_undeletable(path):
     """A file in the undo record that stays there: what is in the way of removing it."""
-    record = next(name for name in os.listdir(path) if name.startswith("op-"))
+    record = next(name for name in os.listdir(path) if name.startswith("op-") and not name.endswith(".layer"))
     planted = os.path.join(path, record, "planted")
     with open(planted, "wb"):
         return planted
