@@ -64,6 +64,35 @@ static int replace(const struct tree_entry *e, int dir, bool hide)
 	return r;
 }
 
+#define NOTE "overlay.atoll-mtime"
+
+static bool read_note(int fd, int64_t *ret)
+{
+	return fgetxattr(fd, "trusted." NOTE, ret, sizeof *ret) == (ssize_t)sizeof *ret ||
+	       fgetxattr(fd, "user." NOTE, ret, sizeof *ret) == (ssize_t)sizeof *ret;
+}
+
+/* Moving entries out of a directory changes its mtime. What it was is noted on it before the first one goes, for a merge that goes on after
+ * an interruption; an attribute with the overlay's own prefix is copied nowhere. */
+static int note_mtime(const struct tree_entry *e)
+{
+	int64_t mtime = e->stat.mtime;
+	int r = read_note(e->fd, &mtime) ? 0 : sys_setxattr(e->fd, "trusted." NOTE, &mtime, sizeof mtime);
+
+	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(e->fd, "user." NOTE, &mtime, sizeof mtime) : r;
+}
+
+/* How the newer directory looked before anything was moved out of it. */
+static struct tree_stat noted_stat(const struct tree_entry *e)
+{
+	struct tree_stat st = e->stat;
+	int64_t mtime;
+
+	if (read_note(e->fd, &mtime))
+		st.mtime = mtime;
+	return st;
+}
+
 /* Both are directories, and the newer one does not hide the older: its content follows entry by entry. */
 static int merge_directory(const struct tree_entry *e, int dir)
 {
@@ -74,7 +103,9 @@ static int merge_directory(const struct tree_entry *e, int dir)
 
 	if (older < 0)
 		return -errno;
-	r = tree_xattrs_read(e->fd, &x);
+	r = note_mtime(e);
+	if (r >= 0)
+		r = tree_xattrs_read(e->fd, &x);
 	if (r >= 0)
 		r = tree_xattrs_write(older, &x);
 	return r < 0 ? r : tree_set_meta(dir, e->name, &e->stat, true, &kept);
@@ -94,16 +125,20 @@ static int merge_whiteout(struct merge *m, const struct tree_entry *e, int dir)
 static int merge_root(struct merge *m, const struct tree_entry *e)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	struct tree_stat st;
 	bool kept;
 	int r;
 
-	if (!e->leaving)
-		return TREE_WALK_GO;
+	if (!e->leaving) {
+		r = note_mtime(e);
+		return r < 0 ? r : TREE_WALK_GO;
+	}
+	st = noted_stat(e);
 	r = tree_xattrs_read(e->fd, &x);
 	if (r >= 0)
 		r = tree_xattrs_write(m->older_root, &x);
 	if (r >= 0)
-		r = tree_set_meta(m->older_root, "", &e->stat, true, &kept);
+		r = tree_set_meta(m->older_root, "", &st, true, &kept);
 	return r < 0 ? r : TREE_WALK_GO;
 }
 
@@ -119,10 +154,11 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	if (e->leaving) {
 		AUTO_FREE char *path = strdup(e->path);
 		int parent = path ? peer_dir(&m->older, path, slash ? (size_t)(slash - e->path) : 0) : -ENOMEM;
+		struct tree_stat st = noted_stat(e);
 		bool kept;
 
 		/* Times last: moving its content has changed them. */
-		r = parent < 0 ? parent : tree_set_meta(parent, e->name, &e->stat, true, &kept);
+		r = parent < 0 ? parent : tree_set_meta(parent, e->name, &st, true, &kept);
 		return r < 0 && r != -ENOENT ? r : TREE_WALK_GO;
 	}
 	dir = peer_dir(&m->older, e->path, slash ? (size_t)(slash - e->path) : 0);

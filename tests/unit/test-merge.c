@@ -268,6 +268,7 @@ static void make_interrupted_scene(void)
 	tap_write(older, "replaced/old", "old");
 	dir(newer, "replaced");
 	opaque(newer, "replaced");
+	scene_times(newer, ".", 3000, 4000);
 }
 
 /* Instead of tests, in a copy of this program that is given faults: the merge alone. */
@@ -305,6 +306,8 @@ static void check_merged(void)
 	CHECK_STR(tap_read(older, "d/g"), "new");
 	CHECK(!scene_has(older, "gone"));
 	CHECK(is_opaque(older, "replaced") && !scene_has(older, "replaced/old"));
+	CHECK_EQ(scene_stat(older, "d").mtime, 2000987654321);
+	CHECK_EQ(scene_stat(older, "").mtime, 4000987654321);
 }
 
 static void start_over(void)
