@@ -7,6 +7,8 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
+#include "jail/jail.h"
+
 struct checker {
 	struct op *op;
 	struct resource *r;
@@ -261,7 +263,7 @@ static int check_suspect(struct checker *c)
 
 static int check_space(struct checker *c)
 {
-	uint64_t bytes = 0, inodes = 64;
+	uint64_t bytes = 0, inodes = 64, left;
 	struct statvfs fs;
 
 	if (fstatvfs(c->r->stage_fd, &fs) < 0)
@@ -271,11 +273,12 @@ static int check_space(struct checker *c)
 			bytes += c->how->source == STORE_SOURCE_COPY ? c->changes->v[i].after.blocks * 512 : 0;
 			inodes += c->how->source == STORE_SOURCE_COPY;
 		}
-	if (bytes > (uint64_t)fs.f_bavail * fs.f_frsize)
+	/* What is reserved for root is root's to use; blocks that are shared take no space. */
+	left = (uint64_t)(jail_is_root() ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+	if (bytes > left && !tree_can_share(c->r->work_fd, c->r->stage_fd))
 		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path,
 				 "staging for \"%s\" needs %llu bytes in \"%s\", %llu are free", c->r->row.path,
-				 (unsigned long long)bytes, c->r->row.stage,
-				 (unsigned long long)fs.f_bavail * fs.f_frsize);
+				 (unsigned long long)bytes, c->r->row.stage, (unsigned long long)left);
 	if (fs.f_files && inodes > fs.f_favail)
 		return error_set(c->err, ATOLL_NO_SPACE, ENOSPC, "commit", c->r->row.path,
 				 "staging for \"%s\" needs %llu inodes in \"%s\", %llu are free", c->r->row.path,
