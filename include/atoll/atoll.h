@@ -86,6 +86,34 @@ int atoll_open(const struct atoll_options *options, struct atoll **ret, struct a
 struct atoll *atoll_close(struct atoll *a); /* returns NULL; NULL is fine */
 const char *atoll_state_dir(const struct atoll *a);
 
+/* ---- Settings: how commands run ---------------------------------------------------------------------------------- */
+
+/* One of them, as text: "timeout" and "90s", "env" and "KEY=value", "clear-env" and "yes". atoll_setting_at() lists the names. */
+struct atoll_setting {
+	const char *name, *value;
+	const char *source; /* where it was given, for people: "/etc/atoll/config:3"; NULL: by the caller */
+};
+
+enum atoll_setting_shape {
+	ATOLL_SETTING_ONE,   /* the nearest value counts */
+	ATOLL_SETTING_LIST,  /* all values count, the nearest last */
+	ATOLL_SETTING_SWITCH /* "yes" or "no"; the nearest counts */
+};
+struct atoll_setting_kind {
+	const char *name;
+	enum atoll_setting_shape shape;
+};
+const struct atoll_setting_kind *atoll_setting_at(size_t i); /* NULL past the end */
+
+/* A list of them, the nearest last. NULL is an empty one. */
+struct atoll_settings;
+/* Makes *settings if it is NULL. What is unknown or absurd is ATOLL_INVALID. Relative paths are those of the caller's working
+ * directory just now; "~/" is the home directory when the command runs. source may be NULL. */
+int atoll_settings_add(struct atoll_settings **settings, const char *name, const char *value, const char *source,
+		       struct atoll_error *err);
+const struct atoll_setting *atoll_settings_get(const struct atoll_settings *settings, size_t i); /* NULL past the end */
+struct atoll_settings *atoll_settings_free(struct atoll_settings *settings);                     /* returns NULL */
+
 /* ---- Sandboxes --------------------------------------------------------------------------------------------------- */
 
 enum atoll_kind { ATOLL_KIND_DIR, ATOLL_KIND_FILE };
@@ -170,14 +198,16 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 
 struct atoll_run_options {
 	char *const *argv; /* NULL-terminated */
-	const char *cwd;   /* NULL: the caller's */
+	const char *cwd;   /* NULL: as the settings say, else the caller's */
 	int wait_ms;       /* how long to wait for the sandbox if it is busy; -1 for ever */
+	const struct atoll_settings *settings;
 };
 
 struct atoll_run_result {
 	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
 	int signal;       /* 0, or the signal that ended it */
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
+	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
 	int64_t elapsed_ns;

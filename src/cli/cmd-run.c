@@ -17,6 +17,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/resolve.h"
+#include "cli/settings.h"
 #include "cli/terminal.h"
 
 static bool is_below(const char *path, const struct atoll_info *info)
@@ -118,9 +119,10 @@ static void tell_unconfined(struct cli *cli, const char *name)
 	}
 }
 
-static int run(struct cli *cli, const struct options *o, const struct atoll_info *info, struct decide *d)
+static int run(struct cli *cli, const struct options *o, const struct atoll_settings *settings,
+	       const struct atoll_info *info, struct decide *d)
 {
-	struct atoll_run_options options = { .argv = o->rest, .wait_ms = d->wait_ms };
+	struct atoll_run_options options = { .argv = o->rest, .wait_ms = d->wait_ms, .settings = settings };
 	struct atoll_run_result result;
 	struct atoll_error err;
 	ino_t known = 0;
@@ -141,6 +143,8 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_info
 	output_ignore_sigpipe();
 	if (result.unconfined)
 		tell_unconfined(cli, info->name);
+	if (result.timed_out)
+		message_error("the time of %s was over: everything inside was ended", options_value(o, "timeout"));
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
 
@@ -173,6 +177,7 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 int cmd_run(struct cli *cli, const struct options *o)
 {
 	struct decide d = { .message = options_value(o, "message"), .is_new = o->n_operands == 0 };
+	AUTO_SETTINGS *settings = NULL;
 	AUTO_INFO *info = NULL;
 	struct atoll_error err;
 	int r;
@@ -181,9 +186,11 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
+	if (settings_of_options(o, &settings, &err) < 0)
+		return message_usage(cli->command, "%s", err.message);
 	if (d.is_new)
 		r = make_sandbox(cli, &info, &err);
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
-	return r < 0 ? message_fail(cli, &err) : run(cli, o, info, &d);
+	return r < 0 ? message_fail(cli, &err) : run(cli, o, settings, info, &d);
 }

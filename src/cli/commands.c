@@ -9,6 +9,14 @@
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
 #define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
+/* How commands run: one for each of the library's settings, under the same name. */
+#define SETTINGS \
+	{ "env", "NAME=VALUE", NULL, "set an environment variable; may be given several times", COMPLETE_NONE, 'e' }, \
+	{ "env-file", "FILE", NULL, "set the variables of FILE, one NAME=VALUE a line", COMPLETE_FILE, 0 }, \
+	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
+	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
+	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
+	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }
 /* clang-format on */
 
 const struct option_spec commands_global[] = {
@@ -38,6 +46,7 @@ static const struct option_spec run_options[] = {
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
+	SETTINGS,
 	END,
 };
 
@@ -123,8 +132,13 @@ static const struct command commands[] = {
 		  "this sandbox is removed; where a commit should be open to atoll undo, make the sandbox with "
 		  "atoll new.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given.\n\n"
-		  "The exit status is the command's own, 128 + n if signal n ended it, 126 if it cannot be "
-		  "executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
+		  "The command gets your environment, but for the variables that steer the dynamic loader (LD_*); "
+		  "--clear-env leaves only HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TZ and USER of it. "
+		  "--env-file and then --env come on top.\n\n"
+		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
+		  "inside is ended.\n\n"
+		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
+		  "126 if it cannot be executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
 		  "wrongly. If the command succeeded and the commit failed, it is that of the commit.\n\n"
 		  "A redirection by your shell into a resource (atoll run -- make > log) happens outside the "
 		  "sandbox; Atoll warns.",

@@ -31,8 +31,9 @@ static bool exit_code_row(size_t i, struct topic_row *ret)
 	if (i > 7)
 		return pair_at(
 			(const struct pair[]){
-				{ "125", "Only atoll run: Atoll itself failed. 126 and 127: the command could not be "
-					 "executed, or was not found. Else its status is the command's own." } },
+				{ "125",
+				  "Only atoll run: Atoll itself failed. 124: the time of --timeout was over. 126 and 127: "
+				  "the command could not be executed, or was not found. Else its status is the command's own." } },
 			1, i - 8, ret);
 	snprintf(ret->term, sizeof(ret->term), "%zu", i);
 	ret->text[0] = '\0';

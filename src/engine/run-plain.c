@@ -8,6 +8,7 @@
 #include "engine/run.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/landlock.h>
 #include <poll.h>
 #include <pthread.h>
@@ -116,6 +117,7 @@ static int make_rules(struct session *s, int *ret, struct atoll_error *err)
 struct command {
 	const char *cwd;
 	char *const *argv;
+	const struct run_options *o;
 	int rules, report[2], signal_fd;
 	sigset_t signals; /* the mask it starts with */
 };
@@ -148,9 +150,10 @@ static void execute(const struct command *c)
 {
 	int why;
 
+	environ = c->o->env;
 	if (chdir(c->cwd) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, c->rules, 0) == 0 &&
-	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0)
+	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0 && jail_limit_apply(&c->o->limits) == 0)
 		execvp(c->argv[0], c->argv);
 	why = errno;
 	(void)!write(c->report[1], &why, sizeof why);
@@ -167,14 +170,35 @@ static void pass_signals_on(int signal_fd, pid_t pid)
 			kill(pid, (int)info.ssi_signo);
 }
 
-static int wait_for_end(const struct command *c, pid_t pid, int *ret_status)
+#define GRACE_NS 1000000000LL /* between being asked to end and being ended */
+#define EXIT_TIMED_OUT 124
+
+/* What it started itself may outlive it: there is no pid namespace that ends with it. */
+static void end_over_time(pid_t pid, int64_t *end_at, bool *timed_out)
+{
+	if (*end_at == 0 || clock_monotonic_ns() < *end_at)
+		return;
+	kill(pid, *timed_out ? SIGKILL : SIGTERM);
+	*end_at += GRACE_NS;
+	*timed_out = true;
+}
+
+static int poll_ms(int64_t end_at)
+{
+	return end_at == 0 ? -1 : (int)MIN(MAX(0, (end_at - clock_monotonic_ns()) / 1000000 + 1), INT_MAX);
+}
+
+static int wait_for_end(const struct command *c, pid_t pid, int *ret_status, bool *ret_timed_out)
 {
 	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = c->signal_fd, .events = POLLIN } };
+	int64_t end_at = c->o->timeout_ms ? clock_monotonic_ns() + c->o->timeout_ms * 1000000 : 0;
 
 	while (pidfd >= 0 && !fds[0].revents) {
-		if (poll(fds, ARRAY_SIZE(fds), -1) >= 0)
+		if (poll(fds, ARRAY_SIZE(fds), poll_ms(end_at)) >= 0)
 			pass_signals_on(c->signal_fd, pid);
+		if (!fds[0].revents)
+			end_over_time(pid, &end_at, ret_timed_out);
 	}
 	while (waitpid(pid, ret_status, 0) < 0)
 		if (errno != EINTR)
@@ -182,12 +206,15 @@ static int wait_for_end(const struct command *c, pid_t pid, int *ret_status)
 	return 0;
 }
 
-static void fill_result(int status, bool started, int64_t began, struct atoll_run_result *ret)
+static void fill_result(int status, bool started, bool timed_out, int64_t began, struct atoll_run_result *ret)
 {
 	*ret = (struct atoll_run_result){
-		.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
+		.exit_status = timed_out             ? EXIT_TIMED_OUT
+			       : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+						     : WEXITSTATUS(status),
 		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 		.not_started = !started,
+		.timed_out = timed_out,
 		.unconfined = true,
 		.elapsed_ns = clock_monotonic_ns() - began,
 	};
@@ -197,6 +224,7 @@ static int run_command(struct command *c, struct atoll_run_result *ret, struct a
 {
 	int64_t began = clock_monotonic_ns();
 	int r = open_channels(c), why = 0, status;
+	bool timed_out = false;
 	pid_t pid;
 
 	if (r < 0)
@@ -209,22 +237,23 @@ static int run_command(struct command *c, struct atoll_run_result *ret, struct a
 	c->report[1] = fd_close(c->report[1]);
 	while (read(c->report[0], &why, sizeof why) < 0 && errno == EINTR)
 		;
-	r = wait_for_end(c, pid, &status);
+	r = wait_for_end(c, pid, &status, &timed_out);
 	if (r < 0)
 		return error_sys(err, r, "run", NULL, "cannot wait for the command");
-	fill_result(status, why == 0, began, ret);
+	fill_result(status, why == 0, timed_out, began, ret);
 	return 0;
 }
 
-int run_plain(struct session *s, const struct atoll_run_options *options, const char *cwd, struct atoll_run_result *ret,
+int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
 	      struct atoll_error *err)
 {
 	CLEANUP(command_release)
-	struct command c = {
-		.argv = options->argv, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF
-	};
-	AUTO_FREE char *inside = translate(s, cwd);
-	int r = refuse_overlays(s, err);
+	struct command c = { .argv = argv, .o = o, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF };
+	AUTO_FREE char *inside = translate(s, o->cwd);
+	int r = jail_limit_check(&o->limits, err);
+
+	if (r >= 0)
+		r = refuse_overlays(s, err);
 
 	pthread_sigmask(SIG_SETMASK, NULL, &c.signals);
 	if (r >= 0)

@@ -225,8 +225,8 @@ static int note_runner(pid_t pid, uint64_t start_time, void *arg, struct atoll_e
 	return r < 0 ? error_sys(err, r, "run", NULL, "cannot note the run in the lock file") : 0;
 }
 
-static int run_in_view(struct session *s, const struct atoll_run_options *options, const char *cwd,
-		       struct atoll_run_result *ret, struct atoll_error *err)
+static int run_in_view(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
+		       struct atoll_error *err)
 {
 	struct view v = { 0 };
 	int r = build_view(&v, s, err);
@@ -234,8 +234,11 @@ static int run_in_view(struct session *s, const struct atoll_run_options *option
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
 					  .n_mounts = v.n,
-					  .argv = options->argv,
-					  .cwd = cwd,
+					  .argv = argv,
+					  .env = o->env,
+					  .cwd = o->cwd,
+					  .limits = o->limits,
+					  .timeout_ms = o->timeout_ms,
 					  .started = note_runner,
 					  .started_arg = &s->lock_fd,
 					  .hold_fd = s->lock_fd };
@@ -245,7 +248,7 @@ static int run_in_view(struct session *s, const struct atoll_run_options *option
 	view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
-		return run_plain(s, options, cwd, ret, err);
+		return run_plain(s, argv, o, ret, err);
 	return r;
 }
 
@@ -253,18 +256,15 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	      struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
+	CLEANUP(run_options_release) struct run_options o = { 0 };
 	struct atoll_error local = { 0 };
-	AUTO_FREE char *cwd = NULL;
 	int r;
 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
-	cwd = options->cwd ? strdup(options->cwd) : getcwd(NULL, 0);
-	if (!cwd && errno == ENOENT)
-		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
-				 "the working directory was removed; cd to another");
-	if (!cwd)
-		return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
+	r = run_options_make(options, &o, err);
+	if (r < 0)
+		return r;
 	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = boot_renew(&s, &local);
@@ -276,7 +276,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 
 		if (threads)
 			session_pause(&s);
-		r = run_in_view(&s, options, cwd, ret, &local);
+		r = run_in_view(&s, options->argv, &o, ret, &local);
 		/* Also after a failure: something may have been touched before it. */
 		if (threads)
 			end = session_resume(&s, r < 0 ? NULL : &local);

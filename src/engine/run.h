@@ -6,8 +6,9 @@
 #include <fcntl.h>
 
 #include "engine/engine.h"
+#include "engine/run-options.h"
 
-int run_plain(struct session *s, const struct atoll_run_options *options, const char *cwd, struct atoll_run_result *ret,
+int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
 	      struct atoll_error *err);
 
 #endif

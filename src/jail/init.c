@@ -67,10 +67,10 @@ static void reset_handlers(void)
 
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
-static pid_t start_command(const struct init *in, int *ret_exec_error)
+static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_limit_error)
 {
 	static const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	volatile int exec_error = 0;
+	volatile int exec_error = 0, limit_error = 0;
 	pid_t pid = vfork();
 
 	if (pid == 0) {
@@ -79,11 +79,14 @@ static pid_t start_command(const struct init *in, int *ret_exec_error)
 		if (in->child_ignored)
 			(void)sigaction(SIGCHLD, &ignore, NULL);
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
-		execvp(in->argv[0], in->argv);
+		limit_error = -jail_limit_apply(&in->limits);
+		if (limit_error == 0)
+			execvp(in->argv[0], in->argv);
 		exec_error = errno;
 		_exit(127);
 	}
 	*ret_exec_error = exec_error;
+	*ret_limit_error = limit_error;
 	return pid < 0 ? -errno : pid;
 }
 /* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
@@ -213,7 +216,7 @@ int init_main(int setup, void *arg)
 {
 	struct init *in = arg;
 	struct init_report report = { 0 };
-	int signal_fd, exec_error, r;
+	int signal_fd, exec_error, limit_error, r;
 	pid_t command;
 
 	if (setup < 0)
@@ -227,10 +230,15 @@ int init_main(int setup, void *arg)
 		return fail(in, &report, VIEW_STEP_START, -signal_fd);
 	if (wait_for_go(in->socket) < 0)
 		return 1;
-	command = start_command(in, &exec_error);
+	/* Also the one that the program is searched by. */
+	if (in->env)
+		environ = (char **)in->env;
+	command = start_command(in, &exec_error, &limit_error);
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
 	close_others(signal_fd, in->socket, in->hold_fd);
+	if (limit_error != 0)
+		return fail(in, &report, VIEW_STEP_LIMIT, limit_error);
 	if (exec_error != 0) {
 		report.event = INIT_NO_EXEC;
 		report.value = exec_error;

@@ -66,19 +66,34 @@ struct jail_mount {
 	int upper_fd, work_fd;
 };
 
+/* 0: no limit of ours. */
+struct jail_limits {
+	uint64_t nofile; /* open files of each process */
+};
+
 struct jail_spec {
 	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
 	 * the host is there below all of them, read-only, with a private /proc, and a private tmpfs on /tmp, /dev/shm unless given. */
 	const struct jail_mount *mounts;
 	size_t n_mounts;
 	char *const *argv;
+	char *const *env; /* NULL: the caller's */
 	const char *cwd;
+	struct jail_limits limits;
+	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
 	/* Called in the parent once pid 1 exists and before the command starts: its pid and start time (clock ticks since boot, field 22
 	 * of /proc/PID/stat). A negative code ends the run. */
 	int (*started)(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err);
 	void *started_arg;
 	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
+
+/* ---- limit.c ---- */
+
+/* Whether the limits can be set here, ATOLL_INVALID or ATOLL_UNSUPPORTED if not. */
+int jail_limit_check(const struct jail_limits *limits, struct atoll_error *err);
+/* Child side, in the command itself: 0 or -errno. */
+int jail_limit_apply(const struct jail_limits *limits);
 
 /*
  * Sets up user (not for root), mount and pid namespaces, mounts the view, and runs the command as the caller's uid and gid with its

@@ -212,6 +212,8 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 		return error_sys(err, f->error, operation, NULL, "cannot make the view of the host read-only");
 	case VIEW_STEP_PROC:
 		return error_sys(err, f->error, operation, NULL, "cannot mount a private /proc");
+	case VIEW_STEP_LIMIT:
+		return error_sys(err, f->error, operation, NULL, "cannot limit what the command may use");
 	case VIEW_STEP_NONE:
 	case VIEW_STEP_START:
 		break;

@@ -149,6 +149,7 @@ enum view_step {
 	VIEW_STEP_ATTACH,
 	VIEW_STEP_CWD,
 	VIEW_STEP_START,
+	VIEW_STEP_LIMIT,
 };
 struct view_failure {
 	enum view_step step;
@@ -179,7 +180,9 @@ struct init_report {
 struct init {
 	struct view *view;
 	char *const *argv;
+	char *const *env; /* NULL: the caller's */
 	const char *cwd;
+	struct jail_limits limits;
 	int hold_fd;
 	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
 	sigset_t signals;   /* the mask the command starts with */

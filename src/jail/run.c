@@ -13,6 +13,7 @@
  * a signalfd, since the dispositions belong to the program around the library.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +39,13 @@ struct run {
 	int socket, signal_fd;
 	bool reported;
 	struct init_report report;
+	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
+	bool timed_out;
 };
+
+#define EXIT_TIMED_OUT 124 /* as timeout(1) has it */
+/* Between being asked to end and being ended. */
+#define GRACE_NS 1000000000LL
 
 static void cleanup_view(struct view **v)
 {
@@ -140,7 +147,33 @@ static bool is_being_set_up(const struct run *run)
 	return ioctl(run->socket, SIOCOUTQ, &unread) == 0 && unread > 0;
 }
 
-/* Until pid 1 is gone, and with it everything inside. -ETIMEDOUT if the view does not stand in time. */
+/* How long to poll: until the view must stand, and until the time limit passes. */
+static int poll_ms(const struct run *run, bool set_up, int64_t deadline)
+{
+	int ms = set_up ? -1 : spawn_ms_until(deadline);
+	int64_t left;
+
+	if (run->end_at == 0)
+		return ms;
+	left = MAX(0, (run->end_at - clock_monotonic_ns() + 999999) / 1000000);
+	return ms < 0 ? (int)MIN(left, INT_MAX) : (int)MIN(left, ms);
+}
+
+/* The command is asked to end; true if it was and did not. */
+static bool is_over_time(struct run *run)
+{
+	if (run->end_at == 0 || clock_monotonic_ns() < run->end_at)
+		return false;
+	if (run->timed_out)
+		return true;
+	run->timed_out = true;
+	run->end_at += GRACE_NS;
+	send_byte(run->socket, SIGTERM);
+	return false;
+}
+
+/* Until pid 1 is gone, and with it everything inside. -ETIMEDOUT if the view does not stand in time, -ETIME if the command does not
+ * end in its own. */
 static int wait_for_end(struct run *run)
 {
 	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN },
@@ -149,14 +182,18 @@ static int wait_for_end(struct run *run)
 	bool set_up = false;
 
 	do {
-		int n = poll(fds, ARRAY_SIZE(fds), set_up ? -1 : spawn_ms_until(deadline));
+		int n = poll(fds, ARRAY_SIZE(fds), poll_ms(run, set_up, deadline));
 
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			return -errno;
-		if (n == 0 && is_being_set_up(run))
-			return -ETIMEDOUT;
-		set_up = set_up || n == 0;
+		if (n == 0 && !set_up && spawn_ms_until(deadline) == 0) {
+			if (is_being_set_up(run))
+				return -ETIMEDOUT;
+			set_up = true;
+		}
 		pass_signals_on(run);
+		if (!fds[0].revents && is_over_time(run))
+			return -ETIME;
 	} while (!fds[0].revents);
 	read_report(run);
 	return 0;
@@ -166,6 +203,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 {
 	int command = run->report.value;
 
+	ret->timed_out = run->timed_out;
 	if (!run->reported) {
 		/* Somebody ended pid 1 from outside, and the command with it. */
 		int sig = WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL;
@@ -203,15 +241,17 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 		return r;
 	}
 	send_byte(run->socket, INIT_GO);
+	if (spec->timeout_ms > 0)
+		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
 	r = wait_for_end(run);
-	if (r < 0) {
+	if (r < 0 && r != -ETIME) {
 		(void)spawn_end(&run->child);
 		if (r == -ETIMEDOUT)
 			return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, operation, NULL,
 					 "the view could not be mounted: a filesystem below it does not answer");
 		return error_sys(err, r, operation, NULL, "cannot wait for the command");
 	}
-	r = spawn_wait(&run->child);
+	r = r == -ETIME ? spawn_end(&run->child) : spawn_wait(&run->child);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
 	return read_result(run, r, ret, err);
@@ -250,7 +290,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	block_signals(&signals, &old);
 	if (!spec->argv || !spec->argv[0] || !spec->cwd)
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
-	r = view_new(spec, &view, err);
+	r = jail_limit_check(&spec->limits, err);
+	if (r >= 0)
+		r = view_new(spec, &view, err);
 	if (r < 0)
 		return r;
 	r = open_channels(&run, &signals);
@@ -258,6 +300,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 		return error_sys(err, r, operation, NULL, "cannot make a channel to the sandbox");
 	run.init = (struct init){ .view = view,
 				  .argv = spec->argv,
+				  .env = spec->env,
+				  .limits = spec->limits,
 				  .cwd = spec->cwd,
 				  .hold_fd = spec->hold_fd,
 				  .socket = run.init.socket,
@@ -266,6 +310,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	r = run_command(spec, &run, &result, err);
 	if (r < 0)
 		return r;
+	if (result.timed_out)
+		result.exit_status = EXIT_TIMED_OUT;
 	result.elapsed_ns = clock_monotonic_ns() - began;
 	*ret = result;
 	return 0;

@@ -2,6 +2,8 @@
 /* The one option parser, and the table of commands it is driven by. */
 #include "tap.h"
 
+#include <atoll/atoll.h>
+
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/quote.h"
@@ -168,6 +170,18 @@ TEST(every_command_is_described_and_its_options_are_distinct)
 			CHECK(s->help && *s->help && (!s->values || s->completion == COMPLETE_WORDS));
 	}
 	CHECK(!commands_find("nothing"));
+}
+
+TEST(every_setting_is_an_option_of_run)
+{
+	for (size_t i = 0; atoll_setting_at(i); i++) {
+		const struct option_spec *s = commands_find("run")->options;
+
+		while (s->name && strcmp(s->name, atoll_setting_at(i)->name) != 0)
+			s++;
+		CHECK(s->name != NULL);
+		CHECK((atoll_setting_at(i)->shape == ATOLL_SETTING_SWITCH) == (s->argument && s->argument[0] == '['));
+	}
 }
 
 TEST(every_topic_has_rows)

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment of a command. */
+#include "engine/run-options.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#define FILE_MAX_SIZE (1 << 20)
+
+/* What a cleared environment still has. */
+static const char *const basic[] = { "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER" };
+
+/* They make a program load code that somebody else chose. Whoever wants one inside gives it as a setting. */
+static const char *const loader_prefixes[] = { "LD_",      "GCONV_PATH=",  "GETCONF_DIR=", "LOCPATH=",
+					       "NLSPATH=", "HOSTALIASES=", "MALLOC_TRACE=" };
+
+struct environment {
+	char **v;
+	size_t n;
+};
+
+void environment_free(char **env)
+{
+	for (size_t i = 0; env && env[i]; i++)
+		free(env[i]);
+	free(env);
+}
+
+static void release(struct environment *e)
+{
+	environment_free(e->v);
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "=");
+
+	return strncmp(a, b, n) == 0 && (b[n] == '=' || b[n] == '\0');
+}
+
+static int set(struct environment *e, const char *assignment)
+{
+	AUTO_FREE char *copy = strdup(assignment);
+	char **grown;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->n; i++) {
+		if (same_name(copy, e->v[i])) {
+			free(e->v[i]);
+			e->v[i] = TAKE_PTR(copy);
+			return 0;
+		}
+	}
+	grown = reallocarray(e->v, e->n + 2, sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	e->v = grown;
+	grown[e->n++] = TAKE_PTR(copy);
+	grown[e->n] = NULL;
+	return 0;
+}
+
+static bool steers_loader(const char *assignment)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(loader_prefixes); i++)
+		if (strncmp(assignment, loader_prefixes[i], strlen(loader_prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool is_basic(const char *assignment)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(basic); i++)
+		if (same_name(assignment, basic[i]))
+			return true;
+	return strncmp(assignment, "LC_", 3) == 0;
+}
+
+static int inherit(struct environment *e, bool clear)
+{
+	int r = 0;
+
+	for (char **p = environ; p && *p && r == 0; p++)
+		if (!steers_loader(*p) && (!clear || is_basic(*p)))
+			r = set(e, *p);
+	return r;
+}
+
+static int bad_line(const char *path, size_t number, struct atoll_error *err)
+{
+	return error_set(err, ATOLL_INVALID, 0, "run", path, "line %zu of \"%s\" is not NAME=VALUE", number, path);
+}
+
+/* Lines NAME=VALUE, taken as they are; empty ones and those that begin with # say nothing. */
+static int read_file(struct environment *e, const char *path, struct atoll_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	size_t size, number = 0;
+	int r = fd_read_file(AT_FDCWD, path, FILE_MAX_SIZE, &text, &size);
+
+	if (r == -ENOENT)
+		return error_set(err, ATOLL_NOT_FOUND, ENOENT, "run", path, "there is no environment file \"%s\"",
+				 path);
+	if (r < 0)
+		return error_sys(err, r, "run", path, "cannot read the environment file \"%s\"", path);
+	if (strlen(text) != size)
+		return error_set(err, ATOLL_INVALID, 0, "run", path, "the environment file \"%s\" holds a NUL byte",
+				 path);
+	for (char *line = text, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		number++;
+		if (*line == '\0' || *line == '#')
+			continue;
+		if (*line == '=' || !strchr(line, '='))
+			return bad_line(path, number, err);
+		if (set(e, line) < 0)
+			return error_oom(err, "run");
+	}
+	return 0;
+}
+
+int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,
+		     struct atoll_error *err)
+{
+	CLEANUP(release) struct environment e = { 0 };
+	AUTO_FREE char *pwd = str_format("PWD=%s", cwd ? cwd : "");
+	int r = pwd ? inherit(&e, clear) : -ENOMEM;
+
+	if (r == 0 && cwd)
+		r = set(&e, pwd);
+	if (r < 0)
+		return error_oom(err, "run");
+	for (; *files; files++) {
+		r = read_file(&e, *files, err);
+		if (r < 0)
+			return r;
+	}
+	for (; *single; single++)
+		if (set(&e, *single) < 0)
+			return error_oom(err, "run");
+	*ret = TAKE_PTR(e.v);
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run-options.h"
+
+#include <string.h>
+
+#include "engine/settings.h"
+
+static const char *last(const struct atoll_run_options *options, const char *name)
+{
+	const struct atoll_setting *s;
+	const char *value = NULL;
+
+	for (size_t i = 0; (s = atoll_settings_get(options->settings, i)); i++)
+		if (strcmp(s->name, name) == 0)
+			value = s->value;
+	return value;
+}
+
+/* A path as it is now: the home directory put in place of "~". */
+static char *expand(const char *path)
+{
+	const char *home = getenv("HOME");
+
+	if (*path != '~')
+		return strdup(path);
+	return str_format("%s%s", home && *home == '/' ? home : "/", path + 1);
+}
+
+struct list {
+	char **v; /* ended by NULL */
+	size_t n;
+};
+
+static void list_release(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+}
+
+static int collect(const struct atoll_run_options *options, const char *name, bool are_paths, struct list *ret)
+{
+	const struct atoll_setting *s;
+	size_t n = 0;
+
+	while (atoll_settings_get(options->settings, n))
+		n++;
+	ret->v = calloc(n + 1, sizeof *ret->v);
+	if (!ret->v)
+		return -ENOMEM;
+	for (size_t i = 0; (s = atoll_settings_get(options->settings, i)); i++) {
+		if (strcmp(s->name, name) != 0)
+			continue;
+		ret->v[ret->n] = are_paths ? expand(s->value) : strdup(s->value);
+		if (!ret->v[ret->n++])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int find_cwd(const struct atoll_run_options *options, char **ret, struct atoll_error *err)
+{
+	const char *wanted = options->cwd ? options->cwd : last(options, "cwd");
+
+	*ret = wanted ? expand(wanted) : getcwd(NULL, 0);
+	if (*ret)
+		return 0;
+	if (!wanted && errno == ENOENT)
+		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
+				 "the working directory was removed; cd to another");
+	return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
+}
+
+static int make_environment(const struct atoll_run_options *options, struct run_options *ret, struct atoll_error *err)
+{
+	CLEANUP(list_release) struct list files = { 0 };
+	CLEANUP(list_release) struct list single = { 0 };
+	const char *clear = last(options, "clear-env");
+	bool moves = (options->cwd || last(options, "cwd")) && *ret->cwd == '/';
+
+	if (collect(options, "env-file", true, &files) < 0 || collect(options, "env", false, &single) < 0)
+		return error_oom(err, "run");
+	return environment_make(clear && strcmp(clear, "yes") == 0, (const char *const *)files.v,
+				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
+}
+
+/* The values were checked when they were given. */
+static void find_limits(const struct atoll_run_options *options, struct run_options *ret)
+{
+	const char *timeout = last(options, "timeout"), *nofile = last(options, "nofile");
+
+	if (timeout)
+		(void)settings_duration(timeout, &ret->timeout_ms);
+	if (nofile)
+		(void)settings_count(nofile, &ret->limits.nofile);
+}
+
+void run_options_release(struct run_options *o)
+{
+	free(o->cwd);
+	environment_free(o->env);
+	*o = (struct run_options){ 0 };
+}
+
+int run_options_make(const struct atoll_run_options *options, struct run_options *ret, struct atoll_error *err)
+{
+	CLEANUP(run_options_release) struct run_options o = { 0 };
+	int r = find_cwd(options, &o.cwd, err);
+
+	if (r >= 0)
+		r = make_environment(options, &o, err);
+	if (r < 0)
+		return r;
+	find_limits(options, &o);
+	*ret = o;
+	o = (struct run_options){ 0 };
+	return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/settings.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#define NOFILE_LEAST 8 /* an ordinary program cannot even be loaded with less */
+#define NOFILE_MOST (1 << 30)
+#define DURATION_MOST (365LL * 24 * 3600 * 1000)
+
+/* ---- values ---- */
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* A decimal number and one of the units (the first is meant where there is none), in parts of that unit. */
+static int parse_decimal(const char *text, const struct unit *units, size_t n_units, uint64_t *ret)
+{
+	size_t whole = strspn(text, "0123456789"), fraction = 0;
+	const char *rest = text + whole, *digits = "";
+	uint64_t factor = 0, scale = 1, value;
+
+	if (whole == 0 || whole > 15)
+		return -EINVAL;
+	if (*rest == '.') {
+		digits = rest + 1;
+		fraction = strspn(digits, "0123456789");
+		rest = digits + fraction;
+		if (fraction == 0)
+			return -EINVAL;
+	}
+	for (size_t i = 0; i < n_units; i++)
+		if (strcmp(rest, units[i].name) == 0 || (i == 0 && !*rest))
+			factor = units[i].factor;
+	if (factor == 0 || __builtin_mul_overflow(strtoull(text, NULL, 10), factor, &value))
+		return -EINVAL;
+	for (size_t i = 0; i < MIN(fraction, (size_t)9); i++) {
+		scale *= 10;
+		value += factor * (uint64_t)(digits[i] - '0') / scale;
+	}
+	*ret = value;
+	return 0;
+}
+
+int settings_duration(const char *text, int64_t *ret_ms)
+{
+	static const struct unit units[] = { { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+	uint64_t ms;
+	int r = parse_decimal(text, units, ARRAY_SIZE(units), &ms);
+
+	if (r < 0 || ms == 0 || ms > DURATION_MOST)
+		return -EINVAL;
+	*ret_ms = (int64_t)ms;
+	return 0;
+}
+
+int settings_count(const char *text, uint64_t *ret)
+{
+	size_t n = strspn(text, "0123456789");
+
+	if (n == 0 || n > 15 || text[n] != '\0')
+		return -EINVAL;
+	*ret = strtoull(text, NULL, 10);
+	return 0;
+}
+
+int settings_switch(const char *text, bool *ret)
+{
+	*ret = strcmp(text, "yes") == 0;
+	return *ret || strcmp(text, "no") == 0 ? 0 : -EINVAL;
+}
+
+/* ---- the table ---- */
+
+static bool is_assignment(const char *value)
+{
+	return *value != '=' && strchr(value, '=');
+}
+
+static bool is_duration(const char *value)
+{
+	int64_t ms;
+
+	return settings_duration(value, &ms) == 0;
+}
+
+static bool is_nofile(const char *value)
+{
+	uint64_t n;
+
+	return settings_count(value, &n) == 0 && n >= NOFILE_LEAST && n <= NOFILE_MOST;
+}
+
+static bool is_switch(const char *value)
+{
+	bool on;
+
+	return settings_switch(value, &on) == 0;
+}
+
+static bool is_path(const char *value)
+{
+	return *value && strlen(value) < PATH_MAX;
+}
+
+/* Those of paths are made absolute when they are given. */
+struct kind {
+	struct atoll_setting_kind public;
+	bool (*check)(const char *value);
+	const char *wanted; /* what it must be, for people */
+};
+
+static const char a_path[] = "it must be a path";
+
+static const struct kind kinds[] = {
+	{ { "clear-env", ATOLL_SETTING_SWITCH }, is_switch, "it must be yes or no" },
+	{ { "cwd", ATOLL_SETTING_ONE }, is_path, a_path },
+	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
+	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
+	{ { "timeout", ATOLL_SETTING_ONE },
+	  is_duration,
+	  "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d" },
+};
+
+const struct atoll_setting_kind *atoll_setting_at(size_t i)
+{
+	return i < ARRAY_SIZE(kinds) ? &kinds[i].public : NULL;
+}
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kinds[i].public.name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+/* ---- the list ---- */
+
+struct atoll_settings {
+	struct atoll_setting *v; /* its strings are owned */
+	size_t n;
+};
+
+static void release(struct atoll_setting *s)
+{
+	free((char *)s->name);
+	free((char *)s->value);
+	free((char *)s->source);
+}
+
+struct atoll_settings *atoll_settings_free(struct atoll_settings *settings)
+{
+	if (!settings)
+		return NULL;
+	for (size_t i = 0; i < settings->n; i++)
+		release(&settings->v[i]);
+	free(settings->v);
+	free(settings);
+	return NULL;
+}
+
+const struct atoll_setting *atoll_settings_get(const struct atoll_settings *settings, size_t i)
+{
+	return settings && i < settings->n ? &settings->v[i] : NULL;
+}
+
+static int check(const char *name, const char *value, const char *source, struct atoll_error *err)
+{
+	const struct kind *kind = name ? find_kind(name) : NULL;
+	const char *before = source ? source : "", *between = source ? ": " : "";
+
+	if (!kind)
+		return error_set(err, ATOLL_INVALID, 0, "settings", name,
+				 "%s%sthere is no setting \"%s\"; atoll run --help lists those there are", before,
+				 between, name ? name : "");
+	if (!value || !kind->check(value))
+		return error_set(err, ATOLL_INVALID, 0, "settings", name, "%s%s%s \"%s\" is not possible: %s", before,
+				 between, name, value ? value : "", kind->wanted);
+	return 0;
+}
+
+/* Stored settings are used from another directory later. */
+static char *make_absolute(const char *path)
+{
+	AUTO_FREE char *cwd = NULL;
+
+	if (*path == '/' || strcmp(path, "~") == 0 || strncmp(path, "~/", 2) == 0)
+		return strdup(path);
+	cwd = getcwd(NULL, 0);
+	return cwd ? str_format("%s/%s", cwd, path) : NULL;
+}
+
+int atoll_settings_add(struct atoll_settings **settings, const char *name, const char *value, const char *source,
+		       struct atoll_error *err)
+{
+	struct atoll_setting s = { 0 }, *grown;
+	int r = settings ? check(name, value, source, err)
+			 : error_set(err, ATOLL_INVALID, 0, "settings", name, "no place was given for the settings");
+
+	if (r < 0)
+		return r;
+	if (!*settings)
+		*settings = calloc(1, sizeof **settings);
+	if (!*settings)
+		return error_oom(err, "settings");
+	grown = reallocarray((*settings)->v, (*settings)->n + 1, sizeof s);
+	if (!grown)
+		return error_oom(err, "settings");
+	(*settings)->v = grown;
+	s.name = strdup(name);
+	s.value = find_kind(name)->check == is_path ? make_absolute(value) : strdup(value);
+	s.source = source ? strdup(source) : NULL;
+	if (!s.name || !s.value || (source && !s.source)) {
+		release(&s);
+		return error_oom(err, "settings");
+	}
+	grown[(*settings)->n++] = s;
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings of a run as text, checked when they are given: what a list holds can be relied on. To add one: a row in settings.c, the
+ * field and its line in run-options.c, and an option of the same name in src/cli/commands.c.
+ */
+#ifndef ENGINE_SETTINGS_H
+#define ENGINE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <atoll/atoll.h>
+
+/* "90", "1.5h": in milliseconds. All of these: 0, or -EINVAL. */
+int settings_duration(const char *text, int64_t *ret_ms);
+int settings_count(const char *text, uint64_t *ret);
+/* "yes", "no". */
+int settings_switch(const char *text, bool *ret);
+
+#endif

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""The options of a run: what each of them does, and what is refused, as root and as an ordinary user."""
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+
+BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["stamp_all", 1000000000]]
+
+
+class Ground:
+    """One sandbox over one tree, in which commands are run with options."""
+
+    def __init__(self, place, tap, who):
+        self.place, self.tap, self.who = place, tap, who
+        self.path = t.build_tree(place, who, BASE)
+        self.box = t.Box(place, who, dirs=[self.path])
+        self.box.new()
+
+    def run(self, options, *argv, **more):
+        return self.box.atoll("run", "box", *options, "--", *argv, **{"cwd": self.path, **more})
+
+    def says(self, what, options, argv, wanted, **more):
+        """The command ends well and prints exactly that."""
+        done = self.run(options, *argv, **more)
+        self.tap.check("%s, %s" % (what, self.who), done.returncode == 0 and done.stdout == wanted, t.said(done))
+
+    def refused(self, what, options, named, codes=(2,), argv=("true",), **more):
+        """One clear line, and nothing was run."""
+        done = self.run(options, *argv, **more)
+        lines = done.stderr.splitlines()
+        good = done.returncode in codes and len(lines) == 1 and lines[0].startswith(b"atoll: ") and os.fsencode(named) in lines[0]
+        self.tap.check("%s: one line, exit %s, %s" % (what, "/".join(map(str, codes)), self.who), good, t.said(done))
+
+    def file(self, name, data):
+        path = os.path.join(self.path, "..", "%s-%s" % (name, self.who))
+        with open(path, "wb") as file:
+            file.write(data)
+        return os.path.normpath(path)
+
+    def close(self):
+        self.box.drop()
+        t.remove_tree(self.path)
+
+
+def environment(g):
+    show = ("sh", "-c", 'echo "$A|$B"')
+    g.says("--env sets variables, the last one of a name counts", ["--env", "A=1", "-e", "B=x=y", "--env=A=2 3"], show, b"2 3|x=y\n")
+    g.says("--env wins over what the caller has", ["--env", "A=1"], show, b"1|b\n", program_environment={"A": "a", "B": "b"})
+    g.says("an empty value is one", ["--env", "A="], ("sh", "-c", 'echo "${A-unset}"'), b"\n", program_environment={"A": "a"})
+    path = g.file("env", b"# a comment\n\nA=from file\nB=\"kept as it is\"\n")
+    g.says("--env-file sets what it lists, --env wins", ["--env-file", path, "--env", "A=near"], show, b'near|"kept as it is"\n')
+    g.says("--clear-env leaves no other variable", ["--clear-env", "--env", "B=b"], show, b"|b\n", program_environment={"A": "a"})
+    done = g.run(["--clear-env"], "env", program_environment={"SECRET": "s", "LC_ALL": "C"})
+    names = {line.split(b"=")[0] for line in done.stdout.splitlines()}
+    wanted = {b"HOME", b"LANG", b"LOGNAME", b"PATH", b"SHELL", b"TERM", b"TZ", b"USER", b"PWD"}
+    g.tap.check("--clear-env keeps what hardly anything works without, %s" % g.who, done.returncode == 0 and b"PATH" in names and
+                b"HOME" in names and all(n in wanted or n.startswith(b"LC_") for n in names), t.said(done))
+    done = g.run([], "env", program_environment={"LD_AUDIT": "", "LD_LIBRARY_PATH": "/nowhere", "GCONV_PATH": "/nowhere", "LDX": "kept"})
+    g.tap.check("variables that steer the loader stay outside, %s" % g.who, done.returncode == 0 and b"LDX=kept" in done.stdout and
+                b"LD_" not in done.stdout and b"GCONV" not in done.stdout, t.said(done))
+    tools = g.place.fresh("tools", g.who)
+    with open(tools + "/only-here", "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho found\n")
+    os.chmod(tools + "/only-here", 0o755)
+    g.says("the command is searched by the PATH that it gets", ["--env", "PATH=%s:/usr/bin:/bin" % tools], ("only-here",), b"found\n")
+    g.refused("a variable without a value", ["--env", "A"], "NAME=VALUE")
+    g.refused("a variable without a name", ["--env", "=a"], "NAME=VALUE")
+    g.refused("an empty variable", ["--env", ""], "NAME=VALUE")
+    g.refused("an environment file that is not there", ["--env-file", g.path + "/none"], "none", (125,))
+    g.refused("an environment file that is a directory", ["--env-file", g.path], g.path, (125,))
+    g.refused("an environment file with a wrong line", ["--env-file", g.file("bad", b"A=1\nwrong\n")], "line 2", (125,))
+    g.refused("an environment file with a NUL byte", ["--env-file", g.file("nul", b"A=1\nB=\0\n")], "NUL", (125,))
+    g.refused("an endless environment file", ["--env-file", "/dev/zero"], "/dev/zero", (125,))
+    g.refused("a switch that is neither yes nor no", ["--clear-env=perhaps"], "yes no")
+
+
+def directory(g):
+    g.says("--cwd is where it starts", ["--cwd", g.path + "/d"], ("sh", "-c", 'echo x > made; echo "$PWD"; pwd -P'),
+           os.fsencode(g.path + "/d\n") * 2, cwd="/")
+    g.says("--cwd may be relative", ["--cwd", "d"], ("cat", "made"), b"x\n")
+    g.refused("a cwd that is not there", ["--cwd", "/does/not/exist"], "/does/not/exist", (125,))
+    g.refused("a cwd that is a file", ["--cwd", g.path + "/f"], g.path + "/f", (125,))
+    g.refused("an empty cwd", ["--cwd", ""], "cwd")
+    g.refused("a cwd that exists outside only", ["--cwd", g.box.state + "/boxes"], "boxes", (125,))
+
+
+def alive(marker):
+    """Processes, of whatever namespace, that carry the marker as an argument."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if marker in file.read().split(b"\0"):
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def gone(marker):
+    """Whether they are all gone, at the latest in a moment: whoever waited for pid 1 sees its children vanish first."""
+    end = time.monotonic() + 2
+    while alive(marker) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(marker)
+
+
+def timeout(g):
+    marker = "marker-%d-%s" % (os.getpid(), g.who)
+    table = [("a command that sleeps", "sleep 60", 0.3, 1.2),
+             ("one that ignores SIGTERM", "trap '' TERM HUP INT; echo begun; sleep 60; sleep 60", 1.2, 4),
+             ("one with a daemon", "setsid sh -c 'trap \"\" TERM; sleep 60; :' %s </dev/null >/dev/null 2>&1 & sleep 60" % marker, 0.3, 4),
+             ("one that is stopped", "kill -STOP $$; sleep 60", 1.2, 4)]
+    for what, script, least, most in table:
+        began = time.monotonic()
+        done = g.run(["--timeout", "0.3"], "sh", "-c", script, marker)
+        took = time.monotonic() - began
+        lines = done.stderr.splitlines()
+        good = done.returncode == 124 and least <= took < most and len(lines) == 1 and b"time" in lines[0]
+        g.tap.check("--timeout ends %s, wholly, and says so, %s" % (what, g.who), good and gone(marker.encode()), t.said(done), took,
+                    alive(marker.encode()))
+    done = g.run(["--timeout", "0.5"], "sh", "-c", "trap 'echo asked; exit 0' TERM; sleep 60 & wait")
+    g.tap.check("a command is asked before it is ended, %s" % g.who, done.returncode == 124 and done.stdout == b"asked\n", t.said(done))
+    done = g.run(["--timeout", "1h"], "sh", "-c", "exit 7")
+    g.tap.check("a command that ends in time has its own status, %s" % g.who, done.returncode == 7 and not done.stderr, t.said(done))
+    done = g.run(["--timeout", "0.3"], "sh", "-c", "echo kept > late; sleep 60")
+    after = g.run([], "cat", "late")
+    g.tap.check("what was written before is kept, %s" % g.who, done.returncode == 124 and after.stdout == b"kept\n", t.said(done), t.said(after))
+    for wrong in ("0", "-1", "", "soon", "1x", "1.", "0.0001", "366d", "99999999999999999999", "1e3", "nan", " 5", "5 "):
+        g.refused("the time limit %r" % wrong, ["--timeout=" + wrong], "timeout")
+
+
+def files(g):
+    g.says("--nofile limits the open files", ["--nofile", "64"], ("sh", "-c", "ulimit -Sn; ulimit -Hn"), b"64\n64\n")
+    done = g.run(["--nofile", "20"], t.PYTHON, "-c", "import os\nl=[]\ntry:\n while 1: l.append(os.open('f',0))\nexcept OSError as e: print(e.errno, len(l))")
+    g.tap.check("and the limit holds, %s" % g.who, done.returncode == 0 and done.stdout.startswith(b"24 ") and
+                int(done.stdout.split()[1]) < 20, t.said(done))
+    for wrong in ("0", "-5", "7", "many", "", "1.5", "99999999999", "10k"):
+        g.refused("the number of files %r" % wrong, ["--nofile=" + wrong], "nofile")
+    if g.who != "root":
+        hard = subprocess.run(["sh", "-c", "ulimit -Hn"], capture_output=True, check=True, **g.box.identity()).stdout.strip()
+        if hard.isdigit() and int(hard) < 1 << 30:
+            g.refused("more files than the user may have", ["--nofile", str(int(hard) + 1)], hard.decode(), (125,))
+
+
+def main(place, tap):
+    for who in place.users():
+        for part in (environment, directory, timeout, files):
+            if not t.only(part.__name__):
+                continue
+            ground = Ground(place, tap, who)
+            part(ground)
+            ground.close()
+
+
+t.run(main)
