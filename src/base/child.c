@@ -237,7 +237,7 @@ int child_wait(struct child *c, int timeout_ms, struct child_result *ret)
 
 int child_run(char *const argv[], int timeout_ms, struct child_result *ret)
 {
-	struct child c;
+	struct child c = { .pidfd = -EBADF, .output = -EBADF };
 	int r = child_start(argv, &c);
 
 	return r < 0 ? r : child_wait(&c, timeout_ms, ret);
