@@ -65,6 +65,26 @@ static void reset_handlers(void)
 	(void)sigaction(SIGCHLD, &action, NULL);
 }
 
+/* Where it does not work, renaming a directory of the original is refused, as overlayfs does. */
+static void report_renames(const struct init *in)
+{
+	AUTO_FD fd = rename_report();
+	struct init_report report = { .event = INIT_RENAMES };
+	char room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec data = { &report, sizeof(report) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	if (fd < 0)
+		return;
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	while (sendmsg(in->socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_limit_error)
@@ -78,6 +98,8 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_
 			close(in->hold_fd);
 		if (in->child_ignored)
 			(void)sigaction(SIGCHLD, &ignore, NULL);
+		if (in->overlays)
+			report_renames(in);
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)

@@ -168,6 +168,7 @@ enum init_event {
 	INIT_FAILED,  /* failure: the command was not started */
 	INIT_NO_EXEC, /* value: errno of exec */
 	INIT_ENDED,   /* value: wait status of the command */
+	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported */
 };
 struct init_report {
 	enum init_event event;
@@ -187,7 +188,15 @@ struct init {
 	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
 	sigset_t signals;   /* the mask the command starts with */
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
+	bool overlays;      /* the view has some: renames are to be reported */
 };
 int init_main(int setup, void *init);
+
+/* ---- rename.c ---- */
+
+/* Child side: makes the process, and all it will start, report its renames. The fd to be handed to the caller, or -errno. */
+int rename_report(void);
+/* The caller: answers one report. */
+void rename_answer(int listener);
 
 #endif

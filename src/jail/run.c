@@ -37,6 +37,7 @@ struct run {
 	struct init init;
 	struct spawn child;
 	int socket, signal_fd;
+	int renames; /* on which the command's renames are reported, or -EBADF */
 	bool reported;
 	struct init_report report;
 	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
@@ -124,19 +125,42 @@ static void pass_signals_on(const struct run *run)
 	}
 }
 
-static void read_report(struct run *run)
+/* A report, with the fd that came with it. */
+static ssize_t receive(int socket, struct init_report *ret, int *ret_fd)
 {
-	struct init_report report;
+	char room[CMSG_SPACE(sizeof(int))];
+	struct iovec data = { ret, sizeof(*ret) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	struct cmsghdr *c;
 	ssize_t n;
 
 	/* A peer that closed without having read everything is told first; its report still comes after that. */
 	do {
-		n = recv(run->socket, &report, sizeof(report), MSG_DONTWAIT);
+		n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-	if (n != (ssize_t)sizeof(report))
-		return;
-	run->report = report;
-	run->reported = true;
+	c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
+	return n;
+}
+
+/* False if there is none. */
+static bool read_report(struct run *run)
+{
+	struct init_report report;
+	AUTO_FD fd = -EBADF;
+
+	if (receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
+		return false;
+	if (report.event == INIT_RENAMES && run->renames < 0) {
+		run->renames = TAKE_FD(fd);
+	} else if (report.event != INIT_RENAMES) {
+		run->report = report;
+		run->reported = true;
+	}
+	return true;
 }
 
 /* Pid 1 takes INIT_GO when the view stands; until then it lies unread on the socket. */
@@ -177,7 +201,9 @@ static bool is_over_time(struct run *run)
 static int wait_for_end(struct run *run)
 {
 	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN },
-				{ .fd = run->signal_fd, .events = POLLIN } };
+				{ .fd = run->signal_fd, .events = POLLIN },
+				{ .fd = run->socket, .events = POLLIN },
+				{ .fd = -1, .events = POLLIN } };
 	int64_t deadline = spawn_deadline();
 	bool set_up = false;
 
@@ -192,10 +218,20 @@ static int wait_for_end(struct run *run)
 			set_up = true;
 		}
 		pass_signals_on(run);
+		if (fds[3].revents & POLLIN)
+			rename_answer(run->renames);
+		/* The last word, or nobody is there any more. */
+		if (fds[2].revents && (!read_report(run) || run->reported))
+			fds[2].fd = -1;
+		/* Without a process that could ask, it hangs up. */
+		fds[3].fd = fds[3].revents & (POLLHUP | POLLERR) ? -1 : run->renames;
+		if (fds[3].revents & (POLLHUP | POLLERR))
+			run->renames = fd_close(run->renames);
 		if (!fds[0].revents && is_over_time(run))
 			return -ETIME;
 	} while (!fds[0].revents);
-	read_report(run);
+	while (!run->reported && read_report(run))
+		;
 	return 0;
 }
 
@@ -219,6 +255,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 		ret->not_started = true;
 		ret->exit_status = command == ENOENT ? 127 : 126;
 		break;
+	case INIT_RENAMES:
 	case INIT_ENDED:
 		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
 		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
@@ -274,13 +311,15 @@ static void run_release(struct run *run)
 	run->socket = fd_close(run->socket);
 	run->init.socket = fd_close(run->init.socket);
 	run->signal_fd = fd_close(run->signal_fd);
+	run->renames = fd_close(run->renames);
 }
 
 int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_view) struct view *view = NULL;
 	CLEANUP(restore_signals) sigset_t old;
-	CLEANUP(run_release) struct run run = { .socket = -EBADF, .signal_fd = -EBADF, .init.socket = -EBADF };
+	CLEANUP(run_release)
+	struct run run = { .socket = -EBADF, .signal_fd = -EBADF, .renames = -EBADF, .init.socket = -EBADF };
 	int64_t began = clock_monotonic_ns();
 	struct atoll_run_result result = { 0 };
 	struct sigaction action;
@@ -306,6 +345,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .hold_fd = spec->hold_fd,
 				  .socket = run.init.socket,
 				  .signals = old };
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		run.init.overlays |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 	r = run_command(spec, &run, &result, err);
 	if (r < 0)

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renaming a directory of the original. Overlayfs refuses that (EXDEV) unless it may leave redirects behind, which it may not in a user
+ * namespace and which would make the layer unreadable for everybody but itself. Programs that are not mv take the refusal as final.
+ *
+ * A seccomp filter reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
+ * directory's rename he does himself, on what the command named, with no more rights than the command's user has; where the overlay
+ * refuses, the directory is copied within the view, put in place by one rename, and the old one removed.
+ *
+ * This is a convenience, not a wall: the strings the command gave are read once and used as read, and what is let go on is judged by the
+ * kernel as ever.
+ */
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/fd.h"
+#include "base/random.h"
+#include "base/strbuf.h"
+#include "jail/private.h"
+#include "tree/tree.h"
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#elif defined(__riscv)
+#define NATIVE_ARCH AUDIT_ARCH_RISCV64
+#endif
+
+#define PAGE 4096
+
+/* Linux 6.6: the two sides take turns on one processor, which halves the time of a rename. */
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
+#endif
+
+/* ---- child side ---- */
+
+int rename_report(void)
+{
+#ifdef NATIVE_ARCH
+	static const struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_rename
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rename, 2, 0),
+#else
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 2, 0),
+#endif
+#ifdef SYS_renameat
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 1, 0),
+#else
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
+#endif
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { ARRAY_SIZE(code), (struct sock_filter *)code };
+	/* Once it was taken up only a kill interrupts the call: a handler that runs meanwhile must not make it begin again. Before that
+	 * moment a handler without SA_RESTART makes it fail with EINTR. */
+	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			  SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+
+	if (fd < 0)
+		return -errno;
+	(void)ioctl((int)fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	return (int)fd;
+#else
+	return -EOPNOTSUPP;
+#endif
+}
+
+/* ---- the caller: what was asked for ---- */
+
+struct side {
+	int base; /* the directory the path begins at */
+	char *path;
+	int dir; /* of the last name */
+	const char *name;
+};
+
+struct request {
+	struct side from, to;
+	unsigned flags;
+};
+
+static void side_release(struct side *s)
+{
+	fd_close(s->base);
+	fd_close(s->dir);
+	free(s->path);
+}
+
+static void request_release(struct request *r)
+{
+	side_release(&r->from);
+	side_release(&r->to);
+}
+
+static int read_string(pid_t pid, uint64_t address, char **ret)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+	char chunk[PAGE];
+
+	while (text.size < 2 * PAGE) {
+		size_t size = PAGE - address % PAGE;
+		struct iovec here = { chunk, size }, there = { (void *)(uintptr_t)address, size };
+		ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+		size_t length;
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EFAULT;
+		length = strnlen(chunk, (size_t)n);
+		strbuf_add(&text, chunk, length);
+		if (length < (size_t)n) {
+			*ret = strbuf_take(&text);
+			if (!*ret)
+				*ret = strdup("");
+			return *ret ? 0 : -ENOMEM;
+		}
+		address += (uint64_t)n;
+	}
+	return -ENAMETOOLONG;
+}
+
+static int open_base(pid_t pid, int dirfd, bool absolute)
+{
+	char path[48];
+	int fd;
+
+	if (absolute)
+		snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+	else if (dirfd == AT_FDCWD)
+		snprintf(path, sizeof path, "/proc/%d/cwd", (int)pid);
+	else
+		snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, dirfd);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Splits the path and opens the directory of its last name. Links on the way are followed only where their absolute targets can be found in
+ * the command's own root. */
+static int open_parent(struct side *s)
+{
+	bool absolute = s->path[0] == '/';
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_NO_MAGICLINKS | (absolute ? RESOLVE_IN_ROOT : RESOLVE_NO_SYMLINKS) };
+	size_t size = strlen(s->path);
+	char *slash;
+
+	while (size > 1 && s->path[size - 1] == '/')
+		s->path[--size] = '\0';
+	slash = strrchr(s->path, '/');
+	s->name = slash ? slash + 1 : s->path;
+	if (!*s->name || strcmp(s->name, ".") == 0 || strcmp(s->name, "..") == 0)
+		return -EINVAL;
+	if (slash)
+		*slash = '\0';
+	s->dir = (int)syscall(SYS_openat2, s->base, slash && *s->path ? s->path : ".", &how, sizeof how);
+	return s->dir < 0 ? -errno : 0;
+}
+
+static int read_side(pid_t pid, int dirfd, uint64_t address, struct side *ret)
+{
+	int r = read_string(pid, address, &ret->path);
+
+	if (r == 0)
+		r = ret->base = open_base(pid, dirfd, ret->path[0] == '/');
+	return r < 0 ? r : open_parent(ret);
+}
+
+static int read_request(const struct seccomp_notif *n, struct request *ret)
+{
+	const __u64 *a = n->data.args;
+	pid_t pid = (pid_t)n->pid;
+	int r;
+
+#ifdef SYS_rename
+	if (n->data.nr == SYS_rename) {
+		r = read_side(pid, AT_FDCWD, a[0], &ret->from);
+		return r < 0 ? r : read_side(pid, AT_FDCWD, a[1], &ret->to);
+	}
+#endif
+	ret->flags = n->data.nr == SYS_renameat2 ? (unsigned)a[4] : 0;
+	r = read_side(pid, (int)a[0], a[1], &ret->from);
+	return r < 0 ? r : read_side(pid, (int)a[2], a[3], &ret->to);
+}
+
+/* ---- the caller: doing it ---- */
+
+/* A process that waits for its answer. */
+struct waiting {
+	int listener;
+	uint64_t id;
+};
+
+static bool is_waiting(struct waiting *w)
+{
+	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0;
+}
+
+/* Whether a tree can be copied whole and taken away afterwards. */
+static int check_movable(const struct tree_entry *e, void *arg)
+{
+	(void)arg;
+	if (tree_is_special(e->stat.mode))
+		return -EXDEV;
+	if (!S_ISDIR(e->stat.mode))
+		return TREE_WALK_GO;
+	return e->fd >= 0 && (e->stat.uid == geteuid() || faccessat(e->fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
+		       ? TREE_WALK_GO
+		       : -EXDEV;
+}
+
+/* The command may have been killed meanwhile. */
+static int go_on(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
+		 const struct tree_stat *to, int to_dir, const char *to_name, void *arg)
+{
+	return is_waiting(arg) ? 0 : -ECANCELED;
+}
+
+static int copy_to(struct waiting *w, int from_fd, int dir, const char *name)
+{
+	const struct tree_copy_hooks hooks = { .copied = go_on, .arg = w };
+	struct tree_copy_report report = { 0 };
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	if (mkdirat(dir, name, 0700) < 0)
+		return -errno;
+	fd = fd_open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
+	r = fd < 0 ? fd : tree_copy(from_fd, fd, TREE_COPY_KEEP_SET_ID, &hooks, &report, NULL);
+	return r == 0 && (report.owner_lost || report.xattrs_lost) ? -EXDEV : r;
+}
+
+static int any_entry(const struct tree_entry *e, void *arg)
+{
+	(void)e;
+	(void)arg;
+	return -ENOTEMPTY;
+}
+
+/* What rename() would find out at the end is found out before anything is copied. */
+static int check_target(const struct request *q)
+{
+	AUTO_FD fd = -EBADF;
+	struct stat st;
+
+	if (fstatat(q->to.dir, q->to.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (q->flags & RENAME_NOREPLACE)
+		return -EEXIST;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	fd = fd_open_beneath(q->to.dir, q->to.name, O_RDONLY | O_DIRECTORY);
+	return fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT, any_entry, NULL, NULL);
+}
+
+/* Once the new directory is in place it is whole; should the removal of the old one fail, both are there and the error is told. */
+static int move_by_copy(struct waiting *w, const struct request *q)
+{
+	AUTO_FD from_fd = fd_open_beneath(q->from.dir, q->from.name, O_RDONLY | O_DIRECTORY);
+	AUTO_FREE char *name = NULL;
+	uint64_t number;
+	int r = check_target(q);
+
+	if (r == 0)
+		r = from_fd < 0 ? from_fd : tree_walk(from_fd, 0, check_movable, NULL, NULL);
+	if (r < 0)
+		return r;
+	random_bytes(&number, sizeof number);
+	name = str_format(".atoll-move-%016llx", (unsigned long long)number);
+	if (!name)
+		return -ENOMEM;
+	r = copy_to(w, from_fd, q->to.dir, name);
+	if (r == 0 && renameat2(q->to.dir, name, q->to.dir, q->to.name, q->flags & RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)tree_remove(q->to.dir, name);
+		return r;
+	}
+	return tree_remove(q->from.dir, q->from.name);
+}
+
+static bool is_one_mount(const struct request *q)
+{
+	struct tree_stat a, b;
+
+	return tree_stat(q->from.dir, "", &a) == 0 && tree_stat(q->to.dir, "", &b) == 0 && a.mnt_id == b.mnt_id;
+}
+
+/* 0 or -errno for the command; 1: let the kernel do it. */
+static int answer(struct waiting *w, const struct seccomp_notif *n, struct request *q)
+{
+	struct stat st;
+
+	if (read_request(n, q) < 0 || (q->flags & ~(unsigned)RENAME_NOREPLACE) ||
+	    fstatat(q->from.dir, q->from.name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+		return 1;
+	/* What was read was the command's only if it is still waiting. */
+	if (!is_waiting(w))
+		return 1;
+	if (renameat2(q->from.dir, q->from.name, q->to.dir, q->to.name, q->flags) == 0)
+		return 0;
+	if (errno != EXDEV || !is_one_mount(q))
+		return -errno;
+	return move_by_copy(w, q);
+}
+
+void rename_answer(int listener)
+{
+	struct seccomp_notif n = { 0 };
+	struct seccomp_notif_resp reply = { 0 };
+	CLEANUP(request_release)
+	struct request q = { .from = { .base = -EBADF, .dir = -EBADF }, .to = { .base = -EBADF, .dir = -EBADF } };
+	struct waiting w = { .listener = listener };
+	int r;
+
+	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
+		return;
+	w.id = n.id;
+	r = answer(&w, &n, &q);
+	reply.id = n.id;
+	reply.error = MIN(r, 0);
+	reply.flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+	(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
+}
