@@ -56,6 +56,8 @@ enum jail_mount_kind {
 			     * over if there is no such directory, or if a user namespace may not cover it because the host has
 			     * mounted something below it: it is read-only then, like the rest */
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
+	JAIL_MOUNT_SEE, /* what the host has there, read-only; passed over if nothing is there */
+	JAIL_MOUNT_DEV, /* a private /dev */
 };
 
 struct jail_mount {
@@ -73,7 +75,8 @@ struct jail_limits {
 
 struct jail_spec {
 	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
-	 * the host is there below all of them, read-only, with a private /proc, and a private tmpfs on /tmp, /dev/shm unless given. */
+	 * the host is there below all of them, read-only, with a private /proc and /dev, and a private tmpfs on /tmp, /run, /dev/shm
+	 * unless given. */
 	const struct jail_mount *mounts;
 	size_t n_mounts;
 	char *const *argv;

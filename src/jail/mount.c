@@ -103,6 +103,8 @@ static int layers_by_name(int fs_fd, const int *lower, size_t n_lower, int upper
 			memcpy(text + strlen(text), ":", 2);
 	}
 	r = set_string(fs_fd, "lowerdir", text);
+	if (upper < 0)
+		return r;
 	text[0] = '\0';
 	if (r == 0 && mount_add_number(text, sizeof(text), upper))
 		r = set_string(fs_fd, "upperdir", text);
@@ -118,6 +120,8 @@ static int layers_by_fd(int fs_fd, const int *lower, size_t n_lower, int upper, 
 		if (fsconfig(fs_fd, FSCONFIG_SET_FD, "lowerdir+", NULL, lower[i]) < 0)
 			return -errno;
 	}
+	if (upper < 0)
+		return 0;
 	if (fsconfig(fs_fd, FSCONFIG_SET_FD, "upperdir", NULL, upper) < 0 ||
 	    fsconfig(fs_fd, FSCONFIG_SET_FD, "workdir", NULL, work) < 0)
 		return -errno;
@@ -125,7 +129,7 @@ static int layers_by_fd(int fs_fd, const int *lower, size_t n_lower, int upper, 
 }
 
 /* Every option that a kernel's configuration could set otherwise is said. */
-static int set_overlay_options(int fs_fd, const struct mount_style *style)
+static int set_overlay_options(int fs_fd, const struct mount_style *style, bool writable)
 {
 	static const char *const options[][2] = {
 		{ "metacopy", "off" }, { "index", "off" }, { "xino", "off" }, { "redirect_dir", "nofollow" }
@@ -134,7 +138,7 @@ static int set_overlay_options(int fs_fd, const struct mount_style *style)
 
 	for (size_t i = 0; i < ARRAY_SIZE(options) && r == 0; i++)
 		r = set_string(fs_fd, options[i][0], options[i][1]);
-	if (r == 0 && fsconfig(fs_fd, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0)
+	if (r == 0 && writable && fsconfig(fs_fd, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0)
 		r = -errno;
 	if (r == 0 && style->user_xattrs && fsconfig(fs_fd, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
 		r = -errno;
@@ -159,12 +163,12 @@ static int try_overlay(const struct mount_style *style, bool by_fd, const int *l
 
 	if (fs_fd < 0)
 		return -errno;
-	r = set_overlay_options(fs_fd, style);
+	r = set_overlay_options(fs_fd, style, upper >= 0);
 	if (r == 0)
 		r = by_fd ? layers_by_fd(fs_fd, lower, n_lower, upper, work)
 			  : layers_by_name(fs_fd, lower, n_lower, upper, work);
 	if (r == 0)
-		r = finish(fs_fd, 0);
+		r = finish(fs_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0));
 	if (r < 0)
 		read_detail(fs_fd, detail);
 	return r;
@@ -195,16 +199,29 @@ int mount_tmpfs(const char *mode, unsigned attributes)
 	if (fs_fd < 0)
 		return -errno;
 	r = set_string(fs_fd, "mode", mode);
-	return r < 0 ? r : finish(fs_fd, attributes | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return r < 0 ? r : finish(fs_fd, attributes | MOUNT_ATTR_NOSUID);
 }
 
-int mount_proc(void)
+int mount_proc(unsigned attributes)
 {
 	AUTO_FD fs_fd = fsopen("proc", FSOPEN_CLOEXEC);
 
 	if (fs_fd < 0)
 		return -errno;
-	return finish(fs_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return finish(fs_fd, attributes | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+int mount_devpts(void)
+{
+	AUTO_FD fs_fd = fsopen("devpts", FSOPEN_CLOEXEC);
+	int r;
+
+	if (fs_fd < 0)
+		return -errno;
+	r = set_string(fs_fd, "ptmxmode", "0666");
+	if (r == 0)
+		r = set_string(fs_fd, "mode", "0620");
+	return r < 0 ? r : finish(fs_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
 int mount_bind(int fd)
@@ -226,17 +243,10 @@ int mount_make_private(void)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
 }
 
-int mount_make_read_only(void)
-{
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-
-	return mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno : 0;
-}
-
 int mount_stage(const struct mount_style *style)
 {
 	AUTO_FD root = -EBADF;
-	AUTO_FD fd = mount_tmpfs("0700", 0);
+	AUTO_FD fd = mount_tmpfs("0700", MOUNT_ATTR_NODEV);
 	int r;
 
 	if (fd < 0 || style->detached)

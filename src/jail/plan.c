@@ -23,6 +23,7 @@ struct view *view_free(struct view *v)
 		free(vm->path);
 	}
 	free(v->mounts);
+	free(v->terminal);
 	free(v);
 	return NULL;
 }
@@ -76,22 +77,62 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 	return kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND ? add_sources(vm, m) : 0;
 }
 
-/* /tmp or /dev/shm, wherever it really is, unless the caller has put something there. */
-static int add_standard(struct view *v, const char *where)
+/* What every view has, unless the caller has put something there. */
+static const struct {
+	enum jail_mount_kind kind;
+	const char *path, *mode;
+} standard[] = {
+	{ JAIL_MOUNT_DEV, "/dev", "0755" },
+	{ JAIL_MOUNT_TMPFS, "/dev/shm", "1777" },
+	{ JAIL_MOUNT_TMPFS, "/run", "0755" },
+	{ JAIL_MOUNT_TMPFS, "/tmp", "1777" },
+	/* Programs, and where names are looked up, on systems that keep them in /run. */
+	{ JAIL_MOUNT_SEE, "/etc/resolv.conf", NULL },
+	{ JAIL_MOUNT_SEE, "/run/current-system", NULL },
+	{ JAIL_MOUNT_SEE, "/run/opengl-driver", NULL },
+};
+
+static bool has_mount(const struct view *v, const char *path)
 {
-	AUTO_FREE char *path = realpath(where, NULL);
+	for (size_t i = 0; i < v->n_mounts; i++) {
+		if (strcmp(v->mounts[i].path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Wherever it really is. */
+static int add_standard(struct view *v, size_t which)
+{
+	AUTO_FREE char *path = realpath(standard[which].path, NULL);
+	bool in_run = path && strncmp(path, "/run/", 5) == 0;
 	int r;
 
 	if (!path)
 		return errno == ENOMEM ? -ENOMEM : 0;
-	for (size_t i = 0; i < v->n_mounts; i++) {
-		if (strcmp(v->mounts[i].path, path) == 0)
-			return 0;
-	}
-	r = add_mount(v, JAIL_MOUNT_TMPFS, path, NULL);
+	if (has_mount(v, path) || (standard[which].kind == JAIL_MOUNT_SEE && !in_run))
+		return 0;
+	r = add_mount(v, standard[which].kind, path, NULL);
 	if (r == 0)
-		v->mounts[v->n_mounts - 1].mode = "1777";
+		v->mounts[v->n_mounts - 1].mode = standard[which].mode;
 	return r;
+}
+
+static int add_standards(struct view *v)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(standard) && r == 0; i++)
+		r = add_standard(v, i);
+	return r;
+}
+
+/* For /dev/console. */
+static char *find_terminal(void)
+{
+	char name[64];
+
+	return ttyname_r(STDIN_FILENO, name, sizeof(name)) == 0 ? strdup(name) : NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -118,7 +159,8 @@ static void find_made(struct view *v)
 		for (size_t j = i; j-- > 0;) {
 			if (!is_below(v->mounts[i].path, v->mounts[j].path))
 				continue;
-			v->mounts[i].make = v->mounts[j].kind == JAIL_MOUNT_TMPFS;
+			v->mounts[i].make = v->mounts[j].kind == JAIL_MOUNT_TMPFS ||
+					    v->mounts[j].kind == JAIL_MOUNT_DEV;
 			break;
 		}
 	}
@@ -131,7 +173,7 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 
 	if (!v)
 		return error_oom(err, operation);
-	v->mounts = calloc(spec->n_mounts + 2, sizeof(*v->mounts));
+	v->mounts = calloc(spec->n_mounts + ARRAY_SIZE(standard), sizeof(*v->mounts));
 	if (!v->mounts)
 		return error_oom(err, operation);
 	mount_style(&v->style);
@@ -146,11 +188,10 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		if (r < 0)
 			return error_sys(err, r, operation, m->path, "cannot find the layers of \"%s\"", m->path);
 	}
-	r = add_standard(v, "/tmp");
-	if (r == 0)
-		r = add_standard(v, "/dev/shm");
+	r = add_standards(v);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot plan the private /tmp");
+	v->terminal = find_terminal();
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);
 	*ret = TAKE_PTR(v);
@@ -208,8 +249,10 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 			return error_set(err, ATOLL_UNSUPPORTED, f->error, operation, NULL,
 					 "mounting is not permitted in user namespaces here: see `atoll doctor`");
 		return error_sys(err, f->error, operation, NULL, "cannot take the mounts apart from the host's");
-	case VIEW_STEP_READ_ONLY:
-		return error_sys(err, f->error, operation, NULL, "cannot make the view of the host read-only");
+	case VIEW_STEP_ROOT:
+		return error_sys(err, f->error, operation, NULL, "cannot take a private, read-only root");
+	case VIEW_STEP_SHIELD:
+		return error_sys(err, f->error, operation, NULL, "cannot cover the host's sockets");
 	case VIEW_STEP_PROC:
 		return error_sys(err, f->error, operation, NULL, "cannot mount a private /proc");
 	case VIEW_STEP_LIMIT:

@@ -80,15 +80,16 @@ void mount_style(struct mount_style *ret); /* not child side */
 #define MOUNT_DETAIL_SIZE 128
 
 /* All return the fd of a mount that is attached nowhere, or -errno. detail, if not NULL, receives what the kernel had to say. */
+/* Without upper and work (-EBADF) it is read-only and wants two lower layers. */
 int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail);
 /* Removes what a volatile overlay leaves in its work directory, so that it can be mounted again. A mount tells if it could not. */
 void mount_clear_marker(int work);
 int mount_tmpfs(const char *mode, unsigned attributes);
-int mount_proc(void);
+int mount_proc(unsigned attributes);
+int mount_devpts(void);
 int mount_bind(int fd); /* of what the fd, of this mount namespace, is */
 int mount_attach(int mount_fd, int target_fd);
-int mount_make_private(void);   /* everything: nothing goes to the host, nothing comes from it */
-int mount_make_read_only(void); /* everything that is mounted now */
+int mount_make_private(void); /* everything: nothing goes to the host, nothing comes from it */
 
 /* A tmpfs in which layers are built. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup
  * sees it, and taken away again. Otherwise the fd is left to be closed with the others: the kernel waits there for all its processors,
@@ -104,6 +105,23 @@ int mount_open_path(const char *path, enum mount_make make);
 bool mount_add_number(char *text, size_t size, int number);
 /* The entry that fd is, in this process's own mount namespace: looked up by path and verified. -ESTALE if it is another. */
 int mount_reopen(int fd, const char *path, int flags);
+
+/* ---- root.c, dev.c, shield.c: what every view has; child side ---- */
+
+int root_clone(void); /* all that is mounted, read-only, attached nowhere */
+int root_enter(int tree_fd);
+
+#define DEV_NODES 6
+struct dev {
+	int nodes[DEV_NODES], pts, console; /* to be mounted in it */
+};
+void dev_init(struct dev *d);
+/* terminal: the path of the one the caller is at, or NULL. */
+int dev_make(bool root, const char *terminal, struct dev *ret);
+int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
+
+/* In the new root, before anything else is put there. */
+int shield_raise(const struct mount_style *style);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -125,8 +143,10 @@ struct view_mount {
 struct view {
 	struct mount_style style;
 	bool root;
+	char *terminal;            /* at which the caller is, or NULL */
 	struct view_mount *mounts; /* sorted by path */
 	size_t n_mounts;
+	struct dev dev; /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
 
@@ -143,7 +163,8 @@ enum view_step {
 	VIEW_STEP_PRIVATE,
 	VIEW_STEP_LAYER,
 	VIEW_STEP_MOUNT,
-	VIEW_STEP_READ_ONLY,
+	VIEW_STEP_ROOT,
+	VIEW_STEP_SHIELD,
 	VIEW_STEP_PROC,
 	VIEW_STEP_TARGET,
 	VIEW_STEP_ATTACH,

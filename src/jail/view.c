@@ -7,8 +7,9 @@
  *   1. every mount of the new namespace is made private, so that nothing of the following reaches the host;
  *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
  *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
- *   3. everything that is attached becomes read-only;
- *   4. the new mounts are put in place, outer ones first.
+ *   3. a read-only copy of everything that is attached becomes the root, and the old one goes (root.c);
+ *   4. the host's sockets are covered (shield.c);
+ *   5. the new mounts are put in place, outer ones first.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -17,14 +18,9 @@
 
 #include "jail/private.h"
 
-/* In a fresh, writable /proc root could still change the host's settings. */
-static const char *const proc_read_only[] = {
-	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
-};
-
 static int set_read_only(int mount_fd)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
 
 	return mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
@@ -170,11 +166,30 @@ static int make_hide(const struct view *v, struct view_mount *vm, int *stage, st
 		return -errno;
 	f->step = VIEW_STEP_MOUNT;
 	vm->is_file = !S_ISDIR(st.st_mode);
-	return vm->is_file ? make_empty_file(v, stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY);
+	return vm->is_file ? make_empty_file(v, stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV);
+}
+
+static int make_see(struct view_mount *vm, struct view_failure *f)
+{
+	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	AUTO_FD fd = -EBADF;
+	struct stat st;
+	int r;
+
+	f->step = VIEW_STEP_LAYER;
+	if (node < 0)
+		return is_out_of_reach(node) ? -EBADF : node;
+	if (fstat(node, &st) < 0)
+		return -errno;
+	f->step = VIEW_STEP_MOUNT;
+	vm->is_file = !S_ISDIR(st.st_mode);
+	fd = mount_bind(node);
+	r = fd < 0 ? fd : set_read_only(fd);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* The mount's fd, -EBADF where there is nothing to mount, or -errno. */
-static int make_mount(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+static int make_mount(struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
 {
 	f->step = VIEW_STEP_MOUNT;
 	switch (vm->kind) {
@@ -182,7 +197,12 @@ static int make_mount(const struct view *v, struct view_mount *vm, int *stage, s
 	case JAIL_MOUNT_BIND:
 		return make_given(v, vm, f);
 	case JAIL_MOUNT_TMPFS:
-		return mount_tmpfs(vm->mode, 0);
+		return mount_tmpfs(vm->mode, MOUNT_ATTR_NODEV);
+	case JAIL_MOUNT_DEV:
+		dev_init(&v->dev);
+		return dev_make(v->root, v->terminal, &v->dev);
+	case JAIL_MOUNT_SEE:
+		return make_see(vm, f);
 	case JAIL_MOUNT_SCRATCH:
 		return make_scratch(v, vm, stage, f);
 	case JAIL_MOUNT_HIDE:
@@ -205,7 +225,7 @@ static int make_mounts(struct view *v, struct view_failure *f)
 	return r;
 }
 
-static int attach(struct view_mount *vm, struct view_failure *f)
+static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	enum mount_make make = !vm->make || vm->kind == JAIL_MOUNT_HIDE ? MOUNT_MAKE_NOTHING
 			       : vm->is_file                            ? MOUNT_MAKE_FILE
@@ -223,55 +243,58 @@ static int attach(struct view_mount *vm, struct view_failure *f)
 	}
 	f->step = VIEW_STEP_ATTACH;
 	r = mount_attach(vm->fd, target);
+	if (r == 0 && vm->kind == JAIL_MOUNT_DEV)
+		r = dev_fill(vm->fd, &v->dev);
 	vm->fd = fd_close(vm->fd);
 	return r;
 }
 
-static int attach_proc(int proc_fd, bool root)
+/* Containers whose own /proc is partly covered forbid a new one. The host's stays then, read-only. Root's is read-only too: whoever
+ * has the uid 0 of the host may change its settings there, without any capability. */
+static int make_proc(bool root)
+{
+	return mount_proc(root ? MOUNT_ATTR_RDONLY : 0);
+}
+
+static int attach_proc(int proc_fd)
 {
 	AUTO_FD target = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return proc_fd < 0 || target < 0 ? 0 : mount_attach(proc_fd, target);
+}
+
+static int enter_root(const struct view *v, struct view_failure *f)
+{
+	AUTO_FD proc_fd = make_proc(v->root);
+	AUTO_FD tree = -EBADF;
 	int r;
 
-	if (proc_fd < 0 || target < 0)
-		return 0;
-	r = mount_attach(proc_fd, target);
-	for (size_t i = 0; i < ARRAY_SIZE(proc_read_only) && r == 0 && root; i++) {
-		AUTO_FD node = open(proc_read_only[i], O_PATH | O_CLOEXEC);
-		AUTO_FD fd = -EBADF;
-
-		if (node < 0)
-			continue;
-		fd = mount_bind(node);
-		r = fd < 0 ? fd : set_read_only(fd);
-		if (r == 0)
-			r = mount_attach(fd, node);
-	}
-	return r;
+	f->step = VIEW_STEP_ROOT;
+	tree = root_clone();
+	r = tree < 0 ? tree : root_enter(tree);
+	if (r < 0)
+		return r;
+	f->step = VIEW_STEP_SHIELD;
+	r = shield_raise(&v->style);
+	if (r < 0)
+		return r;
+	f->step = VIEW_STEP_PROC;
+	return attach_proc(proc_fd);
 }
 
 static int build(struct view *v, struct view_failure *f)
 {
-	AUTO_FD proc_fd = -EBADF;
 	int r;
 
 	f->step = VIEW_STEP_PRIVATE;
 	r = mount_make_private();
-	if (r < 0)
-		return r;
-	r = make_mounts(v, f);
-	if (r < 0)
-		return r;
-	/* Containers whose own /proc is partly covered forbid a new one. The host's stays then, read-only. */
-	proc_fd = mount_proc();
-	f->step = VIEW_STEP_READ_ONLY;
-	r = mount_make_read_only();
-	if (r < 0)
-		return r;
-	f->step = VIEW_STEP_PROC;
-	r = attach_proc(proc_fd, v->root);
+	if (r == 0)
+		r = make_mounts(v, f);
+	if (r == 0)
+		r = enter_root(v, f);
 	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
 		f->mount = i;
-		r = attach(&v->mounts[i], f);
+		r = attach(v, &v->mounts[i], f);
 	}
 	return r;
 }

@@ -2,6 +2,8 @@
 /* What a command sees and can write: src/jail/plan.c, mount.c, view.c. */
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "jail-scene.h"
 
@@ -324,4 +326,96 @@ JAIL_TEST(the_root_cannot_be_mounted_over)
 
 	scene_mount(&s, JAIL_MOUNT_TMPFS, "/");
 	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_INVALID);
+}
+
+JAIL_TEST(the_old_root_is_gone_and_nothing_of_the_new_one_is_writable)
+{
+	struct scene s = scene_new("orig");
+
+	/* One line for each mount, its flags in the sixth word. */
+	CHECK_STR(scene_says(&s, "cut -d' ' -f5,6 /proc/self/mountinfo | grep '^/ ' | sed 's/,relatime//' >&9\n"
+				 "cut -d' ' -f5,6 /proc/self/mountinfo | grep -v ^/dev/ | grep -vc nosuid >&9"),
+		  "/ ro,nosuid,nodev\n0\n");
+}
+
+JAIL_TEST(dev_is_private_and_holds_what_every_program_may_have)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_STR(scene_says(&s, "ls /dev | xargs echo >&9; head -c 3 /dev/zero | wc -c >&9; echo x > /dev/null\n"
+				 "echo x > /dev/full || echo full >&9; head -c 3 /dev/urandom | wc -c >&9\n"
+				 "echo fd >> /dev/fd/9; stat -c %t:%T /dev/null >&9"),
+		  "core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero\n3\nfull\n3\nfd\n1:3\n");
+}
+
+JAIL_TEST(terminals_can_be_made_inside_and_are_ones_own)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_STR(
+		scene_says(
+			&s,
+			"script -qc 'tty; stty size > /dev/null && echo works' /dev/null < /dev/null | tr -d '\\r' >&9\n"
+			"ls /dev/pts >&9"),
+		"/dev/pts/0\nworks\nptmx\n");
+}
+
+JAIL_TEST(run_is_private_and_empty)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_STR(scene_says(&s,
+			     "ls -A /run | grep -v -e systemd -e resolvconf >&9; touch /run/x && stat -c %a /run >&9"),
+		  "755\n");
+}
+
+/* Listens at a path, in this process, until the test ends. */
+static void listen_at(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(strlen(path) < sizeof(address.sun_path));
+	strcpy(address.sun_path, path);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	CHECK_EQ(listen(fd, 8), 0);
+}
+
+JAIL_TEST(sockets_of_the_host_cannot_be_connected_to)
+{
+	struct scene s = scene_new("orig");
+	char path[4200], script[8800];
+
+	scene_not_in_tmp();
+	CHECK_EQ(mkdir("deep", 0755), 0);
+	snprintf(path, sizeof(path), "%s/deep/socket", tap_dir);
+	if (strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+		tap_skip("the test's own directory has too long a name");
+	listen_at(path);
+	snprintf(script, sizeof(script),
+		 "test -S %s && python3 -c 'import socket\ns = socket.socket(socket.AF_UNIX)\n"
+		 "try: s.connect(\"%s\")\nexcept ConnectionRefusedError: print(\"refused\")' >&9",
+		 path, path);
+	CHECK_STR(scene_says(&s, script), "refused\n");
+}
+
+/* An overlay cannot cover the directory then, so each socket is covered. */
+TEST(sockets_beside_a_mount_of_the_host_are_covered_as_user)
+{
+	struct scene s;
+
+	scene_as_root();
+	scene_not_in_tmp();
+	CHECK_EQ(unshare(CLONE_NEWNS), 0);
+	CHECK_EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	CHECK_EQ(mkdir("a", 0777), 0);
+	CHECK_EQ(mkdir("a/mounted", 0755), 0);
+	CHECK_EQ(mount("none", "a/mounted", "tmpfs", 0, NULL), 0);
+	CHECK_EQ(chdir("a"), 0);
+	listen_at("socket");
+	CHECK_EQ(chmod("socket", 0777), 0);
+	CHECK_EQ(chdir(".."), 0);
+	scene_as_user();
+	s = scene_new("orig");
+	CHECK_STR(scene_says(&s, "stat -c %F ../a/socket >&9"), "regular empty file\n");
 }
