@@ -174,5 +174,6 @@ TEST(root_of_another_user_namespace_can_run_commands)
 	CHECK(jail_is_root());
 	s = scene_new("orig");
 	CHECK_EQ(mkdirat(s.lower, "d", 0755), 0);
-	CHECK_STR(scene_says(&s, "rmdir d; mkdir d; grep \"$PWD \" /proc/self/mountinfo | grep -o userxattr >&9"), "userxattr\n");
+	CHECK_STR(scene_says(&s, "rmdir d; mkdir d; grep \"$PWD \" /proc/self/mountinfo | grep -o userxattr >&9"),
+		  "userxattr\n");
 }
