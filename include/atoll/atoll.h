@@ -102,6 +102,7 @@ enum atoll_setting_shape {
 struct atoll_setting_kind {
 	const char *name;
 	enum atoll_setting_shape shape;
+	const char *fallback; /* what counts where none is given; NULL: nothing does */
 };
 const struct atoll_setting_kind *atoll_setting_at(size_t i); /* NULL past the end */
 
@@ -112,7 +113,11 @@ struct atoll_settings;
 int atoll_settings_add(struct atoll_settings **settings, const char *name, const char *value, const char *source,
 		       struct atoll_error *err);
 const struct atoll_setting *atoll_settings_get(const struct atoll_settings *settings, size_t i); /* NULL past the end */
-struct atoll_settings *atoll_settings_free(struct atoll_settings *settings);                     /* returns NULL */
+/* Adds those of a config file, or of the standard ones: /etc/atoll/config, then $XDG_CONFIG_HOME/atoll/config or
+ * ~/.config/atoll/config; a standard one that does not exist adds nothing. ATOLL_REFUSED if somebody else could have written it. */
+int atoll_settings_read(struct atoll_settings **settings, const char *path, struct atoll_error *err);
+int atoll_settings_read_standard(struct atoll_settings **settings, struct atoll_error *err);
+struct atoll_settings *atoll_settings_free(struct atoll_settings *settings); /* returns NULL */
 
 /* ---- Sandboxes --------------------------------------------------------------------------------------------------- */
 
@@ -152,8 +157,9 @@ struct atoll_new_options {
 	const char *name; /* NULL: one is made up */
 	const struct atoll_resource_spec *resources;
 	size_t n_resources;
-	bool durable_workspace; /* sync the workspace after each run */
-	atoll_cost_fn cost;     /* NULL, or called for each resource that must be copied, before that begins */
+	bool durable_workspace;                /* sync the workspace after each run */
+	const struct atoll_settings *settings; /* kept with the sandbox, for all its runs */
+	atoll_cost_fn cost; /* NULL, or called for each resource that must be copied, before that begins */
 	void *cost_arg;
 };
 
@@ -181,7 +187,8 @@ struct atoll_info {
 	enum atoll_phase phase; /* of a commit or undo in progress */
 	bool running;           /* a command runs inside just now */
 	bool durable_workspace;
-	int64_t commits; /* landed and not taken back */
+	int64_t commits;                 /* landed and not taken back */
+	struct atoll_settings *settings; /* kept with it; NULL: none */
 	struct atoll_resource_info *resources;
 	size_t n_resources;
 };
@@ -197,10 +204,11 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 struct atoll_run_options {
-	char *const *argv; /* NULL-terminated */
-	const char *cwd;   /* NULL: as the settings say, else the caller's */
-	int wait_ms;       /* how long to wait for the sandbox if it is busy; -1 for ever */
-	const struct atoll_settings *settings;
+	char *const *argv;                     /* NULL-terminated */
+	const char *cwd;                       /* NULL: as the settings say, else the caller's */
+	int wait_ms;                           /* how long to wait for the sandbox if it is busy; -1 for ever */
+	const struct atoll_settings *defaults; /* weaker than those kept with the sandbox: from config files */
+	const struct atoll_settings *settings; /* stronger */
 };
 
 struct atoll_run_result {

@@ -7,6 +7,7 @@
 #include "cli/info.h"
 #include "cli/message.h"
 #include "cli/resolve.h"
+#include "cli/settings.h"
 
 /* The resources in the order given. */
 static size_t collect(const struct options *o, struct atoll_resource_spec *specs)
@@ -28,6 +29,7 @@ static size_t collect(const struct options *o, struct atoll_resource_spec *specs
 int cmd_new(struct cli *cli, const struct options *o)
 {
 	AUTO_FREE struct atoll_resource_spec *specs = calloc(o->n_uses + 1, sizeof(*specs));
+	AUTO_SETTINGS *settings = NULL;
 	AUTO_INFO *info = NULL;
 	struct atoll_new_options options = { .resources = specs, .cost = cost_tell, .cost_arg = cli };
 	struct atoll_error err;
@@ -38,6 +40,9 @@ int cmd_new(struct cli *cli, const struct options *o)
 	if (options.n_resources == 0)
 		return message_usage(cli->command, "nothing to hold: give at least one --dir or --file");
 	options.name = o->n_operands > 0 ? o->operands[0] : NULL;
+	if (settings_of_options(o, &settings, &err) < 0)
+		return message_usage(cli->command, "%s", err.message);
+	options.settings = settings;
 	options.durable_workspace = options_has(o, "durable-workspace");
 	if (atoll_new(cli->a, &options, &info, &err) < 0)
 		return message_fail(cli, &err);

@@ -20,6 +20,16 @@
 #include "cli/settings.h"
 #include "cli/terminal.h"
 
+struct run_settings {
+	struct atoll_settings *config, *own;
+};
+
+static void run_settings_release(struct run_settings *s)
+{
+	atoll_settings_free(s->config);
+	atoll_settings_free(s->own);
+}
+
 static bool is_below(const char *path, const struct atoll_info *info)
 {
 	for (size_t i = 0; i < info->n_resources; i++) {
@@ -119,10 +129,12 @@ static void tell_unconfined(struct cli *cli, const char *name)
 	}
 }
 
-static int run(struct cli *cli, const struct options *o, const struct atoll_settings *settings,
-	       const struct atoll_info *info, struct decide *d)
+static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
+	       struct decide *d)
 {
-	struct atoll_run_options options = { .argv = o->rest, .wait_ms = d->wait_ms, .settings = settings };
+	struct atoll_run_options options = {
+		.argv = o->rest, .wait_ms = d->wait_ms, .defaults = s->config, .settings = s->own
+	};
 	struct atoll_run_result result;
 	struct atoll_error err;
 	ino_t known = 0;
@@ -144,7 +156,8 @@ static int run(struct cli *cli, const struct options *o, const struct atoll_sett
 	if (result.unconfined)
 		tell_unconfined(cli, info->name);
 	if (result.timed_out)
-		message_error("the time of %s was over: everything inside was ended", options_value(o, "timeout"));
+		message_error("the time limit passed after %.1f seconds: everything inside was ended",
+			      (double)result.elapsed_ns / 1e9);
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
 
@@ -177,7 +190,7 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 int cmd_run(struct cli *cli, const struct options *o)
 {
 	struct decide d = { .message = options_value(o, "message"), .is_new = o->n_operands == 0 };
-	AUTO_SETTINGS *settings = NULL;
+	CLEANUP(run_settings_release) struct run_settings settings = { 0 };
 	AUTO_INFO *info = NULL;
 	struct atoll_error err;
 	int r;
@@ -186,11 +199,13 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
-	if (settings_of_options(o, &settings, &err) < 0)
+	if (settings_of_options(o, &settings.own, &err) < 0)
 		return message_usage(cli->command, "%s", err.message);
+	if (settings_of_config(o, &settings.config, &err) < 0)
+		return message_fail(cli, &err);
 	if (d.is_new)
 		r = make_sandbox(cli, &info, &err);
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
-	return r < 0 ? message_fail(cli, &err) : run(cli, o, settings, info, &d);
+	return r < 0 ? message_fail(cli, &err) : run(cli, o, &settings, info, &d);
 }

@@ -9,6 +9,7 @@
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
 #define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
+#define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
 /* How commands run: one for each of the library's settings, under the same name. */
 #define SETTINGS \
 	{ "env", "NAME=VALUE", NULL, "set an environment variable; may be given several times", COMPLETE_NONE, 'e' }, \
@@ -37,6 +38,7 @@ static const struct option_spec new_options[] = {
 	{ "strategy", "STRATEGY", NULL, "how to isolate; see atoll help strategies", COMPLETE_STRATEGY, 's' },
 	{ "durable-workspace", NULL, NULL, "sync the edits to disk after each run", COMPLETE_NONE, 0 },
 	JSON,
+	SETTINGS,
 	END,
 };
 
@@ -46,6 +48,7 @@ static const struct option_spec run_options[] = {
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
+	CONFIG,
 	SETTINGS,
 	END,
 };
@@ -75,6 +78,7 @@ static const struct option_spec commit_options[] = {
 	END,
 };
 
+static const struct option_spec config_options[] = { CONFIG, JSON, END };
 static const struct option_spec wait_options[] = { WAIT, JSON, END };
 static const struct option_spec json_options[] = { JSON, END };
 
@@ -107,7 +111,8 @@ static const struct command commands[] = {
 		  "Nothing is copied beforehand, so it takes no longer for a large tree. Without NAME a readable "
 		  "one is made up; the name is printed.\n\n"
 		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
-		  "and why. A --strategy stands for all resources.",
+		  "and why. A --strategy stands for all resources.\n\n"
+		  "The options that atoll run has too are kept with the sandbox and hold for all its runs.",
 	  .examples = "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
 		      "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
 	{ .name = "run",
@@ -265,6 +270,26 @@ static const struct command commands[] = {
 	  .description = "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for "
 			 "what is missing it says how to get it.",
 	  .examples = "atoll doctor\n" },
+	{ .name = "config",
+	  .run = cmd_config,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = config_options,
+	  .summary = "Show how commands run, and which file says so",
+	  .description =
+		  "Prints the value of each setting of atoll run and where it comes from: a line of a config file, "
+		  "the sandbox NAME, or the default.\n\n"
+		  "The files are /etc/atoll/config, then ~/.config/atoll/config (or $XDG_CONFIG_HOME/atoll/config), "
+		  "then those of --config. After a line [run] they hold lines NAME = VALUE with the names of "
+		  "the options of atoll run, without the dashes; a switch is yes or no. Values may stand in double "
+		  "quotes; lines that begin with # say nothing. Of a setting that may be given several times all "
+		  "values count, of any other the last: what is kept with the sandbox by atoll new counts more than "
+		  "the files, and an option of atoll run more than that.\n\n"
+		  "A file that somebody else may write is refused. Nothing is read from the current directory: a "
+		  "command that ran there could have written it.",
+	  .examples = "atoll config # what holds for a new sandbox\n"
+		      "atoll config fix --json # for one sandbox, for programs\n" },
 	{ .name = "help",
 	  .run = cmd_help,
 	  .operands = "[COMMAND|TOPIC]",

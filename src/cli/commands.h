@@ -55,6 +55,7 @@ int cmd_show(struct cli *cli, const struct options *o);
 int cmd_log(struct cli *cli, const struct options *o);
 int cmd_recover(struct cli *cli, const struct options *o);
 int cmd_doctor(struct cli *cli, const struct options *o);
+int cmd_config(struct cli *cli, const struct options *o);
 int cmd_help(struct cli *cli, const struct options *o);
 int cmd_generate(struct cli *cli, const struct options *o);
 

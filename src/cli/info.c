@@ -78,6 +78,16 @@ void info_json(struct json *j, const struct atoll_info *info)
 	json_bool(j, "running", info->running);
 	json_bool(j, "durable_workspace", info->durable_workspace);
 	json_int(j, "commits", info->commits);
+	json_array(j, "settings");
+	for (size_t i = 0; atoll_settings_get(info->settings, i); i++) {
+		const struct atoll_setting *s = atoll_settings_get(info->settings, i);
+
+		json_object(j, NULL);
+		json_string(j, "name", s->name);
+		json_string(j, "value", s->value);
+		json_object_end(j);
+	}
+	json_array_end(j);
 	json_array(j, "resources");
 	for (size_t i = 0; i < info->n_resources; i++)
 		resource_json(j, &info->resources[i]);
@@ -127,6 +137,9 @@ void info_print(const struct atoll_info *info, FILE *out)
 	print_field(out, "active", info->active_at);
 	fprintf(out, "  %-10s %" PRId64 "\n", "commits", info->commits);
 	print_field(out, "durable", info->durable_workspace ? "edits are synced after each run" : NULL);
+	for (size_t i = 0; atoll_settings_get(info->settings, i); i++)
+		print_field(out, atoll_settings_get(info->settings, i)->name,
+			    atoll_settings_get(info->settings, i)->value);
 	if (info->phase != ATOLL_PHASE_NONE)
 		print_field(out, "unfinished", "a commit or undo is not finished; run: atoll recover");
 	for (size_t i = 0; i < info->n_resources; i++)

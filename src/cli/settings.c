@@ -25,3 +25,16 @@ int settings_of_options(const struct options *o, struct atoll_settings **ret, st
 	*ret = TAKE_PTR(settings);
 	return 0;
 }
+
+int settings_of_config(const struct options *o, struct atoll_settings **ret, struct atoll_error *err)
+{
+	AUTO_SETTINGS *settings = NULL;
+	int r = atoll_settings_read_standard(&settings, err);
+
+	for (size_t i = 0; i < o->n_uses && r >= 0; i++)
+		if (strcmp(o->uses[i].spec->name, "config") == 0)
+			r = atoll_settings_read(&settings, o->uses[i].value, err);
+	if (r >= 0)
+		*ret = TAKE_PTR(settings);
+	return r;
+}

@@ -10,6 +10,9 @@
 /* The settings among the options, in the order given. */
 int settings_of_options(const struct options *o, struct atoll_settings **ret, struct atoll_error *err);
 
+/* Those of the standard config files, and of --config. */
+int settings_of_config(const struct options *o, struct atoll_settings **ret, struct atoll_error *err);
+
 static inline void cleanup_settings(struct atoll_settings **s)
 {
 	*s = atoll_settings_free(*s);

@@ -81,6 +81,7 @@ static bool environment_row(size_t i, struct topic_row *ret)
 		{ "ATOLL_STATE_DIR", "The state directory, where --state-dir is not given." },
 		{ "XDG_STATE_HOME",
 		  "Without both, the state directory is atoll in this one; by default ~/.local/state. Not for root." },
+		{ "XDG_CONFIG_HOME", "Your config file is atoll/config in this one; by default ~/.config." },
 		{ "ATOLL_PAGER, PAGER",
 		  "The pager for atoll diff, started without a shell; by default less -FRX. cat or nothing: none." },
 		{ "NO_COLOR", "If set and not empty, there are no colours." },
@@ -95,6 +96,7 @@ static bool file_row(size_t i, struct topic_row *ret)
 		{ "~/.local/state/atoll",
 		  "The state directory: registry and journal, and the edits where they can lie there." },
 		{ "/var/lib/atoll", "The same, for root." },
+		{ "/etc/atoll/config, ~/.config/atoll/config", "How commands run; see atoll help config." },
 		{ ".atoll-UID",
 		  "At the root of a mount or beside a resource: edits and undo data that must lie on its filesystem." },
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Showing what there is: sandboxes, and the log of their commits. Takes no lock. */
 #include "engine/engine.h"
+#include "engine/settings.h"
 
 #include <string.h>
 
@@ -74,6 +75,15 @@ static int fill_ops(struct store *store, struct atoll_info *info, int64_t sandbo
 	return r;
 }
 
+static int fill_settings(struct atoll_info *info, const struct store_sandbox *box, struct atoll_error *err)
+{
+	AUTO_FREE char *source = str_format("sandbox %s", box->name);
+
+	if (!source)
+		return error_oom(err, "show");
+	return settings_decode(&info->settings, box->settings, source, err);
+}
+
 int info_describe(struct atoll *a, struct store *store, const struct store_sandbox *box, struct atoll_info **ret,
 		  struct atoll_error *err)
 {
@@ -104,6 +114,8 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 		store_resource_release(&rows[i]);
 	free(rows);
 	if (r >= 0)
+		r = fill_settings(info, box, err);
+	if (r >= 0)
 		r = fill_ops(store, info, box->id, err);
 	if (r < 0) {
 		atoll_info_free(info);
@@ -128,6 +140,7 @@ struct atoll_info *atoll_info_free(struct atoll_info *info)
 		free(r->stage);
 	}
 	free(info->resources);
+	atoll_settings_free(info->settings);
 	free(info->name);
 	free(info->uuid);
 	free(info->created_at);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "engine/settings.h"
 #include "jail/jail.h"
 
 struct maker {
@@ -367,6 +368,8 @@ static int make(struct maker *m, struct atoll_error *err)
 	random_uuid(s->box.uuid);
 	s->box.created_ns = s->box.active_ns = clock_realtime_ns();
 	s->box.durable_workspace = m->options->durable_workspace;
+	if (settings_encode(m->options->settings, &s->box.settings) < 0)
+		return error_oom(err, "new");
 	r = lock_take(s->a, s->box.uuid, LOCK_CHANGE, 0, "new", &s->lock_fd, err);
 	if (r >= 0)
 		r = resolve_all(m, err);

@@ -5,12 +5,12 @@
 
 #include "engine/settings.h"
 
-static const char *last(const struct atoll_run_options *options, const char *name)
+static const char *last(const struct atoll_settings *settings, const char *name)
 {
 	const struct atoll_setting *s;
 	const char *value = NULL;
 
-	for (size_t i = 0; (s = atoll_settings_get(options->settings, i)); i++)
+	for (size_t i = 0; (s = atoll_settings_get(settings, i)); i++)
 		if (strcmp(s->name, name) == 0)
 			value = s->value;
 	return value;
@@ -38,17 +38,17 @@ static void list_release(struct list *l)
 	free(l->v);
 }
 
-static int collect(const struct atoll_run_options *options, const char *name, bool are_paths, struct list *ret)
+static int collect(const struct atoll_settings *settings, const char *name, bool are_paths, struct list *ret)
 {
 	const struct atoll_setting *s;
 	size_t n = 0;
 
-	while (atoll_settings_get(options->settings, n))
+	while (atoll_settings_get(settings, n))
 		n++;
 	ret->v = calloc(n + 1, sizeof *ret->v);
 	if (!ret->v)
 		return -ENOMEM;
-	for (size_t i = 0; (s = atoll_settings_get(options->settings, i)); i++) {
+	for (size_t i = 0; (s = atoll_settings_get(settings, i)); i++) {
 		if (strcmp(s->name, name) != 0)
 			continue;
 		ret->v[ret->n] = are_paths ? expand(s->value) : strdup(s->value);
@@ -58,9 +58,10 @@ static int collect(const struct atoll_run_options *options, const char *name, bo
 	return 0;
 }
 
-static int find_cwd(const struct atoll_run_options *options, char **ret, struct atoll_error *err)
+static int find_cwd(const struct atoll_run_options *options, const struct atoll_settings *settings, char **ret,
+		    struct atoll_error *err)
 {
-	const char *wanted = options->cwd ? options->cwd : last(options, "cwd");
+	const char *wanted = options->cwd ? options->cwd : last(settings, "cwd");
 
 	*ret = wanted ? expand(wanted) : getcwd(NULL, 0);
 	if (*ret)
@@ -71,23 +72,24 @@ static int find_cwd(const struct atoll_run_options *options, char **ret, struct 
 	return error_sys(err, errno, "run", NULL, "the working directory cannot be found");
 }
 
-static int make_environment(const struct atoll_run_options *options, struct run_options *ret, struct atoll_error *err)
+static int make_environment(const struct atoll_run_options *options, const struct atoll_settings *settings,
+			    struct run_options *ret, struct atoll_error *err)
 {
 	CLEANUP(list_release) struct list files = { 0 };
 	CLEANUP(list_release) struct list single = { 0 };
-	const char *clear = last(options, "clear-env");
-	bool moves = (options->cwd || last(options, "cwd")) && *ret->cwd == '/';
+	const char *clear = last(settings, "clear-env");
+	bool moves = (options->cwd || last(settings, "cwd")) && *ret->cwd == '/';
 
-	if (collect(options, "env-file", true, &files) < 0 || collect(options, "env", false, &single) < 0)
+	if (collect(settings, "env-file", true, &files) < 0 || collect(settings, "env", false, &single) < 0)
 		return error_oom(err, "run");
 	return environment_make(clear && strcmp(clear, "yes") == 0, (const char *const *)files.v,
 				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
 }
 
 /* The values were checked when they were given. */
-static void find_limits(const struct atoll_run_options *options, struct run_options *ret)
+static void find_limits(const struct atoll_settings *settings, struct run_options *ret)
 {
-	const char *timeout = last(options, "timeout"), *nofile = last(options, "nofile");
+	const char *timeout = last(settings, "timeout"), *nofile = last(settings, "nofile");
 
 	if (timeout)
 		(void)settings_duration(timeout, &ret->timeout_ms);
@@ -102,16 +104,37 @@ void run_options_release(struct run_options *o)
 	*o = (struct run_options){ 0 };
 }
 
-int run_options_make(const struct atoll_run_options *options, struct run_options *ret, struct atoll_error *err)
+/* The weakest first. */
+static int merge(const struct atoll_run_options *options, const struct store_sandbox *box, struct atoll_settings **ret,
+		 struct atoll_error *err)
 {
-	CLEANUP(run_options_release) struct run_options o = { 0 };
-	int r = find_cwd(options, &o.cwd, err);
+	AUTO_FREE char *source = str_format("sandbox %s", box->name);
+	int r = source ? settings_append(ret, options->defaults, err) : error_oom(err, "run");
 
 	if (r >= 0)
-		r = make_environment(options, &o, err);
+		r = settings_decode(ret, box->settings, source, err);
+	return r < 0 ? r : settings_append(ret, options->settings, err);
+}
+
+static void cleanup_settings(struct atoll_settings **s)
+{
+	*s = atoll_settings_free(*s);
+}
+
+int run_options_make(const struct atoll_run_options *options, const struct store_sandbox *box, struct run_options *ret,
+		     struct atoll_error *err)
+{
+	CLEANUP(run_options_release) struct run_options o = { 0 };
+	CLEANUP(cleanup_settings) struct atoll_settings *settings = NULL;
+	int r = merge(options, box, &settings, err);
+
+	if (r >= 0)
+		r = find_cwd(options, settings, &o.cwd, err);
+	if (r >= 0)
+		r = make_environment(options, settings, &o, err);
 	if (r < 0)
 		return r;
-	find_limits(options, &o);
+	find_limits(settings, &o);
 	*ret = o;
 	o = (struct run_options){ 0 };
 	return 0;

@@ -13,7 +13,9 @@ struct run_options {
 	struct jail_limits limits;
 };
 
-int run_options_make(const struct atoll_run_options *options, struct run_options *ret, struct atoll_error *err);
+/* From the options, and what is kept with the sandbox. */
+int run_options_make(const struct atoll_run_options *options, const struct store_sandbox *box, struct run_options *ret,
+		     struct atoll_error *err);
 void run_options_release(struct run_options *o);
 
 /* environment.c: the environment of the command, ended by NULL: the caller's (or with clear only the few variables without which hardly

@@ -262,10 +262,9 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
-	r = run_options_make(options, &o, err);
-	if (r < 0)
-		return r;
 	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
+	if (r >= 0)
+		r = run_options_make(options, &s.box, &o, &local);
 	if (r >= 0)
 		r = boot_renew(&s, &local);
 	if (r >= 0)

@@ -118,8 +118,8 @@ struct kind {
 static const char a_path[] = "it must be a path";
 
 static const struct kind kinds[] = {
-	{ { "clear-env", ATOLL_SETTING_SWITCH }, is_switch, "it must be yes or no" },
-	{ { "cwd", ATOLL_SETTING_ONE }, is_path, a_path },
+	{ { "clear-env", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
+	{ { "cwd", ATOLL_SETTING_ONE, "." }, is_path, a_path },
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
@@ -139,6 +139,13 @@ static const struct kind *find_kind(const char *name)
 		if (strcmp(kinds[i].public.name, name) == 0)
 			return &kinds[i];
 	return NULL;
+}
+
+bool settings_is_path(const char *name)
+{
+	const struct kind *kind = find_kind(name);
+
+	return kind && kind->check == is_path;
 }
 
 /* ---- the list ---- */
@@ -223,4 +230,73 @@ int atoll_settings_add(struct atoll_settings **settings, const char *name, const
 	}
 	grown[(*settings)->n++] = s;
 	return 0;
+}
+
+int settings_append(struct atoll_settings **settings, const struct atoll_settings *more, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; more && i < more->n && r >= 0; i++)
+		r = atoll_settings_add(settings, more->v[i].name, more->v[i].value, more->v[i].source, err);
+	return r;
+}
+
+/* ---- as text ---- */
+
+int settings_encode(const struct atoll_settings *settings, char **ret)
+{
+	AUTO_STRBUF s = STRBUF_INIT;
+
+	*ret = NULL;
+	if (!settings || settings->n == 0)
+		return 0;
+	for (size_t i = 0; i < settings->n; i++) {
+		strbuf_addf(&s, "%s=", settings->v[i].name);
+		for (const char *p = settings->v[i].value; *p; p++) {
+			if (*p == '\\' || *p == '\n')
+				strbuf_addc(&s, '\\');
+			strbuf_addc(&s, *p == '\n' ? 'n' : *p);
+		}
+		strbuf_addc(&s, '\n');
+	}
+	*ret = strbuf_take(&s);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (*text == '\\' && text[1]) {
+			text++;
+			*to++ = *text == 'n' ? '\n' : *text;
+		} else {
+			*to++ = *text;
+		}
+	}
+	*to = '\0';
+}
+
+int settings_decode(struct atoll_settings **settings, const char *text, const char *source, struct atoll_error *err)
+{
+	AUTO_FREE char *copy = strdup(text ? text : "");
+	int r = 0;
+
+	if (!copy)
+		return error_oom(err, "settings");
+	for (char *line = copy, *next; *line && r >= 0; line = next) {
+		char *value = strchr(line, '=');
+
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = '\0';
+		if (!value || value >= next)
+			return error_set(err, ATOLL_CORRUPT, 0, "settings", source, "the settings of %s are damaged",
+					 source);
+		*value++ = '\0';
+		unescape(value);
+		r = atoll_settings_add(settings, line, value, source, err);
+	}
+	return r;
 }

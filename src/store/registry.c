@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-#define SANDBOX_COLUMNS "id,uuid,name,created,active,durable,removing"
+#define SANDBOX_COLUMNS "id,uuid,name,created,active,durable,removing,settings"
 #define RESOURCE_COLUMNS \
 	"id,sandbox,seq,kind,state,path,strategy,mode,reason,work,stage,copies,root_id,stamp,clock_offset,boot_id,synced_at,dirty"
 
 void store_sandbox_release(struct store_sandbox *box)
 {
 	free(box->name);
+	free(box->settings);
 	*box = (struct store_sandbox){ 0 };
 }
 
@@ -41,13 +42,15 @@ static int read_sandbox(sqlite3_stmt *stmt, struct store_sandbox *ret, struct at
 	ret->active_ns = sqlite3_column_int64(stmt, 4);
 	ret->durable_workspace = sqlite3_column_int(stmt, 5);
 	ret->removing = sqlite3_column_int(stmt, 6);
+	ret->settings = column_text(stmt, 7);
 	return ret->name ? 0 : error_oom(err, "store");
 }
 
 int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
-	int r = store_prepare(s, "INSERT INTO sandbox(uuid,name,created,active,durable) VALUES(?,?,?,?,?)", &stmt, err);
+	int r = store_prepare(s, "INSERT INTO sandbox(uuid,name,created,active,durable,settings) VALUES(?,?,?,?,?,?)",
+			      &stmt, err);
 
 	if (r < 0)
 		return r;
@@ -56,6 +59,7 @@ int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_e
 	sqlite3_bind_int64(stmt, 3, box->created_ns);
 	sqlite3_bind_int64(stmt, 4, box->active_ns);
 	sqlite3_bind_int(stmt, 5, box->durable_workspace);
+	bind_text(stmt, 6, box->settings);
 	if (sqlite3_step(stmt) == SQLITE_DONE) {
 		box->id = sqlite3_last_insert_rowid(s->db);
 		return 0;

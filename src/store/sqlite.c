@@ -10,7 +10,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -19,7 +19,7 @@
 
 static const char schema[] =
 	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
-	" created INTEGER NOT NULL, active INTEGER NOT NULL, durable INTEGER NOT NULL, removing INTEGER NOT NULL DEFAULT 0);"
+	" created INTEGER NOT NULL, active INTEGER NOT NULL, durable INTEGER NOT NULL, removing INTEGER NOT NULL DEFAULT 0, settings BLOB);"
 	"CREATE TABLE resource(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" sandbox INTEGER NOT NULL REFERENCES sandbox(id) ON DELETE CASCADE, seq INTEGER NOT NULL, kind INTEGER NOT NULL,"
 	" state INTEGER NOT NULL, path BLOB NOT NULL, strategy TEXT NOT NULL, mode BLOB, reason BLOB, work BLOB, stage BLOB,"
@@ -44,6 +44,12 @@ static const char schema[] =
 	" trusted INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;"
 	"CREATE TABLE stamp(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
 	" stamp INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;";
+
+/* What brings a database of version i + 1 to the next one. */
+static const char *const migrations[] = {
+	"ALTER TABLE sandbox ADD COLUMN settings BLOB;",
+};
+_Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 
 static bool is_damage(int code)
 {
@@ -176,6 +182,29 @@ static int create_schema(struct store *s, struct atoll_error *err)
 	return r;
 }
 
+/* One step, unless another process made it meanwhile. */
+static int migrate(struct store *s, int64_t from, struct atoll_error *err)
+{
+	int64_t version;
+	char pragma[64];
+	int r = store_begin(s, true, err);
+
+	if (r < 0)
+		return r;
+	r = read_int(s, "PRAGMA user_version", &version, err);
+	snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", (int)from + 1);
+	if (r == 0 && version == from) {
+		r = execute(s, migrations[from - 1], err);
+		if (r == 0)
+			r = execute(s, pragma, err);
+	}
+	s->version = (int)from;
+	if (r == 0)
+		r = store_commit(s, err);
+	store_abort(s);
+	return r;
+}
+
 static int check_version(struct store *s, struct atoll_error *err)
 {
 	int64_t version, application;
@@ -202,6 +231,11 @@ static int check_version(struct store *s, struct atoll_error *err)
 			err, ATOLL_CORRUPT, 0, "open", s->path,
 			"the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll",
 			s->path, (long long)version, SCHEMA_VERSION);
+	for (; version < SCHEMA_VERSION; version++) {
+		r = migrate(s, version, err);
+		if (r < 0)
+			return r;
+	}
 	s->version = (int)version;
 	return 0;
 }

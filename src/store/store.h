@@ -45,7 +45,8 @@ struct store_sandbox {
 	char *name;
 	int64_t created_ns, active_ns;
 	bool durable_workspace;
-	bool removing; /* rm has begun: recovery goes on with it */
+	char *settings; /* of its runs, as one text; NULL: none */
+	bool removing;  /* rm has begun: recovery goes on with it */
 };
 void store_sandbox_release(struct store_sandbox *box);
 

@@ -172,15 +172,16 @@ TEST(every_command_is_described_and_its_options_are_distinct)
 	CHECK(!commands_find("nothing"));
 }
 
-TEST(every_setting_is_an_option_of_run)
+TEST(every_setting_is_an_option_of_run_and_new)
 {
-	for (size_t i = 0; atoll_setting_at(i); i++) {
-		const struct option_spec *s = commands_find("run")->options;
+	for (size_t i = 0; atoll_setting_at(i / 2); i++) {
+		const struct option_spec *s = commands_find(i % 2 ? "run" : "new")->options;
+		const struct atoll_setting_kind *kind = atoll_setting_at(i / 2);
 
-		while (s->name && strcmp(s->name, atoll_setting_at(i)->name) != 0)
+		while (s->name && strcmp(s->name, kind->name) != 0)
 			s++;
 		CHECK(s->name != NULL);
-		CHECK((atoll_setting_at(i)->shape == ATOLL_SETTING_SWITCH) == (s->argument && s->argument[0] == '['));
+		CHECK((kind->shape == ATOLL_SETTING_SWITCH) == (s->argument && s->argument[0] == '['));
 	}
 }
 

@@ -87,8 +87,26 @@ TEST(a_newer_version_is_refused_and_nothing_changed)
 	CHECK_EQ(open_code(&err), ATOLL_CORRUPT);
 	CHECK_CONTAINS(err.message, "1000");
 	CHECK_CONTAINS(err.object, "atoll.db");
-	sql("PRAGMA user_version=1");
+	sql("PRAGMA user_version=2");
 	CHECK_EQ(open_code(&err), ATOLL_OK);
+}
+
+TEST(an_older_version_is_brought_up_and_keeps_its_content)
+{
+	struct atoll_error err = { 0 };
+
+	store_close(scene_store());
+	sql("ALTER TABLE sandbox DROP COLUMN settings; PRAGMA user_version=1;"
+	    "INSERT INTO sandbox(uuid,name,created,active,durable) VALUES('u',CAST('old' AS BLOB),1,1,0)");
+	CHECK_EQ(open_code(&err), ATOLL_OK);
+	{
+		AUTO_STORE *s = scene_store();
+		struct store_sandbox box = { 0 };
+
+		CHECK_EQ(store_sandbox_find(s, "old", &box, &err), 0);
+		CHECK_STR(box.settings, NULL);
+		store_sandbox_release(&box);
+	}
 }
 
 TEST(a_database_of_another_program_is_refused)
