@@ -5,7 +5,8 @@
  *
  * A seccomp filter reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
  * directory's rename he does himself, on what the command named, with no more rights than the command's user has; where the overlay
- * refuses, the directory is copied within the view, put in place by one rename, and the old one removed.
+ * refuses, the directory is copied within the view, put in place by one rename, and the old one removed, by a process with power over the
+ * user's own files.
  *
  * This is a convenience, not a wall: the strings the command gave are read once and used as read, and what is let go on is judged by the
  * kernel as ever.
@@ -295,6 +296,29 @@ static int move_by_copy(struct waiting *w, const struct request *q)
 	return tree_remove(q->from.dir, q->from.name);
 }
 
+struct move {
+	struct waiting *w;
+	const struct request *q;
+};
+
+static int move_work(void *arg, int out)
+{
+	const struct move *m = arg;
+
+	(void)out;
+	return move_by_copy(m->w, m->q);
+}
+
+/* A rename asks nobody for the right to read what it moves: the user's own files are copied whatever their mode. */
+static int move(struct waiting *w, const struct request *q)
+{
+	struct move m = { w, q };
+	struct atoll_error err = { 0 };
+	int r = jail_call(move_work, &m, NULL, &err);
+
+	return err.code ? -EIO : r;
+}
+
 static bool is_one_mount(const struct request *q)
 {
 	struct tree_stat a, b;
@@ -317,7 +341,7 @@ static int answer(struct waiting *w, const struct seccomp_notif *n, struct reque
 		return 0;
 	if (errno != EXDEV || !is_one_mount(q))
 		return -errno;
-	return move_by_copy(w, q);
+	return move(w, q);
 }
 
 void rename_answer(int listener)

@@ -2,8 +2,7 @@
 """Carries out an edit script on the current directory: the same script directly and inside a sandbox.
 
 A script is a Python literal: a list of operations [name, argument…]. Paths and contents are latin-1 text standing for bytes.
-Renaming a directory falls back to copy and remove where the filesystem answers EXDEV, as mv does. Few modules are imported: this
-program is started thousands of times.
+Few modules are imported: this program is started thousands of times.
 
     editor.py SCRIPT            stops at the first operation that fails
     editor.py SCRIPT lenient    goes on, and prints "index errno" for each that failed: a script must fail alike everywhere
@@ -68,13 +67,7 @@ def replace(path, data, mode):
 
 
 def rename(old, new):
-    try:
-        os.rename(b(old), b(new))
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        tool(b"cp", b"-a", b"-T", b"--", b(old), b(new))
-        remove(old)
+    os.rename(b(old), b(new))
 
 
 def remove(path):
