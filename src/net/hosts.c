@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/hosts.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define FIRST_MS 10000                 /* how long the names may take before the command starts */
+#define FRESH_NS (30LL * NSEC_PER_SEC) /* after which a name that is asked for is looked up again */
+#define AT_ONCE 16
+
+struct refresh {
+	struct source source; /* of what getent says */
+	struct hosts *hosts;
+	struct host *host;
+	struct resolve resolve;
+};
+
+struct host *hosts_find(struct hosts *h, const char *name)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (strcmp(h->all[i].rule->name, name) == 0)
+			return &h->all[i];
+	return NULL;
+}
+
+bool hosts_know(const struct hosts *h, const struct net_address *a)
+{
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t k = 0; k < h->all[i].n_known; k++)
+			if (address_equal(&h->all[i].known[k].address, a))
+				return true;
+	return false;
+}
+
+/* An address that was told lately is not the one to go. */
+static struct known *make_room(struct hosts *h, struct host *host)
+{
+	struct known *oldest = &host->known[0];
+	struct net_address gone;
+
+	if (host->n_known < KNOWN_MAX)
+		return &host->known[host->n_known++];
+	for (size_t i = 1; i < host->n_known; i++)
+		if (host->known[i].round < oldest->round)
+			oldest = &host->known[i];
+	gone = oldest->address;
+	oldest->address = (struct net_address){ 0 };
+	if (!hosts_know(h, &gone))
+		h->ops->remove(h->arg, &gone);
+	return oldest;
+}
+
+/* A name may not come to mean this very machine once the command runs: whoever owns the name could choose it. */
+static bool is_acceptable(const struct host *host, const struct net_address *a)
+{
+	return !address_is_nowhere(a) && (host->round == 1 || host->is_local || !address_is_local(a));
+}
+
+static int learn(struct hosts *h, struct host *host, const struct net_address *a)
+{
+	struct known *known = NULL;
+	int r;
+
+	for (size_t i = 0; i < host->n_known; i++)
+		if (address_equal(&host->known[i].address, a))
+			known = &host->known[i];
+	if (!known) {
+		r = h->ops->add(h->arg, host->rule, a);
+		if (r < 0)
+			return r;
+		known = make_room(h, host);
+	}
+	*known = (struct known){ .address = *a, .round = host->round };
+	return 0;
+}
+
+static int learn_all(struct hosts *h, struct host *host, const struct net_address *a, int n)
+{
+	int r = 0, learnt = 0;
+
+	host->asked_at = clock_monotonic_ns();
+	host->round++;
+	for (int i = 0; i < n; i++) {
+		if (!is_acceptable(host, &a[i]))
+			continue;
+		host->is_local = host->is_local || address_is_local(&a[i]);
+		r = learn(h, host, &a[i]);
+		learnt += r == 0;
+	}
+	/* An empty answer is a failure of the moment: what was known stays. */
+	if (learnt == 0 && host->n_known > 0)
+		host->round--;
+	return learnt > 0 ? learnt : r;
+}
+
+/* ---- before the command ---- */
+
+static int wait_for(struct resolve *r, int caller, int64_t deadline)
+{
+	struct pollfd fds[] = { { .fd = r->child.output, .events = POLLIN }, { .fd = caller, .events = POLLIN } };
+
+	while (resolve_read(r) == 0) {
+		int64_t left = (deadline - clock_monotonic_ns()) / 1000000;
+		int n = poll(fds, ARRAY_SIZE(fds), left > 0 ? (int)left : 0);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (fds[1].revents)
+			return -ECONNRESET;
+	}
+	return 0;
+}
+
+static int resolve_error(const struct host *host, int r, struct atoll_error *err)
+{
+	const char *name = host->rule->name;
+
+	if (r == 0)
+		return error_set(err, ATOLL_NOT_FOUND, 0, "run", name, "the host \"%s\" of --net does not resolve",
+				 name);
+	if (r == -ENOENT)
+		return error_set(err, ATOLL_UNSUPPORTED, ENOENT, "run", name,
+				 "--net allow: needs the program getent, which is not there");
+	if (r == -ETIMEDOUT)
+		return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, "run", name,
+				 "the host \"%s\" of --net did not resolve in time", name);
+	return error_sys(err, r, "run", name, "the host \"%s\" of --net cannot be resolved", name);
+}
+
+static int first(struct host *host, struct resolve *r, int caller, int64_t deadline, struct atoll_error *err)
+{
+	struct net_address found[RESOLVE_MAX];
+	int n = wait_for(r, caller, deadline);
+
+	if (n < 0)
+		resolve_kill(r);
+	else
+		n = resolve_end(r, found);
+	if (n > 0) {
+		host->n_first = (size_t)n;
+		memcpy(host->first, found, sizeof(found));
+	}
+	return n > 0 ? 0 : resolve_error(host, n, err);
+}
+
+/* Several at a time: most of it is waiting. */
+static int resolve_some(struct hosts *h, size_t from, size_t to, int caller, int64_t deadline, struct atoll_error *err)
+{
+	struct resolve *some = calloc(to - from, sizeof(*some));
+	bool started[AT_ONCE] = { 0 };
+	int r = some ? 0 : error_oom(err, "run");
+
+	for (size_t i = from; i < to && r == 0; i++) {
+		struct host *host = &h->all[i];
+
+		if (address_parse(host->rule->name, &host->first[0]) == 0) {
+			host->n_first = 1;
+			continue;
+		}
+		r = resolve_start(&some[i - from], host->rule->name);
+		started[i - from] = r == 0;
+		if (r < 0)
+			r = resolve_error(host, r, err);
+	}
+	for (size_t i = from; i < to; i++) {
+		if (!started[i - from])
+			continue;
+		if (r < 0)
+			resolve_kill(&some[i - from]);
+		else
+			r = first(&h->all[i], &some[i - from], caller, deadline, err);
+	}
+	free(some);
+	return r;
+}
+
+int hosts_resolve(struct hosts *h, const struct net_policy *p, int caller, struct atoll_error *err)
+{
+	int64_t deadline = clock_monotonic_ns() + FIRST_MS * 1000000LL;
+	int r = 0;
+
+	h->all = calloc(p->n_hosts + 1, sizeof(*h->all));
+	if (!h->all)
+		return error_oom(err, "run");
+	h->n = p->n_hosts;
+	for (size_t i = 0; i < h->n; i++)
+		h->all[i].rule = &p->hosts[i];
+	for (size_t i = 0; i < h->n && r == 0; i += AT_ONCE)
+		r = resolve_some(h, i, MIN(i + AT_ONCE, h->n), caller, deadline, err);
+	return r;
+}
+
+int hosts_open(struct hosts *h, struct atoll_error *err)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		struct host *host = &h->all[i];
+		int r = learn_all(h, host, host->first, (int)host->n_first);
+
+		if (r <= 0)
+			return error_sys(err, r < 0 ? r : -EADDRNOTAVAIL, "run", host->rule->name,
+					 "the host \"%s\" of --net cannot be let through", host->rule->name);
+	}
+	return 0;
+}
+
+/* ---- while it runs ---- */
+
+static void refresh_destroy(struct source *s)
+{
+	free(s);
+}
+
+static void refresh_ready(struct source *s, uint32_t events)
+{
+	struct refresh *f = (struct refresh *)s;
+	struct net_address found[RESOLVE_MAX];
+	int n;
+
+	(void)events;
+	if (resolve_read(&f->resolve) == 0)
+		return;
+	n = resolve_end(&f->resolve, found);
+	f->host->refresh = NULL;
+	(void)learn_all(f->hosts, f->host, found, n);
+	loop_drop(f->hosts->loop, s);
+}
+
+static void refresh_start(struct hosts *h, struct host *host)
+{
+	struct refresh *f = calloc(1, sizeof(*f));
+
+	if (!f || resolve_start(&f->resolve, host->rule->name) < 0) {
+		free(f);
+		host->asked_at = clock_monotonic_ns();
+		return;
+	}
+	f->hosts = h;
+	f->host = host;
+	f->source = (struct source){ .fd = dup(f->resolve.child.output),
+				     .ready = refresh_ready,
+				     .destroy = refresh_destroy };
+	if (f->source.fd < 0 || loop_want(h->loop, &f->source, EPOLLIN) < 0) {
+		resolve_kill(&f->resolve);
+		loop_drop(h->loop, &f->source);
+		return;
+	}
+	host->refresh = f;
+}
+
+int hosts_answer(struct hosts *h, struct host *host, struct net_address *ret, size_t max)
+{
+	size_t n = 0;
+
+	if (!host->refresh && clock_monotonic_ns() - host->asked_at > (h->fresh_ns ? h->fresh_ns : FRESH_NS))
+		refresh_start(h, host);
+	for (size_t i = 0; i < host->n_known && n < max; i++)
+		if (host->known[i].round == host->round)
+			ret[n++] = host->known[i].address;
+	return (int)n;
+}
+
+void hosts_end(struct hosts *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->all[i].refresh)
+			resolve_kill(&h->all[i].refresh->resolve);
+}

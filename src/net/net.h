@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a network namespace may reach, and the gateway that makes it so. Knows nothing of sandboxes or mounts; may use src/base.
+ *
+ * The command's network namespace has a loopback of its own and, for "allow:", one interface. All that leaves through that
+ * arrives in a second namespace, the gate, in which every address there is counts as local and nothing has a route out. Sockets
+ * listen there on the allowed addresses and ports alone: anything else is refused by the kernel, at once. The sockets belong to the
+ * gateway, an ordinary process in the host's network, which answers names and connects outside.
+ *
+ *	net_policy_parse(&policy, "allow:example.org", &err);
+ *	net_open(&policy, &net, &err);              starts the gateway; names are being resolved meanwhile
+ *	  in the namespace: net_announce(fd)        child side; fd is net_announce_fd(net)
+ *	net_ready(net, &err);                       all is in place: the command may start
+ *	net_close(net, print, NULL);                ends the gateway and says what was refused
+ */
+#ifndef NET_NET_H
+#define NET_NET_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <atoll/atoll.h>
+
+/* ---- policy.c ---- */
+
+enum net_mode { NET_NONE, NET_HOST, NET_ALLOW };
+
+#define NET_NAME_SIZE 256
+#define NET_HOSTS_MAX 128
+#define NET_PORTS_MAX 16
+#define NET_PUBLISH_MAX 32
+
+struct net_host {
+	char name[NET_NAME_SIZE]; /* lower case, without a dot at its end; or an address */
+	uint16_t ports[NET_PORTS_MAX];
+	size_t n_ports;
+};
+
+struct net_publish {
+	struct sockaddr_storage at; /* on the host */
+	uint16_t port;              /* inside, on its loopback */
+};
+
+struct net_policy {
+	enum net_mode mode;
+	struct net_host *hosts;
+	size_t n_hosts;
+	struct net_publish *publish;
+	size_t n_publish;
+};
+
+/* text: "none", "host" or "allow:HOST[:PORT],…"; without PORT 80 and 443 are meant; an IPv6 address stands in brackets. */
+int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error *err);
+/* text: "[ADDRESS:][HOSTPORT:]PORT"; without ADDRESS the host's loopback, without HOSTPORT the same port. */
+int net_policy_publish(struct net_policy *p, const char *text, struct atoll_error *err);
+bool net_policy_needs_gateway(const struct net_policy *p);
+void net_policy_release(struct net_policy *p);
+
+/* ---- open.c: the caller's side ---- */
+
+struct net;
+
+/* What the command asked for and did not get. */
+enum net_refused_kind { NET_REFUSED_NAME, NET_REFUSED_TCP, NET_REFUSED_UDP, NET_REFUSED_PING };
+#define NET_REFUSED_SIZE 288
+struct net_refused {
+	enum net_refused_kind kind;
+	uint32_t count;
+	char what[NET_REFUSED_SIZE]; /* a name, or address and port */
+};
+/* refused NULL: there was more than could be kept, or (with died) the gateway did not live to the end. */
+typedef void (*net_refused_fn)(const struct net_refused *refused, bool died, void *arg);
+
+int net_open(const struct net_policy *p, struct net **ret, struct atoll_error *err);
+int net_announce_fd(const struct net *net);
+/* Child side: tells the gateway which network namespace it is for: that of this process. */
+int net_announce(int announce_fd);
+/* Waits until the gateway stands; says why if it does not. */
+int net_ready(struct net *net, struct atoll_error *err);
+/* Waits until it is gone. report may be NULL; so may net. */
+void net_close(struct net *net, net_refused_fn report, void *arg);
+
+/* ---- attempts.c ---- */
+
+/* Child side: how often something in this process's namespace looked for a way out and found none, so far. For "none", where nobody
+ * watches. */
+uint64_t net_attempts(void);
+
+#endif
