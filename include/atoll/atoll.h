@@ -203,12 +203,17 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
+/* Called before the command starts, for what its user should know: one line each. */
+typedef void (*atoll_notice_fn)(bool is_warning, const char *text, void *arg);
+
 struct atoll_run_options {
 	char *const *argv;                     /* NULL-terminated */
 	const char *cwd;                       /* NULL: as the settings say, else the caller's */
 	int wait_ms;                           /* how long to wait for the sandbox if it is busy; -1 for ever */
 	const struct atoll_settings *defaults; /* weaker than those kept with the sandbox: from config files */
 	const struct atoll_settings *settings; /* stronger */
+	atoll_notice_fn notice;                /* may be NULL */
+	void *notice_arg;
 };
 
 struct atoll_run_result {

@@ -129,12 +129,25 @@ static void tell_unconfined(struct cli *cli, const char *name)
 	}
 }
 
+static void tell_notice(bool is_warning, const char *text, void *arg)
+{
+	const struct cli *cli = arg;
+
+	if (is_warning)
+		message_warning("%s", text);
+	else if (!cli->quiet)
+		message_error("%s", text);
+}
+
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
-	struct atoll_run_options options = {
-		.argv = o->rest, .wait_ms = d->wait_ms, .defaults = s->config, .settings = s->own
-	};
+	struct atoll_run_options options = { .argv = o->rest,
+					     .wait_ms = d->wait_ms,
+					     .defaults = s->config,
+					     .settings = s->own,
+					     .notice = tell_notice,
+					     .notice_arg = cli };
 	struct atoll_run_result result;
 	struct atoll_error err;
 	ino_t known = 0;

@@ -17,7 +17,11 @@
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
-	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }
+	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
+	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
+	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
+	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
+	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
 
 const struct option_spec commands_global[] = {
@@ -140,6 +144,9 @@ static const struct command commands[] = {
 		  "The command gets your environment, but for the variables that steer the dynamic loader (LD_*); "
 		  "--clear-env leaves only HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TZ and USER of it. "
 		  "--env-file and then --env come on top.\n\n"
+		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
+		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
+		  "stays if the changes are discarded; Atoll warns.\n\n"
 		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
 		  "inside is ended.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "

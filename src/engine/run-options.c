@@ -97,8 +97,37 @@ static void find_limits(const struct atoll_settings *settings, struct run_option
 		(void)settings_count(nofile, &ret->limits.nofile);
 }
 
+static int find_places(const struct atoll_run_options *options, const struct atoll_settings *settings,
+		       struct run_options *ret)
+{
+	const struct atoll_setting *s;
+	size_t n = 0, n_defaults = 0;
+
+	while (atoll_settings_get(options->defaults, n_defaults))
+		n_defaults++;
+	while (atoll_settings_get(settings, n))
+		n++;
+	ret->places = calloc(n + 1, sizeof *ret->places);
+	if (!ret->places)
+		return -ENOMEM;
+	for (size_t i = 0; (s = atoll_settings_get(settings, i)); i++) {
+		struct run_place p = { .may_be_absent = i < n_defaults };
+
+		if (!run_places_kind(s->name, &p.kind))
+			continue;
+		p.path = expand(s->value);
+		if (!p.path)
+			return -ENOMEM;
+		ret->places[ret->n_places++] = p;
+	}
+	return 0;
+}
+
 void run_options_release(struct run_options *o)
 {
+	for (size_t i = 0; i < o->n_places; i++)
+		free(o->places[i].path);
+	free(o->places);
 	free(o->cwd);
 	environment_free(o->env);
 	*o = (struct run_options){ 0 };
@@ -132,6 +161,8 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 		r = find_cwd(options, settings, &o.cwd, err);
 	if (r >= 0)
 		r = make_environment(options, settings, &o, err);
+	if (r >= 0 && find_places(options, settings, &o) < 0)
+		r = error_oom(err, "run");
 	if (r < 0)
 		return r;
 	find_limits(settings, &o);

@@ -6,17 +6,36 @@
 #include "engine/engine.h"
 #include "jail/jail.h"
 
+enum run_place_kind { RUN_PLACE_HIDE, RUN_PLACE_RO, RUN_PLACE_RW, RUN_PLACE_TMPFS };
+
+struct run_place {
+	enum run_place_kind kind;
+	char *path;         /* absolute; resolved once it was checked */
+	bool may_be_absent; /* it comes from a config file, which is for many sandboxes */
+	bool in_resource;
+};
+
 struct run_options {
 	char *cwd;  /* absolute */
 	char **env; /* ended by NULL */
 	int64_t timeout_ms;
 	struct jail_limits limits;
+	struct run_place *places;
+	size_t n_places;
 };
 
 /* From the options, and what is kept with the sandbox. */
 int run_options_make(const struct atoll_run_options *options, const struct store_sandbox *box, struct run_options *ret,
 		     struct atoll_error *err);
 void run_options_release(struct run_options *o);
+
+/* run-places.c. What a setting of that name does to a place, if anything. */
+bool run_places_kind(const char *setting, enum run_place_kind *ret);
+/* Resolves the places and sees whether they go together with the resources. */
+int run_places_check(struct run_options *o, const struct session *s, struct atoll_error *err);
+enum jail_mount_kind run_places_mount(const struct run_place *p);
+/* Warns of those that are no part of the sandbox. */
+void run_places_tell(const struct run_options *o, const struct atoll_run_options *options);
 
 /* environment.c: the environment of the command, ended by NULL: the caller's (or with clear only the few variables without which hardly
  * anything works), without those that steer the dynamic loader; then the files, then the single variables. PWD is cwd, unless that is NULL. */

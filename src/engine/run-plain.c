@@ -44,6 +44,16 @@ static int refuse_overlays(struct session *s, struct atoll_error *err)
 	return 0;
 }
 
+/* A place that is asked to be out of sight must not be in it. */
+static int refuse_places(const struct run_options *o, struct atoll_error *err)
+{
+	if (o->n_places == 0)
+		return 0;
+	return error_set(
+		err, ATOLL_UNSUPPORTED, 0, "run", o->places[0].path,
+		"hide, ro, rw and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
+}
+
 /* ---- Landlock ---- */
 
 #define ACCESS_TRUNCATE (1ULL << 14) /* not in every header */
@@ -250,8 +260,10 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 	CLEANUP(command_release)
 	struct command c = { .argv = argv, .o = o, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF };
 	AUTO_FREE char *inside = translate(s, o->cwd);
-	int r = jail_limit_check(&o->limits, err);
+	int r = refuse_places(o, err);
 
+	if (r >= 0)
+		r = jail_limit_check(&o->limits, err);
 	if (r >= 0)
 		r = refuse_overlays(s, err);
 

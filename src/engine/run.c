@@ -33,10 +33,10 @@ static void view_release(struct view *v)
 	free(v->fds);
 }
 
-static int view_init(struct view *v, size_t resources)
+static int view_init(struct view *v, size_t resources, size_t places)
 {
 	/* Each resource: its own mount, and up to three places to hide; and $HOME and the state directory. */
-	size_t most = resources * 4 + 4;
+	size_t most = resources * 4 + places + 4;
 
 	v->mounts = calloc(most, sizeof *v->mounts);
 	v->paths = calloc(most, sizeof *v->paths);
@@ -128,12 +128,31 @@ static int add_home(struct view *v, struct session *s, struct atoll_error *err)
 	return add_mount(v, JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
 }
 
-static int build_view(struct view *v, struct session *s, struct atoll_error *err)
+static int add_place(struct view *v, const struct run_place *p, struct atoll_error *err)
 {
-	int r = view_init(v, s->n) < 0 ? error_oom(err, "run") : add_home(v, s, err);
+	AUTO_FD fd = p->kind == RUN_PLACE_RW ? open(p->path, O_PATH | O_CLOEXEC) : -EBADF;
+	struct jail_mount *m;
+
+	if (p->kind == RUN_PLACE_RW && fd < 0)
+		return error_sys(err, errno, "run", p->path, "cannot open \"%s\"", p->path);
+	m = add_mount(v, run_places_mount(p), p->path);
+	if (!m)
+		return error_oom(err, "run");
+	if (fd >= 0) {
+		m->lower_fds[m->n_lower++] = fd;
+		v->fds[v->n_fds++] = TAKE_FD(fd);
+	}
+	return 0;
+}
+
+static int build_view(struct view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
+{
+	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, err);
 
 	for (size_t i = 0; i < s->n && r >= 0; i++)
 		r = add_resource(v, &s->resources[i], err);
+	for (size_t i = 0; i < o->n_places && r >= 0; i++)
+		r = add_place(v, &o->places[i], err);
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
 		r = hide_place(v, s, s->resources[i].row.work, err);
 		if (r >= 0)
@@ -229,7 +248,7 @@ static int run_in_view(struct session *s, char *const *argv, const struct run_op
 		       struct atoll_error *err)
 {
 	struct view v = { 0 };
-	int r = build_view(&v, s, err);
+	int r = build_view(&v, s, o, err);
 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
@@ -265,6 +284,10 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
+	if (r >= 0)
+		r = run_places_check(&o, &s, &local);
+	if (r >= 0)
+		run_places_tell(&o, options);
 	if (r >= 0)
 		r = boot_renew(&s, &local);
 	if (r >= 0)

@@ -122,10 +122,14 @@ static const struct kind kinds[] = {
 	{ { "cwd", ATOLL_SETTING_ONE, "." }, is_path, a_path },
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
+	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "timeout", ATOLL_SETTING_ONE },
 	  is_duration,
 	  "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d" },
+	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },
 };
 
 const struct atoll_setting_kind *atoll_setting_at(size_t i)

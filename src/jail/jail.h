@@ -57,6 +57,7 @@ enum jail_mount_kind {
 			     * mounted something below it: it is read-only then, like the rest */
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
 	JAIL_MOUNT_SEE, /* what the host has there, read-only; passed over if nothing is there */
+	JAIL_MOUNT_PIN, /* what the view itself has there, read-only */
 	JAIL_MOUNT_DEV, /* a private /dev */
 };
 

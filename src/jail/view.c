@@ -201,6 +201,8 @@ static int make_mount(struct view *v, struct view_mount *vm, int *stage, struct 
 	case JAIL_MOUNT_DEV:
 		dev_init(&v->dev);
 		return dev_make(v->root, v->terminal, &v->dev);
+	case JAIL_MOUNT_PIN:
+		return -EBADF;
 	case JAIL_MOUNT_SEE:
 		return make_see(vm, f);
 	case JAIL_MOUNT_SCRATCH:
@@ -225,6 +227,22 @@ static int make_mounts(struct view *v, struct view_failure *f)
 	return r;
 }
 
+/* Of what lies there now, put over itself. */
+static int attach_pin(const struct view_mount *vm, struct view_failure *f)
+{
+	AUTO_FD target = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	f->step = VIEW_STEP_TARGET;
+	if (target < 0)
+		return target;
+	f->step = VIEW_STEP_ATTACH;
+	fd = mount_bind(target);
+	r = fd < 0 ? fd : set_read_only(fd);
+	return r < 0 ? r : mount_attach(fd, target);
+}
+
 static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	enum mount_make make = !vm->make || vm->kind == JAIL_MOUNT_HIDE ? MOUNT_MAKE_NOTHING
@@ -233,6 +251,8 @@ static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 	AUTO_FD target = -EBADF;
 	int r;
 
+	if (vm->kind == JAIL_MOUNT_PIN)
+		return attach_pin(vm, f);
 	if (vm->fd < 0)
 		return 0;
 	f->step = VIEW_STEP_TARGET;

@@ -185,7 +185,7 @@ static int create_schema(struct store *s, struct atoll_error *err)
 /* One step, unless another process made it meanwhile. */
 static int migrate(struct store *s, int64_t from, struct atoll_error *err)
 {
-	int64_t version;
+	int64_t version = 0;
 	char pragma[64];
 	int r = store_begin(s, true, err);
 

@@ -89,6 +89,24 @@ def works(place, tap, what):
     tap.check("rm leaves nothing (%s)" % what, done.returncode == 0 and not t.residue(box.state + "/boxes"), t.said(done))
 
 
+def options(place, tap):
+    """What options of a run mean here."""
+    path = t.build_tree(place, "user", BASE)
+    box = without(t.Box(place, "user", name="plain", dirs=[path]), "namespaces")
+    box.new()
+    done = box.atoll("run", "plain", "--env", "A=b", "--nofile", "50", "--", "sh", "-c", "echo $A; ulimit -Hn", cwd=path)
+    tap.check("environment and open files are as asked for", done.returncode == 0 and done.stdout == b"b\n50\n", t.said(done))
+    began = time.monotonic()
+    done = box.atoll("run", "plain", "--timeout", "0.3", "--", "sh", "-c", "trap '' TERM; while :; do :; done", cwd=path)
+    took = time.monotonic() - began
+    tap.check("a time limit ends the command", done.returncode == 124 and took < 5 and b"time limit" in done.stderr, t.said(done), took)
+    done = box.atoll("run", "plain", "--hide", "/etc", "--", "true", cwd=path)
+    tap.check("what cannot be hidden is refused", done.returncode == 125 and len(done.stderr.splitlines()) == 1 and
+              b"mount namespace" in done.stderr, t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
 def refuses(place, tap):
     path = t.build_tree(place, "user", BASE)
     before = mf.manifest(path)
@@ -152,6 +170,7 @@ def main(place, tap):
     for what in ("namespaces", "clone"):
         works(place, tap, what)
     ends(place, tap)
+    options(place, tap)
 
 
 t.run(main)

@@ -5,6 +5,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -150,9 +151,72 @@ def files(g):
             g.refused("more files than the user may have", ["--nofile", str(int(hard) + 1)], hard.decode(), (125,))
 
 
+def places(g):
+    """--hide, --ro, --rw, --tmpfs."""
+    host = g.place.fresh("host", g.who)
+    for name in ("seen", "lent", "secret"):
+        os.mkdir(os.path.join(host, name))
+        with open(os.path.join(host, name, "file"), "w", encoding="utf-8") as file:
+            file.write(name + "\n")
+    t.give(host, g.place.uid(g.who))
+    done = g.run(["--hide", host + "/secret"], "sh", "-c", "cat %s/secret/file || ls -A %s/secret" % (host, host))
+    g.tap.check("--hide keeps a directory out of sight, %s" % g.who, b"secret" not in done.stdout, t.said(done))
+    done = g.run(["--hide", host + "/secret/file"], "cat", host + "/secret/file")
+    g.tap.check("--hide keeps a file out of sight, %s" % g.who, b"secret" not in done.stdout, t.said(done))
+    done = g.run(["--hide", g.path + "/f"], "sh", "-c", "cat f; echo more >> f")
+    after = g.run([], "cat", "f")
+    g.tap.check("--hide hides a part of a resource, which stays as it is, %s" % g.who, b"content" not in done.stdout and
+                after.stdout == b"content\n", t.said(done), t.said(after))
+    done = g.run(["--rw", host + "/lent"], "sh", "-c", "echo written > %s/lent/file; echo x > %s/seen/file" % (host, host))
+    with open(host + "/lent/file", encoding="utf-8") as lent, open(host + "/seen/file", encoding="utf-8") as seen:
+        g.tap.check("--rw lends one place for real, warned, and no other, %s" % g.who, lent.read() == "written\n" and seen.read() == "seen\n"
+                    and b"warning" in done.stderr and os.fsencode(host + "/lent") in done.stderr.split(b"warning")[1], t.said(done))
+    done = g.run(["--rw", host + "/lent/file"], "sh", "-c", "echo again > %s/lent/file" % host)
+    with open(host + "/lent/file", encoding="utf-8") as lent:
+        g.tap.check("--rw lends a single file, %s" % g.who, done.returncode == 0 and lent.read() == "again\n", t.said(done))
+    diff = g.box.diff("--name-status")
+    g.tap.check("what was lent is not among the changes, %s" % g.who, b"lent" not in diff.stdout and b"file" not in diff.stdout, t.said(diff))
+    done = g.run(["--ro", g.path + "/d"], "sh", "-c", "echo x > d/new; echo y > e; ls d")
+    after = g.run([], "sh", "-c", "cat e; ls d")
+    g.tap.check("--ro keeps a part of a resource from being changed, %s" % g.who, b"d/new: Read-only" in done.stderr and
+                after.stdout == b"y\n", t.said(done), t.said(after))
+    g.run([], "sh", "-c", "echo inside > d/mine")
+    g.says("and shows it as it is inside", ["--ro", g.path + "/d"], ("cat", "d/mine"), b"inside\n")
+    g.run([], "rm", "d/mine")
+    tmp = tempfile.mkdtemp(prefix="atoll-test-", dir="/tmp")
+    os.chmod(tmp, 0o755)
+    with open(tmp + "/file", "w", encoding="utf-8") as file:
+        file.write("of the host\n")
+    try:
+        done = g.run([], "cat", tmp + "/file")
+        g.tap.check("what lies in /tmp is out of sight, %s" % g.who, done.returncode == 1 and not done.stdout, t.said(done))
+        g.says("--ro shows it", ["--ro", tmp], ("cat", tmp + "/file"), b"of the host\n")
+        done = g.run(["--ro", tmp], "sh", "-c", "echo x > %s/file || echo x > %s/other" % (tmp, tmp))
+        g.tap.check("and does not lend it, %s" % g.who, done.returncode != 0 and os.listdir(tmp) == ["file"], t.said(done))
+    finally:
+        t.remove_tree(tmp)
+    done = g.run(["--tmpfs", host + "/secret", "--tmpfs", "/tmp/made/here"], "sh", "-c",
+                 "ls -A %s/secret; echo x > %s/secret/new; echo x > /tmp/made/here/new; cat %s/secret/new" % (host, host, host))
+    g.tap.check("--tmpfs is empty, can be written and leaves nothing, %s" % g.who, done.returncode == 0 and done.stdout == b"x\n" and
+                os.listdir(host + "/secret") == ["file"], t.said(done))
+    for option in ("--hide", "--ro", "--rw"):
+        g.refused("%s of nothing" % option, [option, host + "/none"], "none", (125,))
+    for option in ("--hide", "--ro", "--rw", "--tmpfs"):
+        g.refused("%s of the root" % option, [option, "/"], "root of everything", (125,))
+        g.refused("%s of the resource" % option, [option, g.path], "resource", (125,))
+        g.refused("%s of Atoll's own" % option, [option, g.box.state + "/boxes"], "Atoll's own", (125,))
+        g.refused("%s of an empty path" % option, [option, ""], option[2:])
+    g.refused("--rw in a resource", ["--rw", g.path + "/d"], "lies in a resource", (125,))
+    g.refused("--hide of what holds a resource", ["--hide", os.path.dirname(g.path)], "lies in it", (125,))
+    g.refused("--tmpfs over a file", ["--tmpfs", g.path + "/f"], "no directory", (125,))
+    link = g.place.fresh("links", g.who) + "/link"
+    os.symlink(g.box.state, link)
+    g.refused("--rw by a link to Atoll's own", ["--rw", link], "Atoll's own", (125,))
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, timeout, files):
+        for part in (environment, directory, timeout, files, places):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)
