@@ -183,8 +183,9 @@ static int create_schema(struct store *s, struct atoll_error *err)
 }
 
 /* One step, unless another process made it meanwhile. */
-static int migrate(struct store *s, int64_t from, struct atoll_error *err)
+static int migrate(struct store *s, size_t i, struct atoll_error *err)
 {
+	int from = (int)i + 1;
 	int64_t version = 0;
 	char pragma[64];
 	int r = store_begin(s, true, err);
@@ -192,13 +193,13 @@ static int migrate(struct store *s, int64_t from, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	r = read_int(s, "PRAGMA user_version", &version, err);
-	snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", (int)from + 1);
+	snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", from + 1);
 	if (r == 0 && version == from) {
-		r = execute(s, migrations[from - 1], err);
+		r = execute(s, migrations[i], err);
 		if (r == 0)
 			r = execute(s, pragma, err);
 	}
-	s->version = (int)from;
+	s->version = from;
 	if (r == 0)
 		r = store_commit(s, err);
 	store_abort(s);
@@ -226,17 +227,17 @@ static int check_version(struct store *s, struct atoll_error *err)
 	if (application != APPLICATION_ID)
 		return error_set(err, ATOLL_CORRUPT, 0, "open", s->path, "\"%s\" is not a state database of Atoll",
 				 s->path);
-	if (version > SCHEMA_VERSION)
+	if (version < 1 || version > SCHEMA_VERSION)
 		return error_set(
 			err, ATOLL_CORRUPT, 0, "open", s->path,
 			"the state database \"%s\" has version %lld, this program knows up to %d; use a newer atoll",
 			s->path, (long long)version, SCHEMA_VERSION);
-	for (; version < SCHEMA_VERSION; version++) {
-		r = migrate(s, version, err);
+	for (size_t i = (size_t)version - 1; i < ARRAY_SIZE(migrations); i++) {
+		r = migrate(s, i, err);
 		if (r < 0)
 			return r;
 	}
-	s->version = (int)version;
+	s->version = SCHEMA_VERSION;
 	return 0;
 }
 
