@@ -28,20 +28,16 @@ struct atoll {
 /* ---- lock.c ---- */
 
 enum lock_mode {
-	LOCK_LOOK,   /* shared: others may look and run, nobody may change */
-	LOCK_RUN,    /* like LOCK_LOOK, and no second run */
+	LOCK_LOOK,   /* shared: looking and running; nobody may change */
 	LOCK_CHANGE, /* alone */
 };
 /* A lock of a sandbox, over threads and processes, released by death. *ret_fd owns it. ATOLL_BUSY after wait_ms (-1: never). */
 int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
 	      struct atoll_error *err);
 int lock_release(int fd); /* returns the empty fd */
-/* Who runs inside is noted in the lock file, so that a lock whose owner was killed is not trusted before pid 1 is gone. */
-int lock_note_runner(int lock_fd, pid_t pid, uint64_t start_time);
 /* The end of a run is noted as the time of the lock file; so is its beginning. */
 void lock_note_end(int lock_fd);
 int64_t lock_last_run(struct atoll *a, const char *uuid); /* INT64_MIN if there was none */
-int lock_wait_runner(int lock_fd, int wait_ms, const char *name, struct atoll_error *err);
 bool lock_is_running(struct atoll *a, const char *uuid);
 void lock_remove(struct atoll *a, const char *uuid);
 

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "engine/protocol.h"
 #include "engine/run.h"
+#include "engine/slot.h"
 #include "jail/jail.h"
 
 struct view {
@@ -231,24 +232,106 @@ static int record_end(struct session *s, struct atoll_error *err)
 			r = store_commit(s->store, err);
 	}
 	store_abort(s->store);
-	lock_note_end(s->lock_fd);
 	return r;
+}
+
+/* ---- coming in and going out: docs/keeper.md ---- */
+
+struct inside {
+	int lock_fd, slot;
+	const char *name;
+	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
+	struct slot_note note;
+};
+
+/* Of what makes a view other than the sandbox itself; 0: nothing does. */
+static uint64_t view_key(const struct run_options *o)
+{
+	uint64_t key = 0;
+
+	for (size_t i = 0; i < o->n_places; i++) {
+		key = (key + o->places[i].kind + 1) * 0x9e3779b97f4a7c15;
+		for (const char *p = o->places[i].path; *p; p++)
+			key = (key ^ (unsigned char)*p) * 0x100000001b3;
+	}
+	return key;
+}
+
+static int come_in(struct session *s, struct inside *in, struct atoll_error *err)
+{
+	int r = slot_close_door(in->lock_fd, in->name, err);
+
+	if (r >= 0) {
+		r = slot_take(in->lock_fd, in->name, err);
+		in->slot = r;
+	}
+	if (r >= 0)
+		r = slot_find_peer(in->lock_fd, in->note.view_key, in->name, &in->peer, err);
+	if (r == 0)
+		r = boot_renew(s, err);
+	if (r == 0)
+		r = record_start(s, err);
+	return r;
+}
+
+/* The last one records for all. Others who come meanwhile wait at the door. */
+static int go_out(struct session *s, struct inside *in, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < in->peer.n; i++)
+		fd_close(in->peer.fds[i]);
+	(void)slot_close_door(in->lock_fd, in->name, NULL);
+	if (in->slot >= 0)
+		slot_leave(in->lock_fd, in->slot);
+	if (s->box.durable_workspace || !slot_has_command(in->lock_fd))
+		r = record_end(s, err);
+	lock_note_end(in->lock_fd);
+	slot_open_door(in->lock_fd);
+	return r;
+}
+
+static int note_run(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+		    struct atoll_error *err)
+{
+	struct inside *in = arg;
+	int r;
+
+	in->note.pid = pid;
+	in->note.start = start_time;
+	in->note.n_namespaces = (int32_t)namespaces->n;
+	for (size_t i = 0; i < namespaces->n; i++)
+		in->note.namespaces[i] = namespaces->fds[i];
+	r = slot_write(in->lock_fd, in->slot, &in->note);
+	return r < 0 ? error_sys(err, r, "run", in->name, "cannot note the run in the lock file") : 0;
+}
+
+static void let_others_in(void *arg)
+{
+	slot_open_door(((const struct inside *)arg)->lock_fd);
 }
 
 /* ---- the run ---- */
 
-static int note_runner(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+/* Without namespaces the run is its holder's. */
+static int run_without(struct session *s, struct inside *in, char *const *argv, const struct run_options *o,
+		       struct atoll_run_result *ret, struct atoll_error *err)
 {
-	int r = lock_note_runner(*(int *)arg, pid, start_time);
+	uint64_t start_time;
+	int r = slot_start_time(getpid(), &start_time);
 
-	return r < 0 ? error_sys(err, r, "run", NULL, "cannot note the run in the lock file") : 0;
+	in->note.kind = SLOT_PLAIN;
+	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot read when this process started")
+		  : note_run(getpid(), start_time, &(struct jail_namespaces){ 0 }, in, err);
+	slot_open_door(in->lock_fd);
+	return r < 0 ? r : run_plain(s, argv, o, ret, err);
 }
 
-static int run_in_view(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
-		       struct atoll_error *err)
+static int run_in_view(struct session *s, struct inside *in, char *const *argv, const struct run_options *o,
+		       struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct view v = { 0 };
-	int r = build_view(&v, s, o, err);
+	int r = in->peer.n > 0 ? 0 : build_view(&v, s, o, err);
 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
@@ -258,17 +341,44 @@ static int run_in_view(struct session *s, char *const *argv, const struct run_op
 					  .cwd = o->cwd,
 					  .limits = o->limits,
 					  .timeout_ms = o->timeout_ms,
-					  .started = note_runner,
-					  .started_arg = &s->lock_fd,
-					  .hold_fd = s->lock_fd };
+					  .join = in->peer.n > 0 ? &in->peer : NULL,
+					  .started = note_run,
+					  .stands = let_others_in,
+					  .started_arg = in,
+					  .hold_fd = in->lock_fd };
 
 		r = jail_run(&spec, ret, err);
 	}
 	view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
-		return run_plain(s, argv, o, ret, err);
+		return run_without(s, in, argv, o, ret, err);
 	return r;
+}
+
+static int run_inside(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
+		      struct atoll_error *err)
+{
+	struct inside in = {
+		.lock_fd = s->lock_fd,
+		.slot = -EBADF,
+		.name = s->box.name,
+		.note = { .kind = SLOT_RUN, .view_key = view_key(o) },
+	};
+	bool threads = !__libc_single_threaded;
+	int r = come_in(s, &in, err), end = 0;
+
+	if (r < 0)
+		return r;
+	if (threads)
+		session_pause(s);
+	r = run_in_view(s, &in, argv, o, ret, err);
+	/* Also after a failure: something may have been touched before it. */
+	if (threads)
+		end = session_resume(s, r < 0 ? NULL : err);
+	if (end >= 0)
+		end = go_out(s, &in, r < 0 ? NULL : err);
+	return r < 0 ? r : end;
 }
 
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
@@ -281,7 +391,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
-	r = sandbox_open(a, name, LOCK_RUN, options->wait_ms, &s, &local);
+	r = sandbox_open(a, name, LOCK_LOOK, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
 	if (r >= 0)
@@ -289,24 +399,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		run_places_tell(&o, options);
 	if (r >= 0)
-		r = boot_renew(&s, &local);
-	if (r >= 0)
-		r = record_start(&s, &local);
-	if (r >= 0) {
-		bool threads = !__libc_single_threaded;
-		int end = 0;
-
-		if (threads)
-			session_pause(&s);
-		r = run_in_view(&s, options->argv, &o, ret, &local);
-		/* Also after a failure: something may have been touched before it. */
-		if (threads)
-			end = session_resume(&s, r < 0 ? NULL : &local);
-		if (end >= 0)
-			end = record_end(&s, r < 0 ? NULL : &local);
-		if (r >= 0)
-			r = end;
-	}
+		r = run_inside(&s, options->argv, &o, ret, &local);
 	session_release(&s);
 	if (r < 0 && err)
 		*err = local;

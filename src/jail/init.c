@@ -221,7 +221,7 @@ static int prepare(struct init *in, struct view_failure *f)
 {
 	int r;
 
-	if (view_build(in->view, f) < 0)
+	if ((in->namespaces ? view_build(in->view, f) : view_join(in->view, f)) < 0)
 		return -1;
 	r = enter_cwd(in->cwd);
 	f->step = VIEW_STEP_CWD;
@@ -241,9 +241,15 @@ int init_main(int setup, void *arg)
 	int signal_fd, exec_error, limit_error, r;
 	pid_t command;
 
+	/* Otherwise the caller's death would not end it. */
+	(void)close(in->caller_socket);
 	if (setup < 0)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
+	report.event = INIT_STARTED;
+	r = namespaces_send(in->socket, in->namespaces, &report);
+	if (r < 0)
+		return fail(in, &report, VIEW_STEP_START, -r);
 	reset_handlers();
 	if (prepare(in, &report.failure) < 0)
 		return fail(in, &report, VIEW_STEP_NONE, 0);
@@ -252,6 +258,8 @@ int init_main(int setup, void *arg)
 		return fail(in, &report, VIEW_STEP_START, -signal_fd);
 	if (wait_for_go(in->socket) < 0)
 		return 1;
+	if (in->stands)
+		in->stands(in->stands_arg);
 	/* Also the one that the program is searched by. */
 	if (in->env)
 		environ = (char **)in->env;

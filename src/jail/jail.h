@@ -74,6 +74,13 @@ struct jail_limits {
 	uint64_t nofile; /* open files of each process */
 };
 
+/* The namespaces of a run, by fds: what is to be entered first stands first. */
+#define JAIL_NAMESPACES_MAX 6
+struct jail_namespaces {
+	int fds[JAIL_NAMESPACES_MAX];
+	size_t n;
+};
+
 struct jail_spec {
 	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
 	 * the host is there below all of them, read-only, with a private /proc and /dev, and a private tmpfs on /tmp, /run, /dev/shm
@@ -85,11 +92,16 @@ struct jail_spec {
 	const char *cwd;
 	struct jail_limits limits;
 	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
+	/* NULL, or those of a run whose view is shared: nothing is mounted then but a new /proc. They must be open already. */
+	const struct jail_namespaces *join;
 	/* Called in the parent once pid 1 exists and before the command starts: its pid and start time (clock ticks since boot, field 22
-	 * of /proc/PID/stat). A negative code ends the run. */
-	int (*started)(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err);
-	void *started_arg;
-	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
+	 * of /proc/PID/stat), and its namespaces, which stay open until jail_run() returns. A negative code ends the run. */
+	int (*started)(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+		       struct atoll_error *err);
+	/* Called in pid 1 after that, once the view stands; makes system calls and nothing else. */
+	void (*stands)(void *arg);
+	void *started_arg; /* of both */
+	int hold_fd;       /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
 
 /* ---- limit.c ---- */

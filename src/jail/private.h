@@ -52,6 +52,8 @@ typedef int (*spawn_fn)(int setup, void *arg);
  * a library must not disturb what the program around it does with its own children.
  */
 int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
+/* The same inside namespaces that are there already, user namespace included, and further new ones. */
+int spawn_join(const struct jail_namespaces *join, unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
 /* The same in the caller's own namespaces. */
 int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret);
 /* Waits for the end of the child and closes pidfd. Returns its wait status, or -errno. */
@@ -180,6 +182,8 @@ struct view_failure {
 };
 /* Child side: builds the view in this mount namespace. 0, or -1 with *ret filled. */
 int view_build(struct view *v, struct view_failure *ret);
+/* Child side: in a copy of a mount namespace in which a view stands, the one thing that is not shared: a new /proc. */
+int view_join(const struct view *v, struct view_failure *ret);
 /* Makes the error of a failure (plan.c). */
 int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err);
 
@@ -190,6 +194,7 @@ enum init_event {
 	INIT_NO_EXEC, /* value: errno of exec */
 	INIT_ENDED,   /* value: wait status of the command */
 	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported */
+	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
 };
 struct init_report {
 	enum init_event event;
@@ -201,12 +206,16 @@ struct init_report {
 
 struct init {
 	struct view *view;
+	unsigned namespaces; /* that were made, CLONE_NEW…; 0: they were joined */
+	void (*stands)(void *arg);
+	void *stands_arg;
 	char *const *argv;
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;
 	struct jail_limits limits;
 	int hold_fd;
 	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
+	int caller_socket;  /* the other end, which is the caller's */
 	sigset_t signals;   /* the mask the command starts with */
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
 	bool overlays;      /* the view has some: renames are to be reported */
@@ -219,5 +228,14 @@ int init_main(int setup, void *init);
 int rename_report(void);
 /* The caller: answers one report. */
 void rename_answer(int listener);
+/* ---- namespaces.c ---- */
+
+/* Child side: sends the caller's own namespaces, those of the flags, with the report. */
+int namespaces_send(int socket, unsigned flags, const struct init_report *report);
+/* Receives a report and what comes with it, without waiting. The size of the report, 0 at the end, or -errno. */
+ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_namespaces *ret);
+void namespaces_close(struct jail_namespaces *n);
+/* Child side. */
+int namespaces_enter(const struct jail_namespaces *n);
 
 #endif

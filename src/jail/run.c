@@ -36,6 +36,7 @@ static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGU
 struct run {
 	struct init init;
 	struct spawn child;
+	struct jail_namespaces namespaces; /* of pid 1, if it made them */
 	int socket, signal_fd;
 	int renames; /* on which the command's renames are reported, or -EBADF */
 	bool reported;
@@ -95,17 +96,37 @@ static int clone_error(int r, struct atoll_error *err)
 	return error_sys(err, r, operation, NULL, "cannot make the sandbox's namespaces");
 }
 
+/* Its end is seen on the pidfd: a process that another thread has started meanwhile may hold the other end of the socket open. */
+static int receive_namespaces(struct run *run)
+{
+	struct pollfd fds[] = { { .fd = run->socket, .events = POLLIN }, { .fd = run->child.pidfd, .events = POLLIN } };
+	ssize_t n;
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM))
+		;
+	n = namespaces_receive(run->socket, &run->report, &run->namespaces);
+	if (n != (ssize_t)sizeof(run->report))
+		return n < 0 ? (int)n : -ECHILD;
+	run->reported = run->report.event != INIT_STARTED;
+	return 0;
+}
+
 static int tell_started(const struct jail_spec *spec, struct run *run, struct atoll_error *err)
 {
 	uint64_t start_time;
 	int r;
 
-	if (!spec->started)
+	r = receive_namespaces(run);
+	if (r < 0)
+		return error_sys(err, r, operation, NULL, "the sandbox's first process did not start");
+	/* It could not begin, and says why at the end. */
+	if (!spec->started || run->reported)
 		return 0;
 	r = read_start_time(run->child.pid, &start_time);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot read when the sandbox's first process started");
-	return spec->started(run->child.pid, start_time, spec->started_arg, err);
+	return spec->started(run->child.pid, start_time, spec->join ? spec->join : &run->namespaces, spec->started_arg,
+			     err);
 }
 
 static void send_byte(int socket, char byte)
@@ -256,6 +277,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 		ret->exit_status = command == ENOENT ? 127 : 126;
 		break;
 	case INIT_RENAMES:
+	case INIT_STARTED:
 	case INIT_ENDED:
 		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
 		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
@@ -267,7 +289,8 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
 		       struct atoll_error *err)
 {
-	int r = spawn_start(CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child);
+	int r = spec->join ? spawn_join(spec->join, CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child)
+			   : spawn_start(CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child);
 
 	run->init.socket = fd_close(run->init.socket);
 	if (r < 0)
@@ -312,6 +335,7 @@ static void run_release(struct run *run)
 	run->init.socket = fd_close(run->init.socket);
 	run->signal_fd = fd_close(run->signal_fd);
 	run->renames = fd_close(run->renames);
+	namespaces_close(&run->namespaces);
 }
 
 int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err)
@@ -344,9 +368,16 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .cwd = spec->cwd,
 				  .hold_fd = spec->hold_fd,
 				  .socket = run.init.socket,
-				  .signals = old };
+				  .caller_socket = run.socket,
+				  .signals = old,
+				  .stands = spec->stands,
+				  .stands_arg = spec->started_arg };
+	/* Of a view that is joined it is not known. */
+	run.init.overlays = spec->join != NULL;
 	for (size_t i = 0; i < spec->n_mounts; i++)
 		run.init.overlays |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
+	if (!spec->join)
+		run.init.namespaces = CLONE_NEWNS | (jail_is_root() ? 0 : CLONE_NEWUSER);
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 	r = run_command(spec, &run, &result, err);
 	if (r < 0)

@@ -6,6 +6,7 @@
  *   own ids only       clone(NEWUSER | NEWNS | NEWPID), and the child maps itself
  *   sub-ids granted    clone() of a go-between, which enters the kept user namespace and from there does
  *                      clone(PARENT | NEWNS | NEWPID): the result is the caller's child all the same
+ *   joining            the same through a go-between that enters the namespaces of another run
  */
 #include <poll.h>
 #include <pthread.h>
@@ -44,10 +45,11 @@ static pid_t raw_clone(unsigned long flags, int *ret_pidfd)
 
 /* What is to be started, and where. */
 struct start {
-	unsigned long flags;       /* of clone */
-	const struct ids_own *own; /* to be mapped by the child itself, or NULL */
-	int wide_fd;               /* the user namespace to enter first, or -EBADF */
-	int socket;                /* on which a go-between sends the pid, or -errno */
+	unsigned long flags;                /* of clone */
+	const struct ids_own *own;          /* to be mapped by the child itself, or NULL */
+	int wide_fd;                        /* the user namespace to enter first, or -EBADF */
+	const struct jail_namespaces *join; /* all of those to enter first, or NULL */
+	int socket;                         /* on which a go-between sends the pid, or -errno */
 	spawn_fn fn;
 	void *arg;
 };
@@ -78,7 +80,7 @@ static int go_between(int setup, void *arg)
 {
 	struct start s = *(const struct start *)arg;
 	struct spawn child = { 0 };
-	int r = s.wide_fd >= 0 ? spawn_enter_userns(s.wide_fd, NULL) : 0;
+	int r = s.join ? namespaces_enter(s.join) : s.wide_fd >= 0 ? spawn_enter_userns(s.wide_fd, NULL) : 0;
 
 	(void)setup;
 	s.flags |= CLONE_PARENT;
@@ -161,7 +163,7 @@ static int start_blocked(struct start *s, struct spawn *ret)
 	int r;
 
 	block_all(&old);
-	r = s->wide_fd >= 0 || UNDER_TSAN ? start_indirectly(s, ret) : start(s, ret);
+	r = s->join || s->wide_fd >= 0 || UNDER_TSAN ? start_indirectly(s, ret) : start(s, ret);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
 }
@@ -185,6 +187,12 @@ int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
 		}
 	}
 	return start_blocked(&s, ret);
+}
+
+int spawn_join(const struct jail_namespaces *join, unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
+{
+	return start_blocked(
+		&(struct start){ .wide_fd = -EBADF, .join = join, .flags = namespaces, .fn = fn, .arg = arg }, ret);
 }
 
 static atomic_int patience_ms = 20000;

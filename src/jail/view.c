@@ -319,6 +319,16 @@ static int build(struct view *v, struct view_failure *f)
 	return r;
 }
 
+int view_join(const struct view *v, struct view_failure *ret)
+{
+	AUTO_FD proc_fd = make_proc(v->root);
+	int r = attach_proc(proc_fd);
+
+	ret->step = VIEW_STEP_PROC;
+	ret->error = -r;
+	return r < 0 ? -1 : 0;
+}
+
 int view_build(struct view *v, struct view_failure *ret)
 {
 	mode_t mask = umask(0);

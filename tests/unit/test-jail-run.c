@@ -289,7 +289,8 @@ JAIL_TEST(everything_inside_dies_when_the_caller_is_killed)
 	CHECK_EQ(poll(&p, 1, 10000), 1);
 }
 
-static int remember_pid(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+static int remember_pid(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+			struct atoll_error *err)
 {
 	(void)err;
 	CHECK(start_time > 0);
@@ -297,7 +298,8 @@ static int remember_pid(pid_t pid, uint64_t start_time, void *arg, struct atoll_
 	return 0;
 }
 
-static int kill_soon(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+static int kill_soon(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+		     struct atoll_error *err)
 {
 	(void)start_time;
 	(void)arg;
@@ -320,9 +322,10 @@ JAIL_TEST(killing_pid_1_from_outside_ends_the_command)
 	CHECK_EQ(s.result.signal, SIGKILL);
 }
 
-static int refuse(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+static int refuse(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+		  struct atoll_error *err)
 {
-	remember_pid(pid, start_time, arg, err);
+	remember_pid(pid, start_time, namespaces, arg, err);
 	err->code = ATOLL_BUSY;
 	return -ATOLL_BUSY;
 }

@@ -233,7 +233,8 @@ static void count_mounts(char *ret)
 	snprintf(ret, 16384, "%s", tap_read(AT_FDCWD, "/proc/self/mountinfo"));
 }
 
-static int check_host_mounts(pid_t pid, uint64_t start_time, void *arg, struct atoll_error *err)
+static int check_host_mounts(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+			     struct atoll_error *err)
 {
 	static char now[16384];
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock of a sandbox: which modes exclude each other, over threads and processes, by whom it is released, and the runner's note. */
+/* The lock of a sandbox: which modes exclude each other, over threads and processes, by whom it is released, and the notes of those inside. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/slot.h"
 #include "tap.h"
 
 #define UUID "00000000-0000-4000-8000-000000000000"
 
 static struct atoll a;
+
+static uint64_t start_time(pid_t pid);
+static void note(pid_t pid, uint64_t start);
 
 static void set_scene(void)
 {
@@ -31,10 +35,9 @@ static int take(enum lock_mode mode, int wait_ms)
 
 /* Rows: held; columns: wanted. x: excludes. */
 static const char *const table[] = {
-	/*          look run change */
-	/* look   */ "..x",
-	/* run    */ ".xx",
-	/* change */ "xxx",
+	/*          look change */
+	/* look   */ ".x",
+	/* change */ "xx",
 };
 
 TEST(modes_exclude_each_other_in_one_thread)
@@ -76,19 +79,6 @@ TEST(modes_exclude_each_other_over_processes)
 			CHECK_EQ(take_in_child((enum lock_mode)wanted), table[held][wanted] == 'x');
 		fd_close(fd);
 	}
-}
-
-TEST(a_refused_run_leaves_no_lock_behind)
-{
-	int run, look;
-
-	set_scene();
-	run = take(LOCK_RUN, 0);
-	CHECK_EQ(take(LOCK_RUN, 0), -ATOLL_BUSY);
-	fd_close(run);
-	look = take(LOCK_CHANGE, 0);
-	CHECK_OK(look);
-	fd_close(look);
 }
 
 TEST(other_sandboxes_are_not_excluded)
@@ -172,19 +162,152 @@ TEST(a_waiting_one_gets_the_lock_when_it_is_released_by_death)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 }
 
-TEST(a_runner_is_seen_while_it_holds_the_lock)
+TEST(a_runner_is_seen_while_it_holds_a_slot)
 {
 	int fd;
 
 	set_scene();
 	CHECK(!lock_is_running(&a, UUID));
-	fd = take(LOCK_RUN, 0);
+	fd = take(LOCK_LOOK, 0);
+	CHECK(!lock_is_running(&a, UUID));
+	CHECK_EQ(slot_take(fd, "box", NULL), 0);
 	CHECK(lock_is_running(&a, UUID));
 	fd_close(fd);
 	CHECK(!lock_is_running(&a, UUID));
 	fd = take(LOCK_CHANGE, 0);
 	CHECK(!lock_is_running(&a, UUID));
 	fd_close(fd);
+}
+
+static bool count_one(int slot, const struct slot_note *note, void *arg)
+{
+	(void)slot;
+	(void)note;
+	++*(int *)arg;
+	return false;
+}
+
+TEST(each_runner_has_a_slot_of_its_own_and_sees_the_others)
+{
+	int fds[40], seen = 0;
+
+	set_scene();
+	for (int i = 0; i < 40; i++) {
+		struct slot_note n = { .kind = SLOT_RUN };
+
+		fds[i] = take(LOCK_LOOK, 0);
+		CHECK_EQ(slot_take(fds[i], "box", NULL), i);
+		CHECK_OK(slot_write(fds[i], i, &n));
+	}
+	slot_each(fds[7], count_one, &seen);
+	CHECK_EQ(seen, 39);
+	fd_close(fds[3]);
+	fds[3] = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(fds[3], "box", NULL), 3);
+	for (int i = 0; i < 40; i++)
+		fd_close(fds[i]);
+}
+
+TEST(there_are_so_many_slots_and_no_more)
+{
+	struct atoll_error err = { 0 };
+	int fd;
+
+	set_scene();
+	for (int i = 0; i < SLOT_MAX; i++)
+		CHECK_EQ(slot_take(take(LOCK_LOOK, 0), "box", NULL), i);
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(fd, "box", &err), -ATOLL_BUSY);
+	CHECK(strstr(err.message, "box") != NULL);
+	(void)close_range((unsigned)fd - SLOT_MAX, (unsigned)fd, 0);
+}
+
+TEST(a_slot_whose_note_names_a_living_process_is_not_given_away)
+{
+	int fd;
+
+	set_scene();
+	note(getpid(), start_time(getpid()));
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(fd, "box", NULL), 1);
+	fd_close(fd);
+}
+
+TEST(the_door_is_for_one_at_a_time)
+{
+	int first, second, status;
+	pid_t pid;
+
+	set_scene();
+	first = take(LOCK_LOOK, 0);
+	second = take(LOCK_LOOK, 0);
+	CHECK_OK(slot_close_door(first, "box", NULL));
+	pid = fork();
+	if (pid == 0) {
+		usleep(100000);
+		slot_open_door(first);
+		_exit(0);
+	}
+	CHECK_OK(slot_close_door(second, "box", NULL));
+	CHECK_EQ(waitpid(pid, &status, WNOHANG) == 0 ? waitpid(pid, &status, 0) : pid, pid);
+	fd_close(first);
+	fd_close(second);
+}
+
+TEST(nobody_is_joined_who_is_of_another_boot_or_another_process_under_the_number)
+{
+	struct jail_namespaces found;
+	int fd, other;
+
+	set_scene();
+	note(getpid(), start_time(getpid()) + 1);
+	other = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(other, "box", NULL), 0);
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_find_peer(fd, 0, "box", &found, NULL), 0);
+	fd_close(fd);
+	fd_close(other);
+}
+
+TEST(one_with_another_view_is_not_joined)
+{
+	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .start = start_time(getpid()), .view_key = 7 };
+	struct jail_namespaces found;
+	struct atoll_error err = { 0 };
+	int fd, other;
+
+	set_scene();
+	other = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(other, "box", NULL), 0);
+	CHECK_OK(slot_write(other, 0, &n));
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_find_peer(fd, 8, "box", &found, &err), -ATOLL_BUSY);
+	CHECK(strstr(err.message, "another view") != NULL);
+	fd_close(fd);
+	fd_close(other);
+}
+
+TEST(one_who_is_alive_is_joined_by_the_holders_fds)
+{
+	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .start = start_time(getpid()), .n_namespaces = 1 };
+	struct jail_namespaces found = { 0 };
+	struct stat mine, theirs;
+	int fd, other;
+
+	set_scene();
+	n.namespaces[0] = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	other = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(other, "box", NULL), 0);
+	CHECK_OK(slot_write(other, 0, &n));
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_find_peer(fd, 0, "box", &found, NULL), 1);
+	CHECK_EQ(found.n, 1);
+	CHECK_OK(fstat(found.fds[0], &theirs));
+	CHECK_OK(fstat(n.namespaces[0], &mine));
+	CHECK_EQ(mine.st_ino, theirs.st_ino);
+	fd_close(found.fds[0]);
+	fd_close(fd);
+	fd_close(other);
 }
 
 /* Field 22 of /proc/PID/stat. */
@@ -204,11 +327,14 @@ static uint64_t start_time(pid_t pid)
 	return value;
 }
 
+/* Left behind by one who is not there any more. */
 static void note(pid_t pid, uint64_t start)
 {
-	int fd = take(LOCK_RUN, 0);
+	struct slot_note n = { .kind = SLOT_RUN, .pid = pid, .start = start };
+	int fd = take(LOCK_LOOK, 0), slot = slot_take(fd, "box", NULL);
 
-	CHECK_OK(lock_note_runner(fd, pid, start));
+	CHECK_OK(slot);
+	CHECK_OK(slot_write(fd, slot, &n));
 	fd_close(fd);
 }
 
@@ -271,8 +397,9 @@ TEST(a_note_that_is_garbage_is_not_trusted)
 
 	set_scene();
 	memset(garbage, 'z', sizeof garbage);
-	fd = take(LOCK_RUN, 0);
-	CHECK_EQ(pwrite(fd, garbage, sizeof garbage, 16), sizeof garbage);
+	fd = take(LOCK_LOOK, 0);
+	for (off_t at = 0; at < 64 * 1024; at += sizeof garbage)
+		CHECK_EQ(pwrite(fd, garbage, sizeof garbage, at), sizeof garbage);
 	fd_close(fd);
 	fd = take(LOCK_CHANGE, 0);
 	CHECK_OK(fd);
@@ -317,9 +444,9 @@ TEST(the_end_of_a_run_is_the_time_of_the_lock_and_without_a_run_there_is_none)
 
 	set_scene();
 	CHECK_EQ(lock_last_run(&a, UUID), INT64_MIN);
-	fd = take(LOCK_RUN, 0);
+	fd = take(LOCK_LOOK, 0);
 	CHECK_EQ(lock_last_run(&a, UUID), INT64_MIN);
-	CHECK_OK(lock_note_runner(fd, 1, 1));
+	CHECK_OK(slot_write(fd, 0, &(struct slot_note){ .pid = 1 }));
 	before = lock_last_run(&a, UUID);
 	CHECK(before > 0);
 	CHECK_EQ(usleep(50000), 0);

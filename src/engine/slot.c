@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/slot.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define DOOR 1
+#define FIRST_BYTE 16     /* of the slots' locks */
+#define NOTES_OFFSET 1024 /* behind all bytes that are locked */
+#define NOTE_SIZE 192
+#define PATIENCE_MS 30000 /* longer than a mount may take */
+
+_Static_assert(sizeof(struct slot_note) <= NOTE_SIZE, "a note has its place");
+_Static_assert(FIRST_BYTE + SLOT_MAX <= NOTES_OFFSET, "locks and notes are apart");
+
+static int set_lock(int fd, short type, off_t at)
+{
+	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_SETLK, &l) < 0 ? -errno : 0;
+}
+
+static void nap(void)
+{
+	struct timespec t = { 0, 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static bool is_late(int64_t since, int ms)
+{
+	return ms >= 0 && clock_monotonic_ns() - since >= (int64_t)ms * 1000000;
+}
+
+/* ---- the door ---- */
+
+int slot_close_door(int lock_fd, const char *name, struct atoll_error *err)
+{
+	int64_t began = clock_monotonic_ns();
+	int r;
+
+	while ((r = set_lock(lock_fd, F_WRLCK, DOOR)) == -EAGAIN || r == -EACCES) {
+		if (is_late(began, PATIENCE_MS))
+			return error_set(err, ATOLL_BUSY, 0, "lock", name,
+					 "the sandbox \"%s\" is being entered by a process that does not get on", name);
+		nap();
+	}
+	return r < 0 ? error_sys(err, r, "lock", name, "cannot lock the sandbox \"%s\"", name) : 0;
+}
+
+void slot_open_door(int lock_fd)
+{
+	(void)set_lock(lock_fd, F_UNLCK, DOOR);
+}
+
+/* ---- notes ---- */
+
+struct notes {
+	char data[SLOT_MAX][NOTE_SIZE];
+	size_t n;
+};
+
+static void read_notes(int lock_fd, struct notes *ret)
+{
+	ssize_t size = pread(lock_fd, ret->data, sizeof ret->data, NOTES_OFFSET);
+
+	ret->n = size > 0 ? (size_t)size / NOTE_SIZE : 0;
+}
+
+static struct slot_note note_at(const struct notes *notes, size_t i)
+{
+	struct slot_note note = { 0 };
+
+	if (i < notes->n)
+		memcpy(&note, notes->data[i], sizeof note);
+	return note;
+}
+
+/* Field 22 of /proc/PID/stat, and its state letter; the name before them may hold anything, so the last ')' is looked for. */
+static int read_stat(pid_t pid, uint64_t *ret, char *ret_state)
+{
+	AUTO_FREE char *data = NULL;
+	char path[32];
+	char *at;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	if (fd_read_file(AT_FDCWD, path, 4096, &data, NULL) < 0)
+		return -ESRCH;
+	at = strrchr(data, ')');
+	if (!at ||
+	    sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+		   ret_state, ret) != 2)
+		return -ESRCH;
+	return 0;
+}
+
+int slot_start_time(pid_t pid, uint64_t *ret)
+{
+	char state;
+
+	return read_stat(pid, ret, &state);
+}
+
+static bool process_is_alive(int64_t pid, uint64_t start)
+{
+	uint64_t found;
+	char state;
+
+	return pid > 0 && pid <= INT32_MAX && read_stat((pid_t)pid, &found, &state) == 0 && found == start &&
+	       state != 'Z' && state != 'X';
+}
+
+static bool is_of_this_boot(const struct slot_note *note)
+{
+	char boot[40] = { 0 };
+
+	clock_boot_id(boot);
+	return strncmp(boot, note->boot_id, sizeof boot) == 0;
+}
+
+bool slot_is_alive(const struct slot_note *note)
+{
+	return process_is_alive(note->pid, note->start) && is_of_this_boot(note);
+}
+
+int slot_write(int lock_fd, int slot, struct slot_note *note)
+{
+	char data[NOTE_SIZE] = { 0 };
+	int r;
+
+	clock_boot_id(note->boot_id);
+	note->holder = getpid();
+	r = slot_start_time(getpid(), &note->holder_start);
+	if (r < 0)
+		return r;
+	memcpy(data, note, sizeof *note);
+	return pwrite(lock_fd, data, sizeof data, NOTES_OFFSET + (off_t)slot * NOTE_SIZE) == (ssize_t)sizeof data
+		       ? 0
+		       : -EIO;
+}
+
+/* ---- slots ---- */
+
+static bool is_held(int lock_fd, int slot)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + (off_t)slot, .l_len = 1 };
+
+	return fcntl(lock_fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+int slot_take(int lock_fd, const char *name, struct atoll_error *err)
+{
+	struct notes notes;
+
+	read_notes(lock_fd, &notes);
+	for (int i = 0; i < SLOT_MAX; i++) {
+		struct slot_note note = note_at(&notes, (size_t)i);
+
+		if (set_lock(lock_fd, F_WRLCK, FIRST_BYTE + i) < 0)
+			continue;
+		if (!slot_is_alive(&note))
+			return i;
+		(void)set_lock(lock_fd, F_UNLCK, FIRST_BYTE + i);
+	}
+	return error_set(err, ATOLL_BUSY, 0, "run", name, "%d commands run in the sandbox \"%s\": no more at a time",
+			 SLOT_MAX, name);
+}
+
+void slot_leave(int lock_fd, int slot)
+{
+	static const char nobody[NOTE_SIZE];
+
+	(void)!pwrite(lock_fd, nobody, sizeof nobody, NOTES_OFFSET + (off_t)slot * NOTE_SIZE);
+	(void)set_lock(lock_fd, F_UNLCK, FIRST_BYTE + slot);
+}
+
+bool slot_each(int lock_fd, slot_fn fn, void *arg)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE, .l_len = SLOT_MAX };
+	struct notes notes;
+
+	/* Mostly there is nobody. */
+	if (fcntl(lock_fd, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+		return false;
+	read_notes(lock_fd, &notes);
+	/* Behind the last note there may be one who is just coming in. */
+	for (size_t i = 0; i <= notes.n && i < SLOT_MAX; i++) {
+		struct slot_note note = note_at(&notes, i);
+
+		if (is_held(lock_fd, (int)i) && fn((int)i, &note, arg))
+			return true;
+	}
+	return false;
+}
+
+static bool is_command(int slot, const struct slot_note *note, void *arg)
+{
+	(void)slot;
+	(void)arg;
+	return note->kind != SLOT_KEEPER;
+}
+
+bool slot_has_command(int lock_fd)
+{
+	return slot_each(lock_fd, is_command, NULL);
+}
+
+static bool anybody_lives(int lock_fd)
+{
+	struct notes notes;
+
+	read_notes(lock_fd, &notes);
+	for (size_t i = 0; i < notes.n; i++) {
+		struct slot_note note = note_at(&notes, i);
+
+		if (slot_is_alive(&note))
+			return true;
+	}
+	return false;
+}
+
+int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_error *err)
+{
+	int64_t began = clock_monotonic_ns();
+
+	while (anybody_lives(lock_fd)) {
+		if (is_late(began, wait_ms < 0 ? -1 : MAX(wait_ms, 5000)))
+			return error_set(err, ATOLL_BUSY, 0, "lock", name,
+					 "a command is still running in the sandbox \"%s\"", name);
+		nap();
+	}
+	return 0;
+}
+
+/* ---- joining ---- */
+
+struct search {
+	uint64_t view_key;
+	struct jail_namespaces found;
+	bool joined, plain, other_view, forbidden;
+};
+
+static void close_all(struct jail_namespaces *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		fd_close(n->fds[i]);
+	n->n = 0;
+}
+
+static int open_namespaces(const struct slot_note *note, struct jail_namespaces *ret)
+{
+	char path[64];
+
+	ret->n = 0;
+	if (note->n_namespaces <= 0 || note->n_namespaces > JAIL_NAMESPACES_MAX)
+		return -EINVAL;
+	for (int i = 0; i < note->n_namespaces; i++) {
+		int fd;
+
+		snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)note->holder, (int)note->namespaces[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		ret->fds[ret->n++] = fd;
+	}
+	return 0;
+}
+
+static bool try_peer(int slot, const struct slot_note *note, void *arg)
+{
+	struct search *s = arg;
+	int r;
+
+	(void)slot;
+	if (!slot_is_alive(note))
+		return false;
+	if (note->view_key != s->view_key) {
+		s->other_view = true;
+		return false;
+	}
+	if (note->kind == SLOT_PLAIN) {
+		s->plain = true;
+		return false;
+	}
+	r = open_namespaces(note, &s->found);
+	/* Judged after opening: whoever lives now under that number did so then. */
+	s->joined = r == 0 && process_is_alive(note->holder, note->holder_start);
+	if (!s->joined)
+		close_all(&s->found);
+	s->forbidden = s->forbidden || r == -EACCES || r == -EPERM;
+	return s->joined;
+}
+
+static int refuse(const struct search *s, const char *name, struct atoll_error *err)
+{
+	if (s->other_view)
+		return error_set(
+			err, ATOLL_BUSY, 0, "run", name,
+			"a command runs in the sandbox \"%s\" with another view: wait for its end, or give the same options",
+			name);
+	if (s->forbidden)
+		return error_set(err, ATOLL_BUSY, EACCES, "run", name,
+				 "a command runs in the sandbox \"%s\" that cannot be joined from here", name);
+	return error_set(err, ATOLL_BUSY, 0, "run", name, "a command of the sandbox \"%s\" does not end", name);
+}
+
+int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail_namespaces *ret,
+		   struct atoll_error *err)
+{
+	int64_t began = clock_monotonic_ns();
+
+	for (;;) {
+		struct search s = { .view_key = view_key };
+
+		if (slot_each(lock_fd, try_peer, &s)) {
+			*ret = s.found;
+			return 1;
+		}
+		/* Without namespaces all work in one place anyway. */
+		if (s.plain || !anybody_lives(lock_fd))
+			return 0;
+		if (s.other_view || s.forbidden || is_late(began, PATIENCE_MS))
+			return refuse(&s, name, err);
+		nap();
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is inside a sandbox: slots in its lock file. docs/keeper.md describes the protocol.
+ *
+ *	slot_close_door()                     nobody else comes in or goes out from here on
+ *	slot_take()                           a free slot
+ *	slot_find_peer()                      somebody to join, or nobody
+ *	slot_note()                           once pid 1 exists
+ *	slot_open_door()                      by pid 1, when its view stands
+ *	…
+ *	slot_close_door(), slot_leave(), slot_open_door()
+ */
+#ifndef ENGINE_SLOT_H
+#define ENGINE_SLOT_H
+
+#include "engine/engine.h"
+#include "jail/jail.h"
+
+#define SLOT_MAX 256
+
+enum slot_kind {
+	SLOT_RUN = 1,  /* a command, with a holder that waits for it */
+	SLOT_DETACHED, /* a command, with a keeper as holder */
+	SLOT_PLAIN,    /* a command without namespaces of its own */
+	SLOT_KEEPER,   /* no command: namespaces that are kept */
+};
+
+struct slot_note {
+	char boot_id[40];
+	int64_t pid, holder; /* pid 1 (SLOT_PLAIN, SLOT_KEEPER: the holder itself), and who started it */
+	uint64_t start, holder_start;
+	int64_t run;       /* its number; 0: none */
+	uint64_t view_key; /* of the options that make the view: only those with the same share one */
+	int32_t kind, n_namespaces;
+	int32_t namespaces[JAIL_NAMESPACES_MAX]; /* fds of the holder */
+};
+
+/* One by one, for an instant. ATOLL_BUSY if it takes for ever. */
+int slot_close_door(int lock_fd, const char *name, struct atoll_error *err);
+void slot_open_door(int lock_fd); /* system calls only */
+
+/* With the door closed. The index of a slot that is now this lock_fd's, or a negative code. */
+int slot_take(int lock_fd, const char *name, struct atoll_error *err);
+void slot_leave(int lock_fd, int slot); /* when all processes of it are gone */
+/* Fills in boot and holder (this process). */
+int slot_write(int lock_fd, int slot, struct slot_note *note);
+
+/* With the door closed: the view to share. 1 and *ret, whose fds are the caller's; 0 if nobody is inside, and nobody dying either. */
+int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail_namespaces *ret,
+		   struct atoll_error *err);
+/* Until no note names a living process; for whoever changes the sandbox. */
+int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_error *err);
+
+/* Slots that are held just now, by whomever but lock_fd. Calls fn with each; stops where it returns true, and returns that. */
+typedef bool (*slot_fn)(int slot, const struct slot_note *note, void *arg);
+bool slot_each(int lock_fd, slot_fn fn, void *arg);
+bool slot_has_command(int lock_fd);               /* whether any of them is a command */
+bool slot_is_alive(const struct slot_note *note); /* pid 1, if its boot, number and start time are those noted */
+int slot_start_time(pid_t pid, uint64_t *ret);
+
+#endif
