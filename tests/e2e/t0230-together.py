@@ -190,7 +190,7 @@ def mixed_endings(place, tap, who):
             time.sleep(0.0007 * (i % 13))
         if i % 3 == 1:
             os.kill(run.pid, signal.SIGKILL)
-        elif i % 7 == 2 and i % 5 != 4:
+        elif i % 7 == 2 and i % 5 != 4 and i % 4 != 0:
             os.kill(first_inside(run), signal.SIGKILL)
         alive.append((i, run))
         while len(alive) > i % 4:
