@@ -210,6 +210,8 @@ struct atoll_run_options {
 	char *const *argv;                     /* NULL-terminated */
 	const char *cwd;                       /* NULL: as the settings say, else the caller's */
 	int wait_ms;                           /* how long to wait for the sandbox if it is busy; -1 for ever */
+	bool terminal;                         /* the standard fds are the terminal, in the foreground: the command has it to
+						* itself, and the calling process stops (Ctrl-Z) and goes on with it */
 	const struct atoll_settings *defaults; /* weaker than those kept with the sandbox: from config files */
 	const struct atoll_settings *settings; /* stronger */
 	atoll_notice_fn notice;                /* may be NULL */

@@ -157,6 +157,7 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	warn_about_output(info, STDERR_FILENO, &known);
 	fflush(NULL);
 	terminal = terminal_of_foreground();
+	options.terminal = terminal_is_whole();
 	status = atoll_run(cli->a, info->name, &options, &result, &err);
 	terminal_take_back(terminal);
 	if (status < 0) {

@@ -6,8 +6,13 @@
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
+#include <stdbool.h>
+
 /* Before a command: the fd of the terminal that this process is in the foreground of, or -EBADF. Nothing to close. */
 int terminal_of_foreground(void);
+
+/* Whether all three standard fds are that terminal. */
+bool terminal_is_whole(void);
 
 /* After it: puts this process's group into the foreground again. Nothing is done for -EBADF. */
 void terminal_take_back(int fd);

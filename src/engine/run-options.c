@@ -153,7 +153,7 @@ static void cleanup_settings(struct atoll_settings **s)
 int run_options_make(const struct atoll_run_options *options, const struct store_sandbox *box, struct run_options *ret,
 		     struct atoll_error *err)
 {
-	CLEANUP(run_options_release) struct run_options o = { 0 };
+	CLEANUP(run_options_release) struct run_options o = { .terminal = options->terminal };
 	CLEANUP(cleanup_settings) struct atoll_settings *settings = NULL;
 	int r = merge(options, box, &settings, err);
 

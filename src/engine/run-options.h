@@ -22,6 +22,7 @@ struct run_options {
 	struct jail_limits limits;
 	struct run_place *places;
 	size_t n_places;
+	bool terminal;
 };
 
 /* From the options, and what is kept with the sandbox. */

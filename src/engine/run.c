@@ -345,6 +345,7 @@ static int run_in_view(struct session *s, struct inside *in, char *const *argv, 
 					  .started = note_run,
 					  .stands = let_others_in,
 					  .started_arg = in,
+					  .terminal = o->terminal,
 					  .hold_fd = in->lock_fd };
 
 		r = jail_run(&spec, ret, err);

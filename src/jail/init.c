@@ -100,6 +100,8 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_
 			(void)sigaction(SIGCHLD, &ignore, NULL);
 		if (in->overlays)
 			report_renames(in);
+		if (in->terminal)
+			terminal_begin();
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)
@@ -136,17 +138,21 @@ static void close_others(int a, int b, int c)
 }
 
 /* True once the command itself has ended. */
-static bool reap(pid_t command, int *ret_status)
+static bool reap(const struct init *in, pid_t command, int *ret_status)
 {
 	bool ended = false;
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
-		if (pid == command) {
-			*ret_status = status;
-			ended = true;
+	while ((pid = waitpid(-1, &status, WNOHANG | __WALL | (in->terminal ? WUNTRACED : 0))) > 0) {
+		if (pid != command)
+			continue;
+		if (WIFSTOPPED(status)) {
+			send_report(in, &(struct init_report){ .event = INIT_STOPPED, .value = WSTOPSIG(status) });
+			continue;
 		}
+		*ret_status = status;
+		ended = true;
 	}
 	return ended;
 }
@@ -159,7 +165,9 @@ static bool pass_on(int socket, pid_t command)
 	for (;;) {
 		ssize_t n = recv(socket, &sig, 1, MSG_DONTWAIT);
 
-		if (n == 1)
+		if (n == 1 && (sig == INIT_FOREGROUND || sig == INIT_BACKGROUND))
+			terminal_continue(command, sig == INIT_FOREGROUND);
+		else if (n == 1)
 			(void)kill(command, sig);
 		else if (n == 0)
 			return false;
@@ -178,7 +186,7 @@ static int watch(const struct init *in, int signal_fd, pid_t command, int *ret_s
 			return -errno;
 		if (fds[0].revents) {
 			(void)!read(signal_fd, &info, sizeof(info));
-			if (reap(command, ret_status))
+			if (reap(in, command, ret_status))
 				return 0;
 		}
 		if (fds[1].revents && !pass_on(in->socket, command))

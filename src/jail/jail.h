@@ -101,7 +101,10 @@ struct jail_spec {
 	/* Called in pid 1 after that, once the view stands; makes system calls and nothing else. */
 	void (*stands)(void *arg);
 	void *started_arg; /* of both */
-	int hold_fd;       /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
+	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
+	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
+	bool terminal;
+	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
 
 /* ---- limit.c ---- */

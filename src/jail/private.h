@@ -195,6 +195,7 @@ enum init_event {
 	INIT_ENDED,   /* value: wait status of the command */
 	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported */
 	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
+	INIT_STOPPED, /* value: the signal by which the command was stopped; only if it has the terminal */
 };
 struct init_report {
 	enum init_event event;
@@ -203,6 +204,9 @@ struct init_report {
 };
 /* From the caller: one byte each. INIT_GO first, then the numbers of signals for the command. */
 #define INIT_GO '\0'
+/* The command is to go on, with the terminal or without. */
+#define INIT_FOREGROUND 0xfe
+#define INIT_BACKGROUND 0xff
 
 struct init {
 	struct view *view;
@@ -219,8 +223,16 @@ struct init {
 	sigset_t signals;   /* the mask the command starts with */
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
 	bool overlays;      /* the view has some: renames are to be reported */
+	bool terminal;      /* the command gets it for itself */
 };
 int init_main(int setup, void *init);
+
+/* ---- terminal.c ---- */
+
+void terminal_begin(void);                              /* child side, in the command, before exec */
+void terminal_continue(pid_t command, bool foreground); /* child side, in pid 1 */
+bool terminal_is_ours(void);                            /* the caller: its group is the foreground one */
+void terminal_stop(int sig);                            /* the caller: stops as the command did */
 
 /* ---- rename.c ---- */
 

@@ -59,9 +59,11 @@ static void restore_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-static void block_signals(sigset_t *ret_set, sigset_t *ret_old)
+static void block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old)
 {
 	sigemptyset(ret_set);
+	if (terminal)
+		sigaddset(ret_set, SIGCONT);
 	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
 		sigaddset(ret_set, passed_on[i]);
 	pthread_sigmask(SIG_BLOCK, ret_set, ret_old);
@@ -135,13 +137,20 @@ static void send_byte(int socket, char byte)
 		;
 }
 
+static void let_go_on(const struct run *run)
+{
+	send_byte(run->socket, (char)(terminal_is_ours() ? INIT_FOREGROUND : INIT_BACKGROUND));
+}
+
 /* What the terminal sends goes to the command's process group by itself. */
 static void pass_signals_on(const struct run *run)
 {
 	struct signalfd_siginfo info;
 
 	while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_code != SI_KERNEL)
+		if (info.ssi_signo == SIGCONT)
+			let_go_on(run);
+		else if (info.ssi_code != SI_KERNEL)
 			send_byte(run->socket, (char)info.ssi_signo);
 	}
 }
@@ -175,7 +184,10 @@ static bool read_report(struct run *run)
 
 	if (receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
 		return false;
-	if (report.event == INIT_RENAMES && run->renames < 0) {
+	if (report.event == INIT_STOPPED) {
+		terminal_stop(report.value);
+		let_go_on(run);
+	} else if (report.event == INIT_RENAMES && run->renames < 0) {
 		run->renames = TAKE_FD(fd);
 	} else if (report.event != INIT_RENAMES) {
 		run->report = report;
@@ -278,6 +290,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 		break;
 	case INIT_RENAMES:
 	case INIT_STARTED:
+	case INIT_STOPPED:
 	case INIT_ENDED:
 		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
 		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
@@ -350,7 +363,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	sigset_t signals;
 	int r;
 
-	block_signals(&signals, &old);
+	block_signals(spec->terminal, &signals, &old);
 	if (!spec->argv || !spec->argv[0] || !spec->cwd)
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
 	r = jail_limit_check(&spec->limits, err);
@@ -367,6 +380,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .limits = spec->limits,
 				  .cwd = spec->cwd,
 				  .hold_fd = spec->hold_fd,
+				  .terminal = spec->terminal,
 				  .socket = run.init.socket,
 				  .caller_socket = run.socket,
 				  .signals = old,

@@ -52,7 +52,7 @@ class Talk:
         seen, end = 0, time.monotonic() + LIMIT
         while time.monotonic() < end:
             if answers and answers[0][0] in self.said[seen:]:
-                seen = len(self.said)
+                seen = self.said.index(answers[0][0], seen) + len(answers[0][0])
                 os.write(master, answers.pop(0)[1])
             if not select.select([master], [], [], 0.1)[0]:
                 continue
@@ -97,11 +97,60 @@ def question(place, tap, who):
     for shell in ("sh", "bash"):
         done = talk("by-" + shell, (b"ready> ", b"echo x > by-%s\n" % shell.encode()), (b"ready> ", b"exit\n"), (QUESTION, b"c\n"),
                     command=(shell, *(("--norc",) if shell == "bash" else ()), "-i"))
-        tap.check("after an interactive %s the question can be answered, %s" % (shell, who),
-                  done.returncode is not None and is_there("by-" + shell) and not kept(), done)
+        tap.check("an interactive %s ends as outside, and the question can be answered, %s" % (shell, who),
+                  done.returncode == 0 and is_there("by-" + shell) and not kept() and b"tty" not in done.said, done)
     done = talk("stopped", (b"begun", b"\x03"), (QUESTION, b"x\n"), command=("python3", "-c", UNTIL_INTERRUPTED))
     tap.check("Ctrl-C ends the command, and the question is asked, %s" % who,
               done.returncode == 130 and not is_there("stopped") and not kept(), done)
+
+
+# What stops, and is continued: says so each time a line comes.
+TALKER = """
+import sys
+print("begun", flush=True)
+for line in sys.stdin:
+    print("heard", line.strip(), flush=True)
+"""
+# Says without being asked that it goes on.
+WORKER = """
+import time
+print("begun", flush=True)
+for i in range(600):
+    time.sleep(0.1)
+    open("ticks", "a").write(".")
+"""
+
+
+def job_control(place, tap, who):
+    """A shell with job control outside, a run as its job."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="job", dirs=[path])
+    box.new()
+    shell = t.Box(place, who, state=box.state, program="/bin/bash")
+
+    def talk(program, *answers, pipe=""):
+        with open(os.path.join(path, "..", "program-%s.py" % who), "w") as file:
+            file.write(program)
+        run = "%s run job -- python3 %s%s\n" % (box.program, file.name, pipe)
+        return Talk(shell, path, ["--norc", "-i"], [(b"ready> ", run.encode()), *answers, (b"ready> ", b"exit\n"), (b"ready> ", b"exit\n")])
+
+    done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"job -- python3", b"two\n"),
+                (b"heard two", b"\x04"))
+    tap.check("Ctrl-Z stops it, fg continues it, %s" % who, b"heard two" in done.said and done.returncode == 0, done)
+    done = talk(TALKER, (b"begun", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"bg\n"), (b"ready> ", b"sleep 0.5\n"), (b"Stopped", b""),
+                (b"ready> ", b"fg\n"), (b"job -- python3", b"three\n"),
+                (b"heard three", b"\x03"), (b"ready> ", b"echo was $?\n"))
+    tap.check("in the background it stops when it reads, and fg gives it the terminal back, %s" % who,
+              b"heard three" in done.said and b"was 130" in done.said, done)
+    done = talk(WORKER, (b"begun", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"bg\n"),
+                (b"ready> ", b"sleep 0.7; kill %1; wait; echo was $?\n"), (b"was", b""))
+    ticks = box.run("cat", "ticks", cwd=path).stdout
+    tap.check("in the background it goes on, and the shell keeps the terminal, %s" % who, len(ticks) >= 3 and b"was" in done.said, ticks,
+              done)
+    done = talk(TALKER, (b"begun", b"four\n"), (b"heard four", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"| cat", b"five\n"),
+                (b"heard five", b"\x04"), pipe=" | cat")
+    tap.check("the same in a pipeline, %s" % who, b"heard five" in done.said, done)
+    box.drop()
 
 
 def removal(place, tap, who):
@@ -118,6 +167,7 @@ def removal(place, tap, who):
 def main(place, tap):
     for who in place.users():
         question(place, tap, who)
+        job_control(place, tap, who)
         removal(place, tap, who)
 
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Job control. A command that has the terminal to itself is a process group of its own: inside its pid namespace the group of the caller has
+ * no number, and shells that look for it there give up. What the terminal sends then reaches the command alone, and the shell
+ * outside knows only the caller: so when the command stops the caller stops too, and when he is continued, so is it.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "jail/private.h"
+
+void terminal_begin(void)
+{
+	/* All signals are blocked still, and so is the one that would stop a process which takes the terminal from the background. */
+	if (setpgid(0, 0) == 0)
+		(void)tcsetpgrp(STDIN_FILENO, getpid());
+}
+
+void terminal_continue(pid_t command, bool foreground)
+{
+	if (foreground)
+		(void)tcsetpgrp(STDIN_FILENO, command);
+	(void)kill(-command, SIGCONT);
+}
+
+bool terminal_is_ours(void)
+{
+	return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* The caller's own process stops here, by the signal that stopped the command, and goes on here. Where nobody could continue it (its group is
+ * orphaned) the kernel lets it go on at once. */
+void terminal_stop(int sig)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	(void)tcsetpgrp(STDIN_FILENO, getpgrp());
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)kill(getpid(), sig);
+}
