@@ -178,8 +178,9 @@ static int read_side(pid_t pid, int dirfd, uint64_t address, struct side *ret)
 {
 	int r = read_string(pid, address, &ret->path);
 
-	if (r == 0)
-		r = ret->base = open_base(pid, dirfd, ret->path[0] == '/');
+	if (r < 0 || !ret->path)
+		return MIN(r, -EFAULT);
+	r = ret->base = open_base(pid, dirfd, ret->path[0] == '/');
 	return r < 0 ? r : open_parent(ret);
 }
 
