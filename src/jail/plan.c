@@ -74,7 +74,7 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 	v->n_mounts++;
 	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
 		vm->mode = "1777";
-	return kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND ? add_sources(vm, m) : 0;
+	return m && (kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND) ? add_sources(vm, m) : 0;
 }
 
 /* What every view has, unless the caller has put something there. */
