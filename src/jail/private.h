@@ -123,7 +123,8 @@ int dev_make(bool root, const char *terminal, struct dev *ret);
 int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
 
 /* In the new root, before anything else is put there. */
-int shield_raise(const struct mount_style *style);
+/* mount_points: of the host, each ended by NUL, with an empty one at the end; NULL if the kernel itself keeps them from being covered. */
+int shield_raise(const struct mount_style *style, const char *mount_points);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -146,6 +147,7 @@ struct view {
 	struct mount_style style;
 	bool root;
 	char *terminal;            /* at which the caller is, or NULL */
+	char *mount_points;        /* root's: see shield_raise() */
 	struct view_mount *mounts; /* sorted by path */
 	size_t n_mounts;
 	struct dev dev; /* child side */

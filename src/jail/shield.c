@@ -4,11 +4,12 @@
  * through an overlay is not the one that somebody listens at: whatever the host can put sockets into is seen through a read-only
  * overlay. All of it is child side.
  *
- * In a user namespace no overlay may cover a directory below which the host has mounted something. There each of its
- * directories gets one, and the sockets that lie in it are covered one by one.
+ * No overlay may cover a directory below which the host has mounted something: that would be gone, and in a user namespace the kernel
+ * forbids it. There each of its directories gets one, and the sockets that lie in it are covered one by one.
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,8 +25,11 @@ static const char *const untouched[] = { "bin",  "boot", "dev", "etc",  "gnu", "
 
 struct shield {
 	const struct mount_style *style;
+	const char *mount_points;
 	int empty; /* an empty directory: an overlay without upper layer wants a second lower */
 	int stage;
+	size_t length; /* of the path of the directory being looked at; without its last slash */
+	char path[PATH_MAX];
 };
 
 static bool is_untouched(const char *name)
@@ -53,9 +57,9 @@ static int cover_socket(const struct shield *s, int dir, const char *name)
 	return fd < 0 ? (file < 0 ? -errno : fd) : mount_attach(fd, target);
 }
 
-static int cover_tree(const struct shield *s, int dir, const char *name, unsigned depth);
+static int cover_tree(struct shield *s, int dir, const char *name, unsigned depth);
 
-static int cover_entry(const struct shield *s, int dir, const struct dirent *e, unsigned depth)
+static int cover_entry(struct shield *s, int dir, const struct dirent *e, unsigned depth)
 {
 	unsigned char type = e->d_type;
 	struct stat st;
@@ -70,7 +74,7 @@ static int cover_entry(const struct shield *s, int dir, const struct dirent *e, 
 }
 
 /* Each entry of a directory. Returns how many there are, at most so many as were looked at before something failed. */
-static int cover_entries(const struct shield *s, int dir, unsigned depth)
+static int cover_entries(struct shield *s, int dir, unsigned depth)
 {
 	_Alignas(struct dirent) char buffer[4096];
 	int r = 0;
@@ -78,7 +82,7 @@ static int cover_entries(const struct shield *s, int dir, unsigned depth)
 
 	while (r == 0 && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
 		for (long at = 0; at < n && r == 0;) {
-			const struct dirent *e = (const struct dirent *)(buffer + at);
+			const struct dirent *e = (const void *)(buffer + at);
 
 			r = cover_entry(s, dir, e, depth);
 			at += e->d_reclen;
@@ -98,12 +102,16 @@ static bool is_empty(int dir)
 
 /* Asked by a copy, which is left to be closed with the other fds: a mount that fails, like one that goes, makes the kernel wait for all
  * its processors. */
-static bool can_be_covered(int dir)
+static bool can_be_covered(const struct shield *s, int dir)
 {
-	return mount_bind(dir) >= 0;
+	for (const char *m = s->mount_points; m && *m; m += strlen(m) + 1) {
+		if (strncmp(m, s->path, s->length) == 0 && m[s->length] == '/')
+			return false;
+	}
+	return s->mount_points || mount_bind(dir) >= 0;
 }
 
-static int cover_tree(const struct shield *s, int dir, const char *name, unsigned depth)
+static int cover_directory(struct shield *s, int dir, const char *name, unsigned depth)
 {
 	AUTO_FD node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char detail[MOUNT_DETAIL_SIZE] = "";
@@ -112,12 +120,27 @@ static int cover_tree(const struct shield *s, int dir, const char *name, unsigne
 	/* What cannot be opened by us cannot be passed by the command. */
 	if (node < 0 || is_empty(node))
 		return 0;
-	if (can_be_covered(node)) {
+	if (can_be_covered(s, node)) {
 		fd = mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, detail);
 		if (fd >= 0)
 			return mount_attach(fd, node);
 	}
 	return depth < DEPTH_MAX ? cover_entries(s, node, depth) : 0;
+}
+
+static int cover_tree(struct shield *s, int dir, const char *name, unsigned depth)
+{
+	size_t before = s->length, size = strlen(name);
+	int r;
+
+	if (before + size + 2 > sizeof(s->path))
+		return -ENAMETOOLONG;
+	s->path[before] = '/';
+	memcpy(s->path + before + 1, name, size + 1);
+	s->length += size + 1;
+	r = cover_directory(s, dir, name, depth);
+	s->length = before;
+	return r;
 }
 
 static int cover_root(struct shield *s)
@@ -132,9 +155,11 @@ static int cover_root(struct shield *s)
 	return cover_entries(s, root, 0);
 }
 
-int shield_raise(const struct mount_style *style)
+int shield_raise(const struct mount_style *style, const char *mount_points)
 {
-	struct shield s = { .style = style, .empty = -EBADF, .stage = mount_stage(style) };
+	struct shield s = {
+		.style = style, .mount_points = mount_points, .empty = -EBADF, .stage = mount_stage(style)
+	};
 	int r = s.stage < 0 ? s.stage : cover_root(&s);
 
 	fd_close(s.empty);
