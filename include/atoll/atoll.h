@@ -206,6 +206,23 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 /* Called before the command starts, for what its user should know: one line each. */
 typedef void (*atoll_notice_fn)(bool is_warning, const char *text, void *arg);
 
+/* What a command asked of the network and did not get, where only some hosts are allowed. */
+enum atoll_refusal_kind {
+	ATOLL_REFUSAL_NAME, /* a name was looked up */
+	ATOLL_REFUSAL_TCP,  /* a connection was tried */
+	ATOLL_REFUSAL_UDP,  /* a packet was sent */
+	ATOLL_REFUSAL_PING,
+	ATOLL_REFUSAL_MORE, /* there was more than could be kept */
+	ATOLL_REFUSAL_LOST, /* the gateway to the network was ended before the command: it had none from then on */
+	ATOLL_REFUSAL_KIND_COUNT
+};
+struct atoll_refusal {
+	enum atoll_refusal_kind kind;
+	uint32_t count;
+	char what[288]; /* the name, or address and port; may hold any byte that is printable */
+};
+typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg);
+
 struct atoll_run_options {
 	char *const *argv;                     /* NULL-terminated */
 	const char *cwd;                       /* NULL: as the settings say, else the caller's */
@@ -216,13 +233,16 @@ struct atoll_run_options {
 	const struct atoll_settings *settings; /* stronger */
 	atoll_notice_fn notice;                /* may be NULL */
 	void *notice_arg;
+	atoll_refusal_fn refusal; /* NULL, or called for each of them when the command has ended */
+	void *refusal_arg;
 };
 
 struct atoll_run_result {
-	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
-	int signal;       /* 0, or the signal that ended it */
-	bool not_started; /* exit_status is 126 or 127 because exec failed */
-	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
+	int exit_status;     /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
+	int signal;          /* 0, or the signal that ended it */
+	bool not_started;    /* exit_status is 126 or 127 because exec failed */
+	bool timed_out;      /* exit_status is 124: the time limit passed, and every process inside was ended */
+	bool wanted_network; /* it had none, and something inside looked for it */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
 	int64_t elapsed_ns;

@@ -124,7 +124,7 @@ static void tell_unconfined(struct cli *cli, const char *name)
 		if (quoted)
 			message_error(
 				"no user namespaces here: the command ran in the copy \"%s\", not at the original's path; "
-				"writes elsewhere were refused",
+				"writes elsewhere were refused, but the network was the host's",
 				quoted);
 	}
 }
@@ -139,6 +139,26 @@ static void tell_notice(bool is_warning, const char *text, void *arg)
 		message_error("%s", text);
 }
 
+static void tell_refusal(const struct atoll_refusal *r, void *arg)
+{
+	static const char *const what[ATOLL_REFUSAL_KIND_COUNT] = { [ATOLL_REFUSAL_NAME] = "the name",
+								    [ATOLL_REFUSAL_TCP] = "a connection to",
+								    [ATOLL_REFUSAL_UDP] = "a packet to",
+								    [ATOLL_REFUSAL_PING] = "a ping of" };
+	const struct cli *cli = arg;
+
+	if (r->kind == ATOLL_REFUSAL_LOST)
+		message_warning("the gateway to the network was ended before the command");
+	else if (cli->quiet)
+		return;
+	else if (r->kind == ATOLL_REFUSAL_MORE)
+		message_error("refused by --net: and more");
+	else if (r->count > 1)
+		message_error("refused by --net: %s %s, %u times", what[r->kind], r->what, (unsigned)r->count);
+	else
+		message_error("refused by --net: %s %s", what[r->kind], r->what);
+}
+
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
@@ -147,7 +167,9 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 					     .defaults = s->config,
 					     .settings = s->own,
 					     .notice = tell_notice,
-					     .notice_arg = cli };
+					     .notice_arg = cli,
+					     .refusal = tell_refusal,
+					     .refusal_arg = cli };
 	struct atoll_run_result result;
 	struct atoll_error err;
 	ino_t known = 0;
@@ -169,6 +191,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	output_ignore_sigpipe();
 	if (result.unconfined)
 		tell_unconfined(cli, info->name);
+	if (result.wanted_network && result.exit_status != 0 && !cli->quiet)
+		message_error("the command wanted network and had none: --net host or --net allow:HOST gives it some");
 	if (result.timed_out)
 		message_error("the time limit passed after %.1f seconds: everything inside was ended",
 			      (double)result.elapsed_ns / 1e9);

@@ -17,6 +17,8 @@
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
+	{ "net", "none|host|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this", COMPLETE_NONE, 0 }, \
+	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
@@ -149,6 +151,11 @@ static const struct command commands[] = {
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
 		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
 		  "stays if the changes are discarded; Atoll warns.\n\n"
+		  "The command has no network but a loopback of its own. With --net allow: it reaches the given hosts, by "
+		  "name or address, on PORT or else on 80 and 443; other names do not exist for it, other connections are "
+		  "refused, and both are listed when it has ended. An allowed address of the host's loopback "
+		  "(allow:localhost:5432) is found on the loopback inside. --net host is the host's network, without any limit. "
+		  "--publish lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless HOSTPORT or ADDRESS say otherwise.\n\n"
 		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
 		  "inside is ended.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
@@ -158,6 +165,8 @@ static const struct command commands[] = {
 		  "sandbox; Atoll warns.",
 	  .examples = "atoll run -- make # then: summary, and a question\n"
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
+		      "atoll run --net allow:registry.npmjs.org -- npm install # reaches that host alone\n"
+		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
 	{ .name = "diff",
 	  .run = cmd_diff,

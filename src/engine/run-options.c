@@ -123,11 +123,27 @@ static int find_places(const struct atoll_run_options *options, const struct ato
 	return 0;
 }
 
+static int find_net(const struct atoll_settings *settings, struct run_options *ret, struct atoll_error *err)
+{
+	const char *net = last(settings, "net");
+	const struct atoll_setting *s;
+	int r = net_policy_parse(&ret->net, net ? net : "none", err);
+
+	for (size_t i = 0; r >= 0 && (s = atoll_settings_get(settings, i)); i++)
+		if (strcmp(s->name, "publish") == 0)
+			r = net_policy_publish(&ret->net, s->value, err);
+	if (r >= 0 && ret->net.mode == NET_HOST && ret->net.n_publish > 0)
+		return error_set(err, ATOLL_INVALID, 0, "run", NULL,
+				 "nothing can be published with --net host: the command listens on the host itself");
+	return r;
+}
+
 void run_options_release(struct run_options *o)
 {
 	for (size_t i = 0; i < o->n_places; i++)
 		free(o->places[i].path);
 	free(o->places);
+	net_policy_release(&o->net);
 	free(o->cwd);
 	environment_free(o->env);
 	*o = (struct run_options){ 0 };
@@ -163,6 +179,8 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 		r = make_environment(options, settings, &o, err);
 	if (r >= 0 && find_places(options, settings, &o) < 0)
 		r = error_oom(err, "run");
+	if (r >= 0)
+		r = find_net(settings, &o, err);
 	if (r < 0)
 		return r;
 	find_limits(settings, &o);

@@ -23,6 +23,7 @@ struct run_options {
 	struct run_place *places;
 	size_t n_places;
 	bool terminal;
+	struct net_policy net;
 };
 
 /* From the options, and what is kept with the sandbox. */

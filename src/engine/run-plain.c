@@ -262,6 +262,11 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 	AUTO_FREE char *inside = translate(s, o->cwd);
 	int r = refuse_places(o, err);
 
+	if (r >= 0 && net_policy_needs_gateway(&o->net))
+		r = error_set(
+			err, ATOLL_UNSUPPORTED, 0, "run", NULL,
+			"--net allow: and --publish need user namespaces, which this machine does not let you make: see "
+			"`atoll doctor`");
 	if (r >= 0)
 		r = jail_limit_check(&o->limits, err);
 	if (r >= 0)

@@ -327,8 +327,8 @@ static int run_without(struct session *s, struct inside *in, char *const *argv, 
 	return r < 0 ? r : run_plain(s, argv, o, ret, err);
 }
 
-static int run_in_view(struct session *s, struct inside *in, char *const *argv, const struct run_options *o,
-		       struct atoll_run_result *ret, struct atoll_error *err)
+static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
+		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct view v = { 0 };
 	int r = in->peer.n > 0 ? 0 : build_view(&v, s, o, err);
@@ -336,10 +336,13 @@ static int run_in_view(struct session *s, struct inside *in, char *const *argv, 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
 					  .n_mounts = v.n,
-					  .argv = argv,
+					  .argv = options->argv,
 					  .env = o->env,
 					  .cwd = o->cwd,
 					  .limits = o->limits,
+					  .net = &o->net,
+					  .refusal = options->refusal,
+					  .refusal_arg = options->refusal_arg,
 					  .timeout_ms = o->timeout_ms,
 					  .join = in->peer.n > 0 ? &in->peer : NULL,
 					  .started = note_run,
@@ -353,12 +356,12 @@ static int run_in_view(struct session *s, struct inside *in, char *const *argv, 
 	view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
-		return run_without(s, in, argv, o, ret, err);
+		return run_without(s, in, options->argv, o, ret, err);
 	return r;
 }
 
-static int run_inside(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
-		      struct atoll_error *err)
+static int run_inside(struct session *s, const struct atoll_run_options *options, const struct run_options *o,
+		      struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct inside in = {
 		.lock_fd = s->lock_fd,
@@ -373,7 +376,7 @@ static int run_inside(struct session *s, char *const *argv, const struct run_opt
 		return r;
 	if (threads)
 		session_pause(s);
-	r = run_in_view(s, &in, argv, o, ret, err);
+	r = run_in_view(s, &in, options, o, ret, err);
 	/* Also after a failure: something may have been touched before it. */
 	if (threads)
 		end = session_resume(s, r < 0 ? NULL : err);
@@ -400,7 +403,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		run_places_tell(&o, options);
 	if (r >= 0)
-		r = run_inside(&s, options->argv, &o, ret, &local);
+		r = run_inside(&s, options, &o, ret, &local);
 	session_release(&s);
 	if (r < 0 && err)
 		*err = local;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "net/net.h"
 
 #define NOFILE_LEAST 8 /* an ordinary program cannot even be loaded with less */
 #define NOFILE_MOST (1 << 30)
@@ -108,6 +109,24 @@ static bool is_path(const char *value)
 	return *value && strlen(value) < PATH_MAX;
 }
 
+static bool is_net(const char *value)
+{
+	struct net_policy p = { 0 };
+	bool good = net_policy_parse(&p, value, NULL) == 0;
+
+	net_policy_release(&p);
+	return good;
+}
+
+static bool is_published(const char *value)
+{
+	struct net_policy p = { 0 };
+	bool good = net_policy_publish(&p, value, NULL) == 0;
+
+	net_policy_release(&p);
+	return good;
+}
+
 /* Those of paths are made absolute when they are given. */
 struct kind {
 	struct atoll_setting_kind public;
@@ -123,7 +142,9 @@ static const struct kind kinds[] = {
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "net", ATOLL_SETTING_ONE, "none" }, is_net, "it must be none, host or allow:HOST[:PORT],…" },
 	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
+	{ { "publish", ATOLL_SETTING_LIST }, is_published, "it must be [ADDRESS:][HOSTPORT:]PORT" },
 	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "timeout", ATOLL_SETTING_ONE },

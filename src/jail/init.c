@@ -225,6 +225,16 @@ static void seal(void)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
+/* Before the view: the gateway gets ready meanwhile. */
+static int set_up_net(const struct init *in)
+{
+	int r = in->new_net ? net_loopback() : 0;
+
+	if (r == 0 && in->announce_fd >= 0)
+		r = net_announce(in->announce_fd);
+	return r;
+}
+
 static int prepare(struct init *in, struct view_failure *f)
 {
 	int r;
@@ -247,6 +257,7 @@ int init_main(int setup, void *arg)
 	struct init *in = arg;
 	struct init_report report = { 0 };
 	int signal_fd, exec_error, limit_error, r;
+	uint64_t attempts = 0;
 	pid_t command;
 
 	/* Otherwise the caller's death would not end it. */
@@ -259,11 +270,15 @@ int init_main(int setup, void *arg)
 	if (r < 0)
 		return fail(in, &report, VIEW_STEP_START, -r);
 	reset_handlers();
+	r = set_up_net(in);
+	if (r < 0)
+		return fail(in, &report, VIEW_STEP_NET, -r);
 	if (prepare(in, &report.failure) < 0)
 		return fail(in, &report, VIEW_STEP_NONE, 0);
 	signal_fd = open_child_signals();
 	if (signal_fd < 0)
 		return fail(in, &report, VIEW_STEP_START, -signal_fd);
+	attempts = in->no_net ? net_attempts() : 0;
 	if (wait_for_go(in->socket) < 0)
 		return 1;
 	if (in->stands)
@@ -287,6 +302,7 @@ int init_main(int setup, void *arg)
 	if (r < 0)
 		return 1;
 	report.event = INIT_ENDED;
+	report.wanted_network = in->no_net && net_attempts() > attempts;
 	send_report(in, &report);
 	return 0;
 }

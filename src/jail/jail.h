@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Namespaces: entering one's own user namespace, building a view from mounts given as data, and running a command in it
- * under a pid 1 of ours. Knows nothing of sandboxes; may use src/base and src/tree.
+ * under a pid 1 of ours. Knows nothing of sandboxes; may use src/base, src/tree and src/net.
  *
  * No mount made here is ever visible in the host's mount namespace, and none outlives the command.
  */
@@ -14,6 +14,8 @@
 #include <sys/types.h>
 
 #include <atoll/atoll.h>
+
+#include "net/net.h"
 
 /* ---- probe.c: what this machine can do; each question is answered once per process ---- */
 
@@ -91,6 +93,9 @@ struct jail_spec {
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;
 	struct jail_limits limits;
+	const struct net_policy *net; /* what it reaches; NULL: nothing but its own loopback */
+	atoll_refusal_fn refusal;     /* may be NULL */
+	void *refusal_arg;
 	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
 	/* NULL, or those of a run whose view is shared: nothing is mounted then but a new /proc. They must be open already. */
 	const struct jail_namespaces *join;
@@ -115,7 +120,7 @@ int jail_limit_check(const struct jail_limits *limits, struct atoll_error *err);
 int jail_limit_apply(const struct jail_limits *limits);
 
 /*
- * Sets up user (not for root), mount and pid namespaces, mounts the view, and runs the command as the caller's uid and gid with its
+ * Sets up user (not for root), mount, pid and (unless it is the host's) network namespaces, mounts the view, and runs the command as the caller's uid and gid with its
  * cwd, environment and stdio; no_new_privs is set. pid 1 is non-dumpable, reaps, and ends everything when the command ends or the calling
  * process dies (SIGKILL included). If the view does not stand in time, all is ended and the answer is ATOLL_TIMEOUT. HUP, INT, QUIT, TERM, USR1, USR2 sent to the caller reach the command (terminal signals
  * once, not twice). Returns 0 with the result once every process inside is gone, or a negative code if the command could not

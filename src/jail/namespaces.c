@@ -4,8 +4,10 @@
  * could open them: pid 1 is not dumpable.
  */
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "jail/private.h"
@@ -111,4 +113,19 @@ int namespaces_enter(const struct jail_namespaces *n)
 		if (setns(n->fds[i], 0) < 0)
 			return -errno;
 	return 0;
+}
+
+bool namespaces_choose(const struct jail_namespaces *from, bool with_net, struct jail_namespaces *ret)
+{
+	bool found = false;
+
+	ret->n = 0;
+	for (size_t i = 0; i < from->n; i++) {
+		bool is_net = ioctl(from->fds[i], NS_GET_NSTYPE) == CLONE_NEWNET;
+
+		found = found || is_net;
+		if (with_net || !is_net)
+			ret->fds[ret->n++] = from->fds[i];
+	}
+	return found;
 }

@@ -289,6 +289,8 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 				err, ATOLL_NOT_FOUND, f->error, operation, cwd,
 				"the directory \"%s\" does not exist inside the sandbox: start from another one", cwd);
 		return error_sys(err, f->error, operation, cwd, "cannot enter \"%s\" inside the sandbox", cwd);
+	case VIEW_STEP_NET:
+		return error_sys(err, f->error, operation, NULL, "cannot set the sandbox's own network up");
 	case VIEW_STEP_IDS:
 		return error_sys(err, f->error, operation, NULL,
 				 "cannot map your ids into a user namespace: see `atoll doctor`");

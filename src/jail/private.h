@@ -173,6 +173,7 @@ enum view_step {
 	VIEW_STEP_TARGET,
 	VIEW_STEP_ATTACH,
 	VIEW_STEP_CWD,
+	VIEW_STEP_NET,
 	VIEW_STEP_START,
 	VIEW_STEP_LIMIT,
 };
@@ -200,6 +201,7 @@ enum init_event {
 	INIT_STOPPED, /* value: the signal by which the command was stopped; only if it has the terminal */
 };
 struct init_report {
+	bool wanted_network; /* with INIT_ENDED */
 	enum init_event event;
 	int value;
 	struct view_failure failure;
@@ -219,6 +221,9 @@ struct init {
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;
 	struct jail_limits limits;
+	bool new_net;    /* a network namespace was made for it */
+	bool no_net;     /* and nobody watches what it does there */
+	int announce_fd; /* of the gateway, or -EBADF */
 	int hold_fd;
 	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
 	int caller_socket;  /* the other end, which is the caller's */
@@ -251,5 +256,7 @@ ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_n
 void namespaces_close(struct jail_namespaces *n);
 /* Child side. */
 int namespaces_enter(const struct jail_namespaces *n);
+/* Those that are to be entered, with or without the network's. Whether that is among the given ones. */
+bool namespaces_choose(const struct jail_namespaces *from, bool with_net, struct jail_namespaces *ret);
 
 #endif

@@ -37,6 +37,7 @@ struct run {
 	struct init init;
 	struct spawn child;
 	struct jail_namespaces namespaces; /* of pid 1, if it made them */
+	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
 	int renames; /* on which the command's renames are reported, or -EBADF */
 	bool reported;
@@ -273,6 +274,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	int command = run->report.value;
 
 	ret->timed_out = run->timed_out;
+	ret->wanted_network = run->report.wanted_network;
 	if (!run->reported) {
 		/* Somebody ended pid 1 from outside, and the command with it. */
 		int sig = WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL;
@@ -299,16 +301,31 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	return 0;
 }
 
+/* Runs without network share one loopback; whoever may reach something has a network of its own, and nobody joins that. */
+static int start(const struct jail_spec *spec, struct run *run)
+{
+	unsigned namespaces = CLONE_NEWNS | CLONE_NEWPID;
+	struct jail_namespaces join;
+
+	if (spec->join && namespaces_choose(spec->join, run->init.no_net, &join) && run->init.no_net)
+		run->init.new_net = false;
+	if (run->init.new_net)
+		namespaces |= CLONE_NEWNET;
+	return spec->join ? spawn_join(&join, namespaces, init_main, &run->init, &run->child)
+			  : spawn_start(namespaces, init_main, &run->init, &run->child);
+}
+
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
 		       struct atoll_error *err)
 {
-	int r = spec->join ? spawn_join(spec->join, CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child)
-			   : spawn_start(CLONE_NEWNS | CLONE_NEWPID, init_main, &run->init, &run->child);
+	int r = start(spec, run);
 
 	run->init.socket = fd_close(run->init.socket);
 	if (r < 0)
 		return clone_error(r, err);
 	r = tell_started(spec, run, err);
+	if (r == 0 && run->net)
+		r = net_ready(run->net, err);
 	if (r < 0) {
 		(void)spawn_end(&run->child);
 		return r;
@@ -342,8 +359,25 @@ static int open_channels(struct run *run, const sigset_t *signals)
 	return run->signal_fd < 0 ? -errno : 0;
 }
 
+/* The command reaches what its policy says; most reach nothing, and need nobody for that. */
+static int open_net(const struct jail_spec *spec, struct run *run, struct atoll_error *err)
+{
+	int r;
+
+	run->init.new_net = !spec->net || spec->net->mode != NET_HOST;
+	run->init.no_net = !spec->net || spec->net->mode == NET_NONE;
+	run->init.announce_fd = -EBADF;
+	if (!spec->net || !net_policy_needs_gateway(spec->net))
+		return 0;
+	r = net_open(spec->net, &run->net, err);
+	if (r == 0)
+		run->init.announce_fd = net_announce_fd(run->net);
+	return r;
+}
+
 static void run_release(struct run *run)
 {
+	net_close(run->net, NULL, NULL);
 	run->socket = fd_close(run->socket);
 	run->init.socket = fd_close(run->init.socket);
 	run->signal_fd = fd_close(run->signal_fd);
@@ -393,9 +427,14 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	if (!spec->join)
 		run.init.namespaces = CLONE_NEWNS | (jail_is_root() ? 0 : CLONE_NEWUSER);
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-	r = run_command(spec, &run, &result, err);
+	r = open_net(spec, &run, err);
+	if (!spec->join && run.init.no_net)
+		run.init.namespaces |= CLONE_NEWNET;
+	if (r == 0)
+		r = run_command(spec, &run, &result, err);
 	if (r < 0)
 		return r;
+	net_close(TAKE_PTR(run.net), spec->refusal, spec->refusal_arg);
 	if (result.timed_out)
 		result.exit_status = EXIT_TIMED_OUT;
 	result.elapsed_ns = clock_monotonic_ns() - began;

@@ -16,7 +16,6 @@
 
 #include "net/private.h"
 
-#define LOOPBACK 1
 /* Far from the numbers that the kernel gives by itself. */
 #define INSIDE_INDEX 1000
 #define GATE_INDEX 1001
@@ -146,13 +145,6 @@ static int build_gate(struct places *p)
 	return link_both(nl_inside, nl_gate, p->gate);
 }
 
-static int bring_loopback_up(void)
-{
-	AUTO_FD nl = netlink_open();
-
-	return nl < 0 ? nl : netlink_up(nl, LOOPBACK);
-}
-
 static int watch_gate(void)
 {
 	struct sockaddr_ll at = { .sll_family = AF_PACKET,
@@ -227,7 +219,7 @@ static _Noreturn void factory_main(int socket, int netns, bool with_gate, pid_t 
 	snprintf(a.step, sizeof(a.step), "cannot enter the network namespace");
 	if (a.error == 0) {
 		snprintf(a.step, sizeof(a.step), "cannot bring the loopback up");
-		a.error = bring_loopback_up();
+		a.error = net_loopback();
 	}
 	if (a.error == 0 && with_gate) {
 		snprintf(a.step, sizeof(a.step), "cannot make a pair of interfaces (veth)");

@@ -293,7 +293,7 @@ static int find_name(void *arg, const char *name, unsigned type, struct net_addr
 		return hosts_answer(&g->hosts, host, ret, max);
 	/* Both kinds of address are asked for at the same time. */
 	if (asks_address && strcmp(name, "localhost") != 0)
-		refused_add(&g->refused, NET_REFUSED_NAME, name, type == DNS_TYPE_A);
+		refused_add(&g->refused, ATOLL_REFUSAL_NAME, name, type == DNS_TYPE_A);
 	return -ENOENT;
 }
 
@@ -352,14 +352,14 @@ static bool is_name_server(const struct gateway *g, const struct net_address *a,
 
 static void note_packet(struct gateway *g, const uint8_t *packet, size_t size)
 {
-	enum net_refused_kind kind;
+	enum atoll_refusal_kind kind;
 	char text[ADDRESS_TEXT_SIZE];
 	struct net_address a;
 	uint16_t port;
 
 	if (refused_parse(packet, size, &kind, &a, &port) < 0 || is_name_server(g, &a, port))
 		return;
-	if (kind == NET_REFUSED_TCP && find_listener(g, &a, port))
+	if (kind == ATOLL_REFUSAL_TCP && find_listener(g, &a, port))
 		return;
 	address_format(&a, port, text);
 	refused_add(&g->refused, kind, text, 1);
@@ -415,14 +415,15 @@ static void tell(struct gateway *g, const struct message *m)
 
 static void tell_refused(struct gateway *g)
 {
-	struct message m = { .what = MESSAGE_REFUSED };
+	struct message m = { .what = MESSAGE_REFUSAL };
 
 	for (size_t i = 0; i < g->refused.n; i++) {
-		m.refused = g->refused.entries[i];
+		m.refusal = g->refused.entries[i];
 		tell(g, &m);
 	}
+	m.refusal = (struct atoll_refusal){ .kind = ATOLL_REFUSAL_MORE };
 	if (g->refused.more)
-		tell(g, &(struct message){ .what = MESSAGE_MORE });
+		tell(g, &m);
 	tell(g, &(struct message){ .what = MESSAGE_END });
 }
 

@@ -63,17 +63,6 @@ void net_policy_release(struct net_policy *p);
 
 struct net;
 
-/* What the command asked for and did not get. */
-enum net_refused_kind { NET_REFUSED_NAME, NET_REFUSED_TCP, NET_REFUSED_UDP, NET_REFUSED_PING };
-#define NET_REFUSED_SIZE 288
-struct net_refused {
-	enum net_refused_kind kind;
-	uint32_t count;
-	char what[NET_REFUSED_SIZE]; /* a name, or address and port */
-};
-/* refused NULL: there was more than could be kept, or (with died) the gateway did not live to the end. */
-typedef void (*net_refused_fn)(const struct net_refused *refused, bool died, void *arg);
-
 int net_open(const struct net_policy *p, struct net **ret, struct atoll_error *err);
 int net_announce_fd(const struct net *net);
 /* Child side: tells the gateway which network namespace it is for: that of this process. */
@@ -81,11 +70,14 @@ int net_announce(int announce_fd);
 /* Waits until the gateway stands; says why if it does not. */
 int net_ready(struct net *net, struct atoll_error *err);
 /* Waits until it is gone. report may be NULL; so may net. */
-void net_close(struct net *net, net_refused_fn report, void *arg);
+void net_close(struct net *net, atoll_refusal_fn report, void *arg);
 
-/* ---- attempts.c ---- */
+/* ---- inside: child side ---- */
 
-/* Child side: how often something in this process's namespace looked for a way out and found none, so far. For "none", where nobody
+/* Brings up the loopback of this process's namespace. */
+int net_loopback(void);
+
+/* How often something in this process's namespace looked for a way out and found none, so far. For "none", where nobody
  * watches. */
 uint64_t net_attempts(void);
 

@@ -82,6 +82,13 @@ int netlink_up(int nl, int index)
 	return call(nl, &q);
 }
 
+int net_loopback(void)
+{
+	AUTO_FD nl = netlink_open();
+
+	return nl < 0 ? nl : netlink_up(nl, LOOPBACK);
+}
+
 int netlink_pair(int nl, const char *name, int index, const char *peer, int peer_index, int peer_netns)
 {
 	struct request q;

@@ -99,7 +99,7 @@ int net_ready(struct net *net, struct atoll_error *err)
 	return 0;
 }
 
-static bool read_report(struct net *net, net_refused_fn report, void *arg)
+static bool read_report(struct net *net, atoll_refusal_fn report, void *arg)
 {
 	int64_t deadline = clock_monotonic_ns() + END_MS * 1000000LL;
 	struct message m;
@@ -107,8 +107,8 @@ static bool read_report(struct net *net, net_refused_fn report, void *arg)
 	while (receive(net, deadline, &m) > 0) {
 		if (m.what == MESSAGE_END)
 			return true;
-		if (report && (m.what == MESSAGE_REFUSED || m.what == MESSAGE_MORE))
-			report(m.what == MESSAGE_REFUSED ? &m.refused : NULL, false, arg);
+		if (report && m.what == MESSAGE_REFUSAL)
+			report(&m.refusal, arg);
 	}
 	return false;
 }
@@ -123,14 +123,14 @@ static bool wait_end(struct net *net)
 	return clock_monotonic_ns() < deadline;
 }
 
-void net_close(struct net *net, net_refused_fn report, void *arg)
+void net_close(struct net *net, atoll_refusal_fn report, void *arg)
 {
 	if (!net)
 		return;
 	net->announce = fd_close(net->announce);
 	(void)shutdown(net->socket, SHUT_WR);
 	if (net->ready && !read_report(net, report, arg) && report)
-		report(NULL, true, arg);
+		report(&(struct atoll_refusal){ .kind = ATOLL_REFUSAL_LOST }, arg);
 	if (net->pid > 0) {
 		if (!wait_end(net))
 			kill(net->pid, SIGKILL);

@@ -55,6 +55,8 @@ size_t dns_answer(const uint8_t *packet, size_t size, const struct dns_query *q,
 
 /* ---- netlink.c: interfaces and routes, in the namespace in which the socket was opened ---- */
 
+#define LOOPBACK 1 /* its index in every namespace */
+
 int netlink_open(void);
 int netlink_up(int nl, int index);
 /* A pair of interfaces with the given indexes, the second in another namespace. */
@@ -110,15 +112,15 @@ void resolve_kill(struct resolve *r);
 #define REFUSED_MAX 128
 
 struct refused {
-	struct net_refused entries[REFUSED_MAX];
+	struct atoll_refusal entries[REFUSED_MAX];
 	size_t n;
 	bool more;
 };
 
 /* times 0: the same try as another one that is counted. */
-void refused_add(struct refused *r, enum net_refused_kind kind, const char *what, unsigned times);
+void refused_add(struct refused *r, enum atoll_refusal_kind kind, const char *what, unsigned times);
 /* Where a packet (beginning with its IP header) goes. -EINVAL if it is nothing that opens a conversation. */
-int refused_parse(const uint8_t *packet, size_t size, enum net_refused_kind *ret_kind, struct net_address *ret,
+int refused_parse(const uint8_t *packet, size_t size, enum atoll_refusal_kind *ret_kind, struct net_address *ret,
 		  uint16_t *ret_port);
 int refused_filter(int packet_socket); /* lets only such packets through */
 
@@ -178,10 +180,10 @@ int names_serve_tcp(struct names *n, int fd);
 
 /* What goes over the socket to the caller, one per packet. */
 struct message {
-	enum { MESSAGE_READY, MESSAGE_FAILED, MESSAGE_REFUSED, MESSAGE_MORE, MESSAGE_END } what;
+	enum { MESSAGE_READY, MESSAGE_FAILED, MESSAGE_REFUSAL, MESSAGE_END } what;
 	union {
 		struct atoll_error error;
-		struct net_refused refused;
+		struct atoll_refusal refusal;
 	};
 };
 

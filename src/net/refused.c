@@ -14,7 +14,7 @@
 #define SYN_AND_ACK 0x12
 #define SYN 0x02
 
-void refused_add(struct refused *r, enum net_refused_kind kind, const char *what, unsigned times)
+void refused_add(struct refused *r, enum atoll_refusal_kind kind, const char *what, unsigned times)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		if (r->entries[i].kind == kind && strcmp(r->entries[i].what, what) == 0) {
@@ -26,29 +26,29 @@ void refused_add(struct refused *r, enum net_refused_kind kind, const char *what
 		r->more = true;
 		return;
 	}
-	r->entries[r->n] = (struct net_refused){ .kind = kind, .count = times };
-	snprintf(r->entries[r->n++].what, NET_REFUSED_SIZE, "%s", what);
+	r->entries[r->n] = (struct atoll_refusal){ .kind = kind, .count = times };
+	snprintf(r->entries[r->n++].what, sizeof(r->entries[0].what), "%s", what);
 }
 
-static int parse_payload(const uint8_t *p, size_t size, unsigned protocol, enum net_refused_kind *ret_kind,
+static int parse_payload(const uint8_t *p, size_t size, unsigned protocol, enum atoll_refusal_kind *ret_kind,
 			 uint16_t *ret_port)
 {
 	*ret_port = 0;
 	if ((protocol == IPPROTO_ICMP && size > 0 && p[0] == ICMP_ECHO) ||
 	    (protocol == IPPROTO_ICMPV6 && size > 0 && p[0] == ICMP6_ECHO_REQUEST)) {
-		*ret_kind = NET_REFUSED_PING;
+		*ret_kind = ATOLL_REFUSAL_PING;
 		return 0;
 	}
 	if (size < 4 || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP))
 		return -EINVAL;
 	if (protocol == IPPROTO_TCP && (size <= TCP_FLAGS || (p[TCP_FLAGS] & SYN_AND_ACK) != SYN))
 		return -EINVAL;
-	*ret_kind = protocol == IPPROTO_TCP ? NET_REFUSED_TCP : NET_REFUSED_UDP;
+	*ret_kind = protocol == IPPROTO_TCP ? ATOLL_REFUSAL_TCP : ATOLL_REFUSAL_UDP;
 	*ret_port = (uint16_t)(p[2] << 8 | p[3]);
 	return 0;
 }
 
-int refused_parse(const uint8_t *packet, size_t size, enum net_refused_kind *ret_kind, struct net_address *ret,
+int refused_parse(const uint8_t *packet, size_t size, enum atoll_refusal_kind *ret_kind, struct net_address *ret,
 		  uint16_t *ret_port)
 {
 	size_t header = size > 0 ? (packet[0] & 0x0fU) * 4 : 0;

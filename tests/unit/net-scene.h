@@ -65,7 +65,7 @@ TAP_UNUSED static void scene_enter(void)
 struct scene {
 	struct net_policy policy;
 	struct net *net;
-	struct net_refused refused[REFUSED_MAX];
+	struct atoll_refusal refused[REFUSED_MAX];
 	size_t n_refused;
 	bool more, died;
 	struct atoll_error err;
@@ -73,16 +73,14 @@ struct scene {
 	int go; /* a pipe: the command begins when it is closed */
 };
 
-TAP_UNUSED static void scene_note(const struct net_refused *refused, bool died, void *arg)
+TAP_UNUSED static void scene_note(const struct atoll_refusal *refusal, void *arg)
 {
 	struct scene *s = arg;
 
-	if (refused)
-		s->refused[s->n_refused++] = *refused;
-	else if (died)
-		s->died = true;
-	else
-		s->more = true;
+	s->more |= refusal->kind == ATOLL_REFUSAL_MORE;
+	s->died |= refusal->kind == ATOLL_REFUSAL_LOST;
+	if (refusal->kind != ATOLL_REFUSAL_MORE && refusal->kind != ATOLL_REFUSAL_LOST)
+		s->refused[s->n_refused++] = *refusal;
 }
 
 /* Starts the gateway and the child that will run `inside`; 0 or the error of the gateway. */
@@ -150,7 +148,7 @@ TAP_UNUSED static int scene_run(struct scene *s, int (*inside)(void))
 	return scene_finish(s);
 }
 
-TAP_UNUSED static bool scene_refused(const struct scene *s, enum net_refused_kind kind, const char *what)
+TAP_UNUSED static bool scene_refused(const struct scene *s, enum atoll_refusal_kind kind, const char *what)
 {
 	for (size_t i = 0; i < s->n_refused; i++)
 		if (s->refused[i].kind == kind && strcmp(s->refused[i].what, what) == 0)

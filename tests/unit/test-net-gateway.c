@@ -61,8 +61,8 @@ NET_TEST(what_is_not_allowed_is_refused_at_once_and_listed)
 	server = scene_echo_server();
 	scene_parse(&s, "allow:127.0.0.1:%u,192.0.2.1:80", server);
 	CHECK_EQ(scene_run(&s, meets_refusals), 0);
-	CHECK(scene_refused(&s, NET_REFUSED_TCP, "192.0.2.1:443"));
-	CHECK(scene_refused(&s, NET_REFUSED_UDP, "192.0.2.3:123"));
+	CHECK(scene_refused(&s, ATOLL_REFUSAL_TCP, "192.0.2.1:443"));
+	CHECK(scene_refused(&s, ATOLL_REFUSAL_UDP, "192.0.2.3:123"));
 	CHECK_EQ(s.n_refused, 3);
 	CHECK_EQ(s.refused[0].count, 2);
 	CHECK(!s.more && !s.died);
@@ -176,7 +176,7 @@ NET_TEST(allowed_names_have_addresses_and_others_do_not_exist_and_are_listed)
 	scene_parse(&s, "allow:localhost:8080");
 	CHECK_EQ(scene_run(&s, asks_names), 0);
 	CHECK_EQ(s.n_refused, 1);
-	CHECK(scene_refused(&s, NET_REFUSED_NAME, "refused.example"));
+	CHECK(scene_refused(&s, ATOLL_REFUSAL_NAME, "refused.example"));
 	CHECK_EQ(s.refused[0].count, 2);
 }
 

@@ -12,7 +12,7 @@ static const uint8_t udp6[] = { 0x60, 0, 0, 0, 0, 8, 17, 64, 0xfd, 0, 0,    0,  
 static const char *said(const uint8_t *packet, size_t size)
 {
 	static char text[ADDRESS_TEXT_SIZE + 16];
-	enum net_refused_kind kind;
+	enum atoll_refusal_kind kind;
 	char at[ADDRESS_TEXT_SIZE];
 	struct net_address a;
 	uint16_t port;
@@ -64,16 +64,16 @@ TEST(each_is_listed_once_with_a_count_and_a_flood_ends)
 	static struct refused r;
 	char text[32];
 
-	refused_add(&r, NET_REFUSED_NAME, "a.example", 1);
-	refused_add(&r, NET_REFUSED_NAME, "a.example", 0);
-	refused_add(&r, NET_REFUSED_NAME, "a.example", 1);
-	refused_add(&r, NET_REFUSED_TCP, "a.example", 1);
+	refused_add(&r, ATOLL_REFUSAL_NAME, "a.example", 1);
+	refused_add(&r, ATOLL_REFUSAL_NAME, "a.example", 0);
+	refused_add(&r, ATOLL_REFUSAL_NAME, "a.example", 1);
+	refused_add(&r, ATOLL_REFUSAL_TCP, "a.example", 1);
 	CHECK_EQ(r.n, 2);
 	CHECK_EQ(r.entries[0].count, 2);
 	CHECK(!r.more);
 	for (int i = 0; i < 1000; i++) {
 		snprintf(text, sizeof(text), "192.0.2.1:%d", i);
-		refused_add(&r, NET_REFUSED_TCP, text, 1);
+		refused_add(&r, ATOLL_REFUSAL_TCP, text, 1);
 	}
 	CHECK_EQ(r.n, REFUSED_MAX);
 	CHECK(r.more);

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""Network of a run: none, the host's, or allowed hosts only, with the tools that people use; ports that are published.
+
+The suite's own network namespace plays the host: addresses of its own, servers on them, and a DNS server that its
+/etc/resolv.conf names. So real resolvers and real clients go the whole way, and nothing depends on a network outside.
+"""
+import ctypes
+import http.server
+import os
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.environ["SRC"], "tests", "lib"))
+import atolltest as t  # noqa: E402
+
+WEB, DNS, OTHER = "203.0.113.5", "203.0.113.53", "203.0.113.9"
+NAMES = {"web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER}
+CLONE_NEWNET = 0x40000000
+PAGE = b"a page of the host\n"
+
+
+# ---- the host ----
+
+def become_host(place):
+    """A network of the suite's own, with its own resolv.conf. False if that cannot be had."""
+    if not place.is_root or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        return False
+    commands = [["ip", "link", "set", "lo", "up"]]
+    commands += [["ip", "address", "add", address + "/32", "dev", "lo"] for address in (WEB, DNS, OTHER)]
+    for name, text in (("resolv.conf", "nameserver %s\noptions timeout:2\n" % DNS), ("hosts", "127.0.0.1 localhost hosted.test\n"),
+                       ("nsswitch.conf", "hosts: files dns\n")):
+        path = os.path.join(place.root, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        commands.append(["mount", "--bind", path, os.path.realpath("/etc/" + name)])
+    return all(subprocess.run(c, check=False).returncode == 0 for c in commands)
+
+
+def leave_host():
+    for name in ("resolv.conf", "hosts", "nsswitch.conf"):
+        subprocess.run(["umount", os.path.realpath("/etc/" + name)], check=False)
+
+
+def serve_dns():
+    """Answers A questions for the names above, all others with "no such name"."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((DNS, 53))
+
+    def answer():
+        while True:
+            packet, peer = server.recvfrom(4096)
+            end, labels = 12, []
+            while packet[end]:
+                labels.append(packet[end + 1:end + 1 + packet[end]].decode("latin-1").lower())
+                end += packet[end] + 1
+            kind = struct.unpack("!H", packet[end + 1:end + 3])[0]
+            address = NAMES.get(".".join(labels))
+            found = address is not None and kind == 1
+            head = packet[:2] + struct.pack("!HHHHH", 0x8180 | (0 if address else 3), 1, found, 0, 0)
+            tail = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(address) if found else b""
+            server.sendto(head + packet[12:end + 5] + tail, peer)
+    threading.Thread(target=answer, daemon=True).start()
+
+
+class Pages(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def serve_pages(directory, address, port, context=None):
+    server = http.server.ThreadingHTTPServer((address, port), lambda *a: Pages(*a, directory=directory))
+    if context:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def make_certificate(place):
+    key, certificate = os.path.join(place.root, "key.pem"), os.path.join(place.root, "ca.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+                    "-subj", "/CN=test", "-addext", "subjectAltName=DNS:web.test,DNS:git.test"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
+
+
+def make_repository(directory):
+    """A bare repository that any web server can serve."""
+    work, bare = os.path.join(directory, "work"), os.path.join(directory, "repo.git")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@test", "-C", work]
+    subprocess.run(["git", "init", "-q", work], check=True)
+    with open(os.path.join(work, "file"), "w", encoding="ascii") as file:
+        file.write("from git\n")
+    for command in (["add", "file"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", work, bare], check=True)
+    subprocess.run(["git", "-C", bare, "update-server-info"], check=True)
+
+
+class Shell:
+    """What an SSH server does first, and what the client says to that."""
+
+    def __init__(self):
+        self.said = []
+        server = socket.create_server((WEB, 22))
+
+        def answer():
+            while True:
+                client = server.accept()[0]
+                client.sendall(b"SSH-2.0-test\r\n")
+                client.settimeout(10)
+                self.said.append(client.recv(100))
+                client.close()
+        threading.Thread(target=answer, daemon=True).start()
+
+
+class Host:
+    def __init__(self, place):
+        self.pages = place.fresh("pages")
+        with open(os.path.join(self.pages, "page"), "wb") as file:
+            file.write(PAGE)
+        with open(os.path.join(self.pages, "large"), "wb") as file:
+            file.write(os.urandom(8 << 20))
+        make_repository(self.pages)
+        self.certificate, context = make_certificate(place)
+        serve_dns()
+        serve_pages(self.pages, WEB, 80)
+        serve_pages(self.pages, WEB, 443, context)
+        serve_pages(self.pages, OTHER, 80)
+        serve_pages(self.pages, "127.0.0.1", 18080)
+        self.shell = Shell()
+
+
+# ---- the tests ----
+
+class Suite:
+    def __init__(self, place, tap, who, host):
+        self.place, self.tap, self.who, self.host = place, tap, who, host
+        self.path = place.fresh("project", who)
+        self.box = t.Box(place, who, dirs=[self.path])
+        self.box.new()
+
+    def run(self, options, *command, **more):
+        return self.box.atoll("run", self.box.name, *options, "--", *command, cwd=self.path, timeout=60, **more)
+
+    def python(self, options, program, *arguments):
+        return self.run(options, t.PYTHON, "-I", "-S", "-c", program, *arguments)
+
+    def check(self, name, good, *diagnosis):
+        self.tap.check("%s, %s" % (name, self.who), good, *[t.said(d) if hasattr(d, "stderr") else d for d in diagnosis])
+
+
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)"
+LOOPBACK = """
+import socket, threading
+for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    server = socket.create_server((address, 8000), family=family)
+    client = socket.create_connection((address, 8000), 5)
+    server.accept()[0].sendall(b"own")
+    assert client.recv(3) == b"own"
+"""
+HINT, REFUSED = b"wanted network and had none", b"refused by --net"
+
+
+def without(s):
+    done = s.run([], "curl", "-sS", "http://web.test/page")
+    s.check("without --net nothing is reached by name, and a hint says why", done.returncode == 6 and HINT in done.stderr and
+            done.stderr.count(b"\n") == 2, done)
+    done = s.run([], "curl", "-sS", "http://%s/page" % WEB)
+    s.check("nor by address", done.returncode == 7 and HINT in done.stderr, done)
+    done = s.python([], CONNECT, "127.0.0.1", "18080")
+    s.check("nor the services of the host's loopback", b"ConnectionRefusedError" in done.stderr and HINT not in done.stderr, done)
+    done = s.python([], LOOPBACK)
+    s.check("a loopback of its own is there, and no hint", done.returncode == 0 and not done.stderr, done)
+    done = s.run([], "false")
+    s.check("a command that fails without network gets no hint", done.returncode == 1 and not done.stderr, done)
+    done = s.run(["--net", "host"], "curl", "-sS", "http://web.test/page")
+    s.check("with --net host all is reached", done.returncode == 0 and done.stdout == PAGE and not done.stderr, done)
+
+
+def tools(s):
+    web = ["--net", "allow:web.test,git.test:443,ssh.test:22"]
+    ca = s.host.certificate
+    done = s.run(web, "curl", "-sS", "--cacert", ca, "https://web.test/page", "http://web.test/page")
+    s.check("curl reaches an allowed host by name over http and https", done.returncode == 0 and done.stdout == 2 * PAGE and
+            not done.stderr, done)
+    done = s.run(web, "sh", "-c", "curl -sS http://web.test/large | cmp - %s" % os.path.join(s.host.pages, "large"))
+    s.check("a large file arrives byte for byte", done.returncode == 0, done)
+    done = s.python(web, "import urllib.request as r; print(r.urlopen('http://web.test/page', timeout=10).read().decode(), end='')")
+    s.check("Python reaches it", done.returncode == 0 and done.stdout == PAGE, done)
+    if t.has("node"):
+        done = s.run([*web, "--env", "NODE_EXTRA_CA_CERTS=" + ca], "node", "-e",
+                     "fetch('https://web.test/page').then(r => r.text()).then(x => process.stdout.write(x))")
+        s.check("Node's fetch, which knows of no proxy, reaches it", done.returncode == 0 and done.stdout == PAGE, done)
+    else:
+        s.tap.skip("Node's fetch, %s" % s.who, "there is no node")
+    done = s.run([*web, "--env", "GIT_SSL_CAINFO=" + ca], "git", "clone", "-q", "https://git.test/repo.git", "cloned")
+    cat = s.run([], "cat", "cloned/file")
+    s.check("git clones over https", done.returncode == 0 and cat.stdout == b"from git\n", done, cat)
+    s.host.shell.said.clear()
+    if s.who == "root":
+        done = s.run(web, "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "ssh.test", "true")
+    else:  # ssh serves only those who have a name
+        done = s.python(web, "import socket; s = socket.create_connection(('ssh.test', 22), 10)\ns.sendall(b'SSH-2.0-OpenSSH'); s.recv(9)")
+    s.check("ssh reaches its port", any(x.startswith(b"SSH-2.0-OpenSSH") for x in s.host.shell.said), done)
+    if t.has("java") and s.who == s.place.users()[-1]:
+        java(s, web)
+
+
+def java(s, web):
+    source = os.path.join(s.place.root, "Get.java")
+    with open(source, "w", encoding="ascii") as file:
+        file.write("public class Get { public static void main(String[] a) throws Exception {"
+                   'System.out.print(new String(new java.net.URL(a[0]).openStream().readAllBytes())); } }')
+    done = s.run(web, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", source, "http://web.test/page")
+    if done.returncode != 0 and (b"not found" in done.stderr or b"jdk.compiler" in done.stderr):
+        s.tap.skip("Java, %s" % s.who, "there is no Java that runs a source file")
+        return
+    s.check("Java reaches it", done.returncode == 0 and done.stdout == PAGE, done)
+
+
+def refusals(s):
+    web = ["--net", "allow:web.test:80"]
+    done = s.run(web, "sh", "-c", "curl -sS http://other.test/; curl -sS http://other.test/; exit 3")
+    s.check("another name does not exist and is listed with a count",
+            done.returncode == 3 and b"Could not resolve" in done.stderr and
+            b"refused by --net: the name other.test, 2 times\n" in done.stderr and done.stderr.count(REFUSED) == 1, done)
+    done = s.run(web, "curl", "-sS", "--connect-timeout", "5", "https://web.test/page")
+    s.check("another port of an allowed host is refused at once and listed", done.returncode == 7 and
+            b"refused by --net: a connection to %s:443\n" % WEB.encode() in done.stderr, done)
+    done = s.run(web, "curl", "-sS", "--connect-timeout", "5", "http://%s/page" % OTHER)
+    s.check("another address is refused and listed", done.returncode == 7 and
+            b"refused by --net: a connection to %s:80\n" % OTHER.encode() in done.stderr, done)
+    done = s.python(web, "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('%s', 123))" % OTHER)
+    s.check("a packet of another kind is listed", done.returncode == 0 and
+            b"refused by --net: a packet to %s:123\n" % OTHER.encode() in done.stderr, done)
+    done = s.python(web, "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.5)\n"
+                    "s.sendto(b'x' * 40, ('%s', 53))\ntry: s.recv(99)\nexcept OSError: pass" % OTHER)
+    s.check("a name server of one's own choice is not reached", b"a packet to %s:53\n" % OTHER.encode() in done.stderr, done)
+    done = s.python(web, CONNECT, "127.0.0.1", "18080")
+    s.check("the host's loopback is not reached", b"ConnectionRefusedError" in done.stderr, done)
+    done = s.python(web, LOOPBACK)
+    s.check("the own loopback works beside allowed hosts", done.returncode == 0 and not done.stderr, done)
+    done = s.run(["-q", *web], "curl", "-s", "http://other.test/")
+    s.check("with --quiet nothing is listed", done.returncode == 6 and not done.stderr, done)
+
+
+def loopback_of_host(s):
+    for name in ("localhost", "127.0.0.1", "hosted.test"):
+        done = s.run(["--net", "allow:%s:18080" % name], "curl", "-sS", "http://%s:18080/page" % name)
+        s.check("a service of the host's loopback is reached as %s if that is allowed" % name, done.stdout == PAGE, done)
+
+
+SERVER = "import http.server as h, os; os.chdir('/etc'); h.test(h.SimpleHTTPRequestHandler, port=8001, bind='127.0.0.1')"
+
+
+def publishing(s):
+    for net in ("none", "allow:web.test"):
+        process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", net, "--publish", "18001:8001", "--", t.PYTHON, "-I",
+                                    "-c", SERVER], cwd=s.path, env=s.box.environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **s.box.identity())
+        got = b""
+        for _ in range(100):
+            done = subprocess.run(["curl", "-s", "http://127.0.0.1:18001/hosts"], capture_output=True, check=False)
+            got = done.stdout
+            if got or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        busy = s.run(["--publish", "18001:8001"], "true") if net == "none" else None
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate()[1]
+        s.check("a server inside is reached from the host where its port is published, with --net %s" % net,
+                b"hosted.test" in got, got, said)
+        s.check("and no longer than the run lasts, with --net %s" % net,
+                subprocess.run(["curl", "-s", "http://127.0.0.1:18001/"], check=False, stdout=subprocess.DEVNULL).returncode == 7)
+        if busy:
+            s.check("a second run cannot publish the same port", busy.returncode == 125 and b"in use" in busy.stderr, busy)
+    done = s.run(["--publish", "18080:80"], "true")
+    s.check("a port that the host uses cannot be published", done.returncode == 125 and b"in use" in done.stderr and
+            done.stderr.count(b"\n") == 1, done)
+
+
+def bad_input(s):
+    for options, status, word in ((["--net", "nonsense"], 2, b"net"), (["--net", "allow:"], 2, b"net"),
+                                  (["--net", "allow:web.test:0"], 2, b"net"), (["--net", "allow:web.test:65536"], 2, b"net"),
+                                  (["--net", "allow:http://web.test"], 2, b"net"), (["--publish", "0"], 2, b"publish"),
+                                  (["--publish", "web"], 2, b"publish"), (["--net", "host", "--publish", "80"], 125, b"publish"),
+                                  (["--net", "allow:nowhere.test"], 125, b"nowhere.test")):
+        done = s.run(options, "true")
+        s.check("%s is one clear line" % " ".join(options), done.returncode == status and word in done.stderr and
+                done.stderr.count(b"\n") == 1 and not done.stdout, done)
+
+
+def stored(s):
+    box = t.Box(s.place, s.who, name="stored", dirs=[s.path], state=s.box.state)
+    made = box.new("--net", "allow:web.test")
+    done = box.run("curl", "-sS", "http://web.test/page", cwd=s.path)
+    over = box.atoll("run", "stored", "--net", "none", "--", "curl", "-sS", "http://web.test/page", cwd=s.path)
+    s.check("--net is kept with a sandbox, and a run can say otherwise", done.stdout == PAGE and over.returncode == 6, made, done, over)
+    box.rm()
+
+
+class Beside:
+    """A command in the sandbox, for the duration of a block; it has begun when it has said something."""
+
+    def __init__(self, s, options, *command):
+        self.process = subprocess.Popen([s.box.program, "run", s.box.name, *options, "--", *command], cwd=s.path,
+                                        env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, **s.box.identity())
+
+    def __enter__(self):
+        self.process.stdout.readline()
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate()
+
+
+LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', 8002)); print('there', flush=True); time.sleep(60)"
+
+
+def together(s):
+    server = (t.PYTHON, "-I", "-S", "-c", LISTEN)
+    with Beside(s, [], *server):
+        done = s.python([], CONNECT, "127.0.0.1", "8002")
+        s.check("a run reaches the server of another in the same sandbox", done.returncode == 0 and not done.stderr, done)
+        done = s.run(["--net", "allow:web.test"], "curl", "-sS", "http://web.test/page", "http://other.test/")
+        s.check("beside it a run with allowed hosts has a network of its own", done.stdout == PAGE and
+                b"refused by --net: the name other.test" in done.stderr, done)
+        done = s.run([], "curl", "-sS", "http://web.test/page")
+        s.check("and one without still has none", done.returncode == 6 and HINT in done.stderr, done)
+        done = s.run(["--net", "host"], "curl", "-sS", "http://web.test/page")
+        s.check("and one with the host's has that", done.stdout == PAGE, done)
+    for net in ("host", "allow:web.test"):
+        with Beside(s, ["--net", net], "sh", "-c", "echo there; sleep 60"):
+            done = s.run([], "curl", "-sS", "http://web.test/page")
+            s.check("beside a run with --net %s one without has none" % net, done.returncode == 6 and HINT in done.stderr, done)
+            done = s.python([], LOOPBACK)
+            s.check("but its loopback, beside --net %s" % net, done.returncode == 0, done)
+
+
+def gateways():
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/comm" % entry, encoding="ascii", errors="replace") as file:
+                if file.read().startswith("atoll-gateway"):
+                    found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+def endings(s):
+    for name, kill in (("a run that is killed", signal.SIGKILL), ("a run that is ended", signal.SIGTERM)):
+        before = set(gateways())
+        process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", "allow:web.test", "--", "sleep", "60"], cwd=s.path,
+                                   env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, **s.box.identity())
+        for _ in range(100):
+            if set(gateways()) - before:
+                break
+            time.sleep(0.05)
+        there = set(gateways()) - before
+        process.send_signal(kill)
+        process.wait()
+        for _ in range(100):
+            if not set(gateways()) & there:
+                break
+            time.sleep(0.05)
+        s.check("%s takes its gateway along" % name, there and not set(gateways()) & there, there)
+
+
+def main(place, tap):
+    if not become_host(place):
+        tap.skip("network", "this suite needs root, to play a host of its own")
+        return
+    try:
+        host = Host(place)
+        for who in place.users():
+            s = Suite(place, tap, who, host)
+            for part in (without, tools, refusals, loopback_of_host, publishing, together, bad_input, stored, endings):
+                if t.only(part.__name__):
+                    part(s)
+            s.box.drop()
+        tap.check("no gateway is left", not gateways(), gateways())
+    finally:
+        leave_host()
+
+
+t.run(main)
