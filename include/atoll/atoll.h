@@ -224,10 +224,10 @@ struct atoll_refusal {
 typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg);
 
 struct atoll_run_options {
-	char *const *argv;                     /* NULL-terminated */
-	const char *cwd;                       /* NULL: as the settings say, else the caller's */
-	int wait_ms;                           /* how long to wait for the sandbox if it is busy; -1 for ever */
-	bool terminal;                         /* the standard fds are the terminal, in the foreground: the command has it to
+	char *const *argv; /* NULL-terminated */
+	const char *cwd;   /* NULL: as the settings say, else the caller's */
+	int wait_ms;       /* how long to wait for the sandbox if it is busy; -1 for ever */
+	bool terminal;     /* the standard fds are the terminal, in the foreground: the command has it to
 						* itself, and the calling process stops (Ctrl-Z) and goes on with it */
 	const struct atoll_settings *defaults; /* weaker than those kept with the sandbox: from config files */
 	const struct atoll_settings *settings; /* stronger */
@@ -243,6 +243,7 @@ struct atoll_run_result {
 	bool not_started;    /* exit_status is 126 or 127 because exec failed */
 	bool timed_out;      /* exit_status is 124: the time limit passed, and every process inside was ended */
 	bool wanted_network; /* it had none, and something inside looked for it */
+	char limited[200];   /* "", or in one line which limit of memory, disk or processes was run into */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
 	int64_t elapsed_ns;

@@ -17,6 +17,10 @@
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
+	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
+	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
+	{ "pids", "N", NULL, "how many processes and threads there may be", COMPLETE_NONE, 0 }, \
+	{ "disk", "SIZE", NULL, "how much the changes may take", COMPLETE_NONE, 0 }, \
 	{ "net", "none|host|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this", COMPLETE_NONE, 0 }, \
 	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
@@ -158,6 +162,11 @@ static const struct command commands[] = {
 		  "--publish lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless HOSTPORT or ADDRESS say otherwise.\n\n"
 		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
 		  "inside is ended.\n\n"
+		  "--memory, --cpus and --pids are kept by a control group where you were given a part of that tree "
+		  "(cgroup v2, as systemd does for users), and Atoll says if it has to do without: each process is "
+		  "then limited on its own and their sum is watched, --cpus gives whole processors, and root's "
+		  "processes cannot be limited in number. --disk is watched: the run is ended as soon as the "
+		  "changes are seen to take more.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
 		  "126 if it cannot be executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
 		  "wrongly. If the command succeeded and the commit failed, it is that of the commit.\n\n"

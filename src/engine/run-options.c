@@ -90,11 +90,21 @@ static int make_environment(const struct atoll_run_options *options, const struc
 static void find_limits(const struct atoll_settings *settings, struct run_options *ret)
 {
 	const char *timeout = last(settings, "timeout"), *nofile = last(settings, "nofile");
+	const char *memory = last(settings, "memory"), *disk = last(settings, "disk");
+	const char *pids = last(settings, "pids"), *cpus = last(settings, "cpus");
 
 	if (timeout)
 		(void)settings_duration(timeout, &ret->timeout_ms);
 	if (nofile)
 		(void)settings_count(nofile, &ret->limits.nofile);
+	if (memory)
+		(void)settings_size(memory, &ret->limits.memory);
+	if (disk)
+		(void)settings_size(disk, &ret->disk);
+	if (pids)
+		(void)settings_count(pids, &ret->limits.pids);
+	if (cpus)
+		(void)settings_cpus(cpus, &ret->limits.cpu_millis);
 }
 
 static int find_places(const struct atoll_run_options *options, const struct atoll_settings *settings,

@@ -19,7 +19,9 @@ struct run_options {
 	char *cwd;  /* absolute */
 	char **env; /* ended by NULL */
 	int64_t timeout_ms;
+	uint64_t disk; /* bytes that the changes may take; 0: no limit */
 	struct jail_limits limits;
+	struct run_watch *watch; /* NULL: nothing needs to be watched */
 	struct run_place *places;
 	size_t n_places;
 	bool terminal;

@@ -54,6 +54,16 @@ static int refuse_places(const struct run_options *o, struct atoll_error *err)
 		"hide, ro, rw and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
 }
 
+/* There is no pid 1 to be put into a control group, and all processes of the user count together. */
+static int refuse_limits(const struct run_options *o, struct atoll_error *err)
+{
+	if (!o->limits.memory && !o->limits.pids && !o->disk)
+		return 0;
+	return error_set(
+		err, ATOLL_UNSUPPORTED, 0, "run", NULL,
+		"memory, pids and disk cannot be limited without namespaces; atoll doctor says how to allow them");
+}
+
 /* ---- Landlock ---- */
 
 #define ACCESS_TRUNCATE (1ULL << 14) /* not in every header */
@@ -268,7 +278,7 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 			"--net allow: and --publish need user namespaces, which this machine does not let you make: see "
 			"`atoll doctor`");
 	if (r >= 0)
-		r = jail_limit_check(&o->limits, err);
+		r = refuse_limits(o, err);
 	if (r >= 0)
 		r = refuse_overlays(s, err);
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "engine/protocol.h"
+#include "engine/run-watch.h"
 #include "engine/run.h"
 #include "engine/slot.h"
 #include "jail/jail.h"
@@ -344,6 +345,8 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .refusal = options->refusal,
 					  .refusal_arg = options->refusal_arg,
 					  .timeout_ms = o->timeout_ms,
+					  .watch = o->watch ? run_watch_look : NULL,
+					  .watch_arg = o->watch,
 					  .join = in->peer.n > 0 ? &in->peer : NULL,
 					  .started = note_run,
 					  .stands = let_others_in,
@@ -385,6 +388,29 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 	return r < 0 ? r : end;
 }
 
+static int run_limited(struct session *s, const struct atoll_run_options *options, struct run_options *o,
+		       struct atoll_run_result *ret, struct atoll_error *err)
+{
+	struct run_watch w = { .s = s, .o = o };
+	struct jail_limit_events events;
+	bool watched = run_watch_is_needed(o);
+	int r = jail_limit_open(&o->limits, err);
+
+	if (r < 0)
+		return r;
+	run_watch_tell(o, options);
+	if (watched) {
+		o->watch = &w;
+		r = run_watch_begin(&w, err);
+	}
+	if (r >= 0)
+		r = run_inside(s, options, o, ret, err);
+	jail_limit_close(&o->limits, &events);
+	if (r >= 0 && watched)
+		run_watch_end(&w, &events, ret);
+	return r;
+}
+
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
 	      struct atoll_error *err)
 {
@@ -403,7 +429,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		run_places_tell(&o, options);
 	if (r >= 0)
-		r = run_inside(&s, options, &o, ret, &local);
+		r = run_limited(&s, options, &o, ret, &local);
 	session_release(&s);
 	if (r < 0 && err)
 		*err = local;

@@ -10,6 +10,12 @@
 
 #define NOFILE_LEAST 8 /* an ordinary program cannot even be loaded with less */
 #define NOFILE_MOST (1 << 30)
+#define PIDS_MOST (1 << 22)       /* of the kernel */
+#define MEMORY_LEAST (1ULL << 20) /* nothing runs in less */
+#define DISK_LEAST (1ULL << 12)
+#define SIZE_MOST (1ULL << 60)
+#define CPUS_LEAST 10 /* thousandths */
+#define CPUS_MOST 4096000
 #define DURATION_MOST (365LL * 24 * 3600 * 1000)
 
 /* ---- values ---- */
@@ -60,6 +66,32 @@ int settings_duration(const char *text, int64_t *ret_ms)
 	return 0;
 }
 
+int settings_size(const char *text, uint64_t *ret)
+{
+	static const struct unit units[] = {
+		{ "B", 1 }, { "K", 1ULL << 10 }, { "M", 1ULL << 20 }, { "G", 1ULL << 30 }, { "T", 1ULL << 40 },
+	};
+	uint64_t size;
+	int r = parse_decimal(text, units, ARRAY_SIZE(units), &size);
+
+	if (r < 0 || size > SIZE_MOST)
+		return -EINVAL;
+	*ret = size;
+	return 0;
+}
+
+int settings_cpus(const char *text, unsigned *ret)
+{
+	static const struct unit one[] = { { "", 1000 } };
+	uint64_t millis;
+	int r = parse_decimal(text, one, 1, &millis);
+
+	if (r < 0 || millis < CPUS_LEAST || millis > CPUS_MOST)
+		return -EINVAL;
+	*ret = (unsigned)millis;
+	return 0;
+}
+
 int settings_count(const char *text, uint64_t *ret)
 {
 	size_t n = strspn(text, "0123456789");
@@ -95,6 +127,34 @@ static bool is_nofile(const char *value)
 	uint64_t n;
 
 	return settings_count(value, &n) == 0 && n >= NOFILE_LEAST && n <= NOFILE_MOST;
+}
+
+static bool is_pids(const char *value)
+{
+	uint64_t n;
+
+	return settings_count(value, &n) == 0 && n >= 1 && n <= PIDS_MOST;
+}
+
+static bool is_memory(const char *value)
+{
+	uint64_t n;
+
+	return settings_size(value, &n) == 0 && n >= MEMORY_LEAST;
+}
+
+static bool is_disk(const char *value)
+{
+	uint64_t n;
+
+	return settings_size(value, &n) == 0 && n >= DISK_LEAST;
+}
+
+static bool is_cpus(const char *value)
+{
+	unsigned n;
+
+	return settings_cpus(value, &n) == 0;
 }
 
 static bool is_switch(const char *value)
@@ -138,12 +198,20 @@ static const char a_path[] = "it must be a path";
 
 static const struct kind kinds[] = {
 	{ { "clear-env", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
+	{ { "cpus", ATOLL_SETTING_ONE }, is_cpus, "it must be a number from 0.01 to 4096" },
 	{ { "cwd", ATOLL_SETTING_ONE, "." }, is_path, a_path },
+	{ { "disk", ATOLL_SETTING_ONE },
+	  is_disk,
+	  "it must be a number of bytes, or one with K, M, G or T, from 4K on" },
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "memory", ATOLL_SETTING_ONE },
+	  is_memory,
+	  "it must be a number of bytes, or one with K, M, G or T, from 1M on" },
 	{ { "net", ATOLL_SETTING_ONE, "none" }, is_net, "it must be none, host or allow:HOST[:PORT],…" },
 	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
+	{ { "pids", ATOLL_SETTING_ONE }, is_pids, "it must be a number from 1 to 4194304" },
 	{ { "publish", ATOLL_SETTING_LIST }, is_published, "it must be [ADDRESS:][HOSTPORT:]PORT" },
 	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },

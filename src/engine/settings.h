@@ -13,6 +13,10 @@
 
 /* "90", "1.5h": in milliseconds. All of these: 0, or -EINVAL. */
 int settings_duration(const char *text, int64_t *ret_ms);
+/* "512M": in bytes. */
+int settings_size(const char *text, uint64_t *ret);
+/* "1.5": in thousandths of a processor. */
+int settings_cpus(const char *text, unsigned *ret);
 int settings_count(const char *text, uint64_t *ret);
 /* "yes", "no". */
 int settings_switch(const char *text, bool *ret);

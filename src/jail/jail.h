@@ -72,8 +72,19 @@ struct jail_mount {
 };
 
 /* 0: no limit of ours. */
+enum jail_limit_means { JAIL_LIMIT_BY_NOTHING, JAIL_LIMIT_BY_CGROUP, JAIL_LIMIT_BY_RLIMIT, JAIL_LIMIT_BY_AFFINITY };
+
 struct jail_limits {
-	uint64_t nofile; /* open files of each process */
+	uint64_t nofile;     /* open files of each process */
+	uint64_t memory;     /* bytes: of all together in a control group, else of each process */
+	uint64_t pids;       /* processes and threads, without pid 1 */
+	unsigned cpu_millis; /* thousandths of a processor */
+	/* Filled by jail_limit_open(): by what each of them is kept. Nothing: there is none, or the machine has no more anyway. */
+	enum jail_limit_means memory_by, pids_by, cpus_by;
+	char *cgroup;
+};
+struct jail_limit_events {
+	bool memory, pids; /* that it was run into; known of a control group only */
 };
 
 /* The namespaces of a run, by fds: what is to be entered first stands first. */
@@ -109,15 +120,29 @@ struct jail_spec {
 	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
 	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
 	bool terminal;
+	/* Called in the parent with the pid of pid 1 as it is outside, now and again: in how many milliseconds it wants to be called next, or
+	 * 0 to end the run. May be NULL. */
+	int (*watch)(pid_t pid, void *arg);
+	void *watch_arg;
 	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
 
 /* ---- limit.c ---- */
 
-/* Whether the limits can be set here, ATOLL_INVALID or ATOLL_UNSUPPORTED if not. */
-int jail_limit_check(const struct jail_limits *limits, struct atoll_error *err);
-/* Child side, in the command itself: 0 or -errno. */
+/* Chooses the means. ATOLL_INVALID or ATOLL_UNSUPPORTED if a limit cannot be kept here. */
+int jail_limit_open(struct jail_limits *limits, struct atoll_error *err);
+/* After the run; ret may be NULL. */
+void jail_limit_close(struct jail_limits *limits, struct jail_limit_events *ret);
+/* Child side, in the command itself: what each process has. 0 or -errno. */
 int jail_limit_apply(const struct jail_limits *limits);
+
+/* ---- usage.c: of the process and all that descend from it ---- */
+
+struct jail_usage {
+	uint64_t memory; /* resident and not of a file, in bytes */
+	uint64_t tasks;
+};
+void jail_usage(pid_t pid, struct jail_usage *ret);
 
 /*
  * Sets up user (not for root), mount, pid and (unless it is the host's) network namespaces, mounts the view, and runs the command as the caller's uid and gid with its

@@ -190,6 +190,21 @@ int view_join(const struct view *v, struct view_failure *ret);
 /* Makes the error of a failure (plan.c). */
 int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err);
 
+/* ---- limit.c, cgroup.c ---- */
+
+int limit_enter(const struct jail_limits *limits, pid_t pid); /* into the control group, if there is one */
+
+/* A new control group in which all of these controllers can be used, as a directory; NULL if none can be had. */
+char *cgroup_make(const char *const *controllers);
+int cgroup_set(const char *cgroup, const char *name, const char *format, ...) PRINTF_LIKE(3, 4);
+uint64_t cgroup_event(const char *cgroup, const char *file, const char *event); /* 0 if there is none */
+void cgroup_remove(const char *cgroup);
+/* Whether groups below dir have the controllers, or can be given them. */
+bool cgroup_offers(const char *dir, const char *const *controllers);
+/* Of /proc/self/cgroup: the path in the second version's tree. Of /proc/self/mountinfo: where that tree is mounted, and which part. */
+char *cgroup_parse_own(const char *text);
+char *cgroup_parse_mount(const char *text, char **ret_root);
+
 /* ---- init.c: pid 1 ---- */
 
 enum init_event {

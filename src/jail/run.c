@@ -44,6 +44,9 @@ struct run {
 	struct init_report report;
 	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
 	bool timed_out;
+	int (*watch)(pid_t pid, void *arg);
+	void *watch_arg;
+	int64_t watch_at; /* when to look again; 0: never */
 };
 
 #define EXIT_TIMED_OUT 124 /* as timeout(1) has it */
@@ -208,13 +211,29 @@ static bool is_being_set_up(const struct run *run)
 /* How long to poll: until the view must stand, and until the time limit passes. */
 static int poll_ms(const struct run *run, bool set_up, int64_t deadline)
 {
+	const int64_t times[] = { run->end_at, run->watch_at };
 	int ms = set_up ? -1 : spawn_ms_until(deadline);
-	int64_t left;
 
-	if (run->end_at == 0)
-		return ms;
-	left = MAX(0, (run->end_at - clock_monotonic_ns() + 999999) / 1000000);
-	return ms < 0 ? (int)MIN(left, INT_MAX) : (int)MIN(left, ms);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		int64_t left = times[i] ? MAX(0, (times[i] - clock_monotonic_ns() + 999999) / 1000000) : -1;
+
+		if (left >= 0)
+			ms = (int)MIN(left, ms < 0 ? INT_MAX : ms);
+	}
+	return ms;
+}
+
+/* False if what was seen ends the run. */
+static bool look(struct run *run)
+{
+	int64_t now = clock_monotonic_ns();
+	int ms;
+
+	if (run->watch_at == 0 || now < run->watch_at)
+		return true;
+	ms = run->watch(run->child.pid, run->watch_arg);
+	run->watch_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
+	return ms > 0;
 }
 
 /* The command is asked to end; true if it was and did not. */
@@ -261,7 +280,7 @@ static int wait_for_end(struct run *run)
 		fds[3].fd = fds[3].revents & (POLLHUP | POLLERR) ? -1 : run->renames;
 		if (fds[3].revents & (POLLHUP | POLLERR))
 			run->renames = fd_close(run->renames);
-		if (!fds[0].revents && is_over_time(run))
+		if (!fds[0].revents && (is_over_time(run) || !look(run)))
 			return -ETIME;
 	} while (!fds[0].revents);
 	while (!run->reported && read_report(run))
@@ -323,7 +342,9 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	run->init.socket = fd_close(run->init.socket);
 	if (r < 0)
 		return clone_error(r, err);
-	r = tell_started(spec, run, err);
+	r = limit_enter(&spec->limits, run->child.pid);
+	r = r < 0 ? error_sys(err, r, operation, NULL, "cannot put the command into a control group of its own")
+		  : tell_started(spec, run, err);
 	if (r == 0 && run->net)
 		r = net_ready(run->net, err);
 	if (r < 0) {
@@ -333,6 +354,9 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	send_byte(run->socket, INIT_GO);
 	if (spec->timeout_ms > 0)
 		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
+	run->watch = spec->watch;
+	run->watch_arg = spec->watch_arg;
+	run->watch_at = spec->watch ? clock_monotonic_ns() : 0;
 	r = wait_for_end(run);
 	if (r < 0 && r != -ETIME) {
 		(void)spawn_end(&run->child);
@@ -400,9 +424,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	block_signals(spec->terminal, &signals, &old);
 	if (!spec->argv || !spec->argv[0] || !spec->cwd)
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
-	r = jail_limit_check(&spec->limits, err);
-	if (r >= 0)
-		r = view_new(spec, &view, err);
+	r = view_new(spec, &view, err);
 	if (r < 0)
 		return r;
 	r = open_channels(&run, &signals);
