@@ -16,7 +16,9 @@
 #include "base/fd.h"
 #include "net/hosts.h"
 
-#define OPEN_MAX_EACH 256 /* connections of one listener; more wait in its queue */
+/* Connections of one listener, and of all; more wait in the queues. Each costs its two buffers. */
+#define OPEN_MAX_EACH 256
+#define OPEN_MAX 1024
 #define AT_ONCE 64
 #define DNS_PORT 53
 #define RESOLV_CONF_MAX (64 << 10)
@@ -42,6 +44,7 @@ struct gateway {
 	struct hosts hosts;
 	struct names names;
 	struct listener *listeners;
+	size_t open;                   /* connections of all of them */
 	struct net_address servers[8]; /* that answer names */
 	size_t n_servers;
 	struct refused refused;
@@ -116,11 +119,16 @@ static void listener_free(struct source *s)
 		free(l);
 }
 
+static bool has_room(const struct listener *l)
+{
+	return l->open < OPEN_MAX_EACH && l->gateway->open < OPEN_MAX;
+}
+
 /* Room again: those that wait in queues may come in. */
 static void resume(struct gateway *g)
 {
 	for (struct listener *l = g->listeners; l; l = l->next)
-		if (l->open < OPEN_MAX_EACH)
+		if (has_room(l))
 			(void)loop_want(&g->loop, &l->source, EPOLLIN);
 }
 
@@ -131,6 +139,7 @@ static void link_ended(void *arg)
 	struct gateway *g = l->gateway;
 
 	l->open--;
+	g->open--;
 	if (l->source.dead)
 		listener_free(&l->source);
 	free(link);
@@ -150,11 +159,13 @@ static void start_link(struct listener *l, int from)
 			to = connect_again(link);
 	}
 	l->open++;
+	l->gateway->open++;
 	if (to >= 0 && relay_start(&l->gateway->loop, from, to, &ops, link) == 0)
 		return;
 	if (to < 0)
 		reset(from);
 	l->open--;
+	l->gateway->open--;
 	free(link);
 }
 
@@ -164,14 +175,13 @@ static void accept_ready(struct source *s, uint32_t events)
 
 	(void)events;
 	for (int i = 0; i < AT_ONCE && !s->dead; i++) {
-		int fd = l->open < OPEN_MAX_EACH ? accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+		int fd = has_room(l) ? accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
 
 		if (fd >= 0) {
 			start_link(l, fd);
 			continue;
 		}
-		if (l->open >= OPEN_MAX_EACH || errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-		    errno == ENOMEM)
+		if (!has_room(l) || errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			(void)loop_want(&l->gateway->loop, s, 0);
 		return;
 	}

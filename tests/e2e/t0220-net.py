@@ -23,7 +23,8 @@ sys.path.insert(0, os.path.join(os.environ["SRC"], "tests", "lib"))
 import atolltest as t  # noqa: E402
 
 WEB, DNS, OTHER = "203.0.113.5", "203.0.113.53", "203.0.113.9"
-NAMES = {"web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER}
+WEB6 = "2001:db8::5"
+NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER}
 CLONE_NEWNET = 0x40000000
 PAGE = b"a page of the host\n"
 
@@ -36,6 +37,7 @@ def become_host(place):
         return False
     commands = [["ip", "link", "set", "lo", "up"]]
     commands += [["ip", "address", "add", address + "/32", "dev", "lo"] for address in (WEB, DNS, OTHER)]
+    commands.append(["ip", "-6", "address", "add", WEB6 + "/128", "dev", "lo", "nodad"])
     for name, text in (("resolv.conf", "nameserver %s\noptions timeout:2\n" % DNS), ("hosts", "127.0.0.1 localhost hosted.test\n"),
                        ("nsswitch.conf", "hosts: files dns\n")):
         path = os.path.join(place.root, name)
@@ -64,9 +66,10 @@ def serve_dns():
                 end += packet[end] + 1
             kind = struct.unpack("!H", packet[end + 1:end + 3])[0]
             address = NAMES.get(".".join(labels))
-            found = address is not None and kind == 1
+            family, wanted, size = (socket.AF_INET6, 28, 16) if address and ":" in address else (socket.AF_INET, 1, 4)
+            found = address is not None and kind == wanted
             head = packet[:2] + struct.pack("!HHHHH", 0x8180 | (0 if address else 3), 1, found, 0, 0)
-            tail = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(address) if found else b""
+            tail = b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, size) + socket.inet_pton(family, address) if found else b""
             server.sendto(head + packet[12:end + 5] + tail, peer)
     threading.Thread(target=answer, daemon=True).start()
 
@@ -77,7 +80,9 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 
 def serve_pages(directory, address, port, context=None):
-    server = http.server.ThreadingHTTPServer((address, port), lambda *a: Pages(*a, directory=directory))
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    server = Server((address, port), lambda *a: Pages(*a, directory=directory))
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -134,6 +139,7 @@ class Host:
         serve_dns()
         serve_pages(self.pages, WEB, 80)
         serve_pages(self.pages, WEB, 443, context)
+        serve_pages(self.pages, WEB6, 80)
         serve_pages(self.pages, OTHER, 80)
         serve_pages(self.pages, "127.0.0.1", 18080)
         self.shell = Shell()
@@ -194,6 +200,10 @@ def tools(s):
             not done.stderr, done)
     done = s.run(web, "sh", "-c", "curl -sS http://web.test/large | cmp - %s" % os.path.join(s.host.pages, "large"))
     s.check("a large file arrives byte for byte", done.returncode == 0, done)
+    for what, url in (("six.test", "http://six.test/page"), ("[%s]" % WEB6, "http://[%s]/page" % WEB6)):
+        done = s.run(["--net", "allow:" + what], "curl", "-sS", url, "http://[2001:db8::6]/")
+        s.check("IPv6 works for %s, and its refusals are listed" % what, done.stdout == PAGE and
+                b"a connection to [2001:db8::6]:80\n" in done.stderr, done)
     done = s.python(web, "import urllib.request as r; print(r.urlopen('http://web.test/page', timeout=10).read().decode(), end='')")
     s.check("Python reaches it", done.returncode == 0 and done.stdout == PAGE, done)
     if t.has("node"):

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the allowed names mean, and what they may come to mean: src/net/hosts.c. A getent of the test's own plays the name service. */
+#include "net-scene.h"
+#include "net/hosts.h"
+
+struct seen {
+	char added[1024], removed[8192];
+};
+
+static int add(void *arg, const struct net_host *rule, const struct net_address *a)
+{
+	struct seen *s = arg;
+	char text[ADDRESS_TEXT_SIZE];
+
+	(void)rule;
+	address_format(a, 0, text);
+	if (strlen(s->added) < sizeof(s->added) - 100)
+		sprintf(s->added + strlen(s->added), "%s ", text);
+	return 0;
+}
+
+static void removed(void *arg, const struct net_address *a)
+{
+	struct seen *s = arg;
+	char text[ADDRESS_TEXT_SIZE];
+
+	address_format(a, 0, text);
+	sprintf(s->removed + strlen(s->removed), "%s ", text);
+}
+
+static const struct hosts_ops ops = { .add = add, .remove = removed };
+
+struct names_scene {
+	struct net_policy policy;
+	struct loop loop;
+	struct hosts hosts;
+	struct seen seen;
+	struct atoll_error err;
+	int caller[2];
+};
+
+/* What getent says from now on; a line "sleep" makes it hang. */
+static void say(const char *script)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", script);
+	CHECK(unlinkat(tap_dirfd, "getent", 0) == 0 || errno == ENOENT);
+	tap_write(tap_dirfd, "getent", text);
+	CHECK_EQ(fchmodat(tap_dirfd, "getent", 0755, 0), 0);
+}
+
+static int resolve(struct names_scene *s, const char *net)
+{
+	char path[5000];
+
+	snprintf(path, sizeof(path), "%s:/usr/bin:/bin", tap_dir);
+	CHECK_EQ(setenv("PATH", path, 1), 0);
+	CHECK_EQ(net_policy_parse(&s->policy, net, &s->err), 0);
+	CHECK_EQ(loop_init(&s->loop), 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s->caller), 0);
+	s->hosts = (struct hosts){ .loop = &s->loop, .ops = &ops, .arg = &s->seen, .fresh_ns = 1 };
+	return hosts_resolve(&s->hosts, &s->policy, s->caller[0], &s->err);
+}
+
+/* The addresses that are answered now; asking looks the name up again, which this waits for. */
+static const char *answer(struct names_scene *s, const char *name)
+{
+	struct net_address found[RESOLVE_MAX];
+	struct host *host = hosts_find(&s->hosts, name);
+	static char said[2048];
+	int n = hosts_answer(&s->hosts, host, found, RESOLVE_MAX);
+
+	while (host->refresh)
+		CHECK_OK(loop_once(&s->loop, 10000));
+	n = hosts_answer(&s->hosts, host, found, RESOLVE_MAX);
+	said[0] = '\0';
+	for (int i = 0; i < n; i++) {
+		address_format(&found[i], 0, said + strlen(said));
+		strcat(said, " ");
+	}
+	while (host->refresh)
+		CHECK_OK(loop_once(&s->loop, 10000));
+	return said;
+}
+
+TEST(a_name_that_moves_is_followed_and_its_old_address_stays_open)
+{
+	struct names_scene s = { 0 };
+
+	say("echo '192.0.2.1 STREAM a.test'; echo '192.0.2.1 DGRAM'; echo '2001:db8::1 STREAM'");
+	CHECK_EQ(resolve(&s, "allow:a.test,198.51.100.7"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(s.seen.added, "192.0.2.1 2001:db8::1 198.51.100.7 ");
+	say("echo '192.0.2.2 STREAM a.test'");
+	CHECK_STR(answer(&s, "a.test"), "192.0.2.2 ");
+	CHECK_STR(s.seen.removed, "");
+	say("exit 2"); /* a failure of the moment */
+	CHECK_STR(answer(&s, "a.test"), "192.0.2.2 ");
+}
+
+TEST(a_name_cannot_come_to_mean_this_machine)
+{
+	struct names_scene s = { 0 };
+
+	say("echo '192.0.2.1 STREAM'");
+	CHECK_EQ(resolve(&s, "allow:a.test"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	say("echo '127.0.0.1 STREAM'; echo '169.254.169.254 STREAM'; echo '::1 STREAM'; echo '0.0.0.0 STREAM'; echo '::ffff:127.0.0.2 STREAM'");
+	CHECK_STR(answer(&s, "a.test"), "192.0.2.1 ");
+	CHECK_STR(s.seen.added, "192.0.2.1 ");
+}
+
+TEST(a_name_that_meant_this_machine_from_the_beginning_may_go_on_to)
+{
+	struct names_scene s = { 0 };
+
+	say("echo '127.0.0.1 STREAM'");
+	CHECK_EQ(resolve(&s, "allow:a.test"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	say("echo '127.0.0.2 STREAM'");
+	CHECK_STR(answer(&s, "a.test"), "127.0.0.2 ");
+}
+
+TEST(addresses_without_end_push_the_oldest_out)
+{
+	struct names_scene s = { 0 };
+
+	say("echo '192.0.2.1 STREAM'");
+	CHECK_EQ(resolve(&s, "allow:a.test"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	for (int i = 0; i < 5; i++) {
+		char script[128];
+
+		snprintf(script, sizeof(script), "for n in $(seq 1 20); do echo \"198.51.%d.$n STREAM\"; done", i);
+		say(script);
+		CHECK_CONTAINS(answer(&s, "a.test"), ".20 ");
+	}
+	CHECK_CONTAINS(s.seen.removed, "192.0.2.1 ");
+	CHECK(!strstr(s.seen.removed, "198.51.4."));
+}
+
+TEST(nothing_that_getent_says_is_more_than_addresses)
+{
+	struct names_scene s = { 0 };
+
+	say("echo garbage; echo; echo '1.2.3.4.5 x'; echo 'fe80::1%eth0 STREAM'; echo '192.0.2.9'; yes '192.0.2.10 STREAM' | head -c 100000");
+	CHECK_EQ(resolve(&s, "allow:a.test"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(s.seen.added, "192.0.2.9 192.0.2.10 ");
+}
+
+TEST(a_name_service_that_fails_or_is_missing_is_told)
+{
+	struct names_scene s = { 0 };
+
+	say("exit 2");
+	CHECK_EQ(resolve(&s, "allow:a.test"), -ATOLL_NOT_FOUND);
+	say("exit 1");
+	CHECK_EQ(resolve(&s, "allow:a.test"), -ATOLL_FAILED);
+	say("echo 0.0.0.0");
+	CHECK_EQ(resolve(&s, "allow:a.test"), 0);
+	CHECK(hosts_open(&s.hosts, &s.err) < 0);
+	CHECK_CONTAINS(s.err.message, "a.test");
+}
+
+TEST(a_caller_that_gives_up_ends_the_wait_for_names)
+{
+	struct names_scene s = { 0 };
+	int pair[2];
+
+	say("exec sleep 60");
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	close(pair[1]);
+	CHECK_EQ(net_policy_parse(&s.policy, "allow:a.test,b.test", &s.err), 0);
+	CHECK_EQ(setenv("PATH", tap_dir, 1), 0);
+	CHECK(hosts_resolve(&s.hosts, &s.policy, pair[0], &s.err) < 0);
+	CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+}
