@@ -30,15 +30,20 @@ struct ranges {
 	struct range v[RANGES_MAX];
 };
 
+/* A namespace that is held open for the rest of the process's life. */
+struct kept {
+	int fd;
+	struct stat st;
+};
+
 /* What was found, for one uid: a process may change its own. */
 static struct {
 	pthread_mutex_t lock;
 	bool known;
 	uid_t uid;
 	struct ranges uids, gids;
-	int wide_fd;
-	struct stat wide_stat;
-} cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .wide_fd = -EBADF };
+	struct kept wide, root;
+} cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .wide.fd = -EBADF, .root.fd = -EBADF };
 
 static bool ranges_hold(const struct ranges *r, uint32_t id)
 {
@@ -99,15 +104,31 @@ static char *read_grants(const char *path)
 	return fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &text, NULL) < 0 ? strdup("") : text;
 }
 
-static void cache_drop_wide(void)
+/* A program that closes all fds (a daemon does) may have something else under this number by now. */
+static bool kept_is_there(const struct kept *k)
 {
 	struct stat st;
 
-	/* A program that closes all fds (a daemon does) may have something else under this number by now. */
-	if (cache.wide_fd >= 0 && fstat(cache.wide_fd, &st) == 0 && st.st_dev == cache.wide_stat.st_dev &&
-	    st.st_ino == cache.wide_stat.st_ino)
-		close(cache.wide_fd);
-	cache.wide_fd = -EBADF;
+	return k->fd >= 0 && fstat(k->fd, &st) == 0 && st.st_dev == k->st.st_dev && st.st_ino == k->st.st_ino;
+}
+
+static void kept_drop(struct kept *k)
+{
+	if (kept_is_there(k))
+		close(k->fd);
+	k->fd = -EBADF;
+}
+
+static int kept_take(struct kept *k, int fd)
+{
+	if (fstat(fd, &k->st) < 0) {
+		int r = -errno;
+
+		close(fd);
+		return r;
+	}
+	k->fd = fd;
+	return 0;
 }
 
 static void load_ranges(uid_t uid)
@@ -129,7 +150,7 @@ static void cache_load(void)
 
 	if (cache.known && cache.uid == uid)
 		return;
-	cache_drop_wide();
+	kept_drop(&cache.wide);
 	cache.known = true;
 	cache.uid = uid;
 	cache.uids.n = cache.gids.n = 0;
@@ -213,18 +234,27 @@ void ids_own(struct ids_own *ret)
 	snprintf(ret->gid_map, sizeof(ret->gid_map), "%u %u 1\n", (unsigned)getegid(), (unsigned)getegid());
 }
 
-/* The first inhabitant of the wide namespace: gives up setgroups, says so, and waits until the mapping is done. */
-static _Noreturn void wait_for_maps(int socket)
+/* What a namespace is made of: who maps the ids of its first inhabitant, and what he gives up before. */
+struct making {
+	int (*map)(pid_t pid);
+	bool deny_setgroups;
+	int socket; /* his end */
+};
+
+/* The first inhabitant says that he is there, and waits until the mapping is done. */
+static int wait_at_gate(int setup, void *arg)
 {
+	const struct making *m = arg;
 	char byte = 0;
 
-	if (unshare(CLONE_NEWUSER) == 0 && write_own("/proc/self/setgroups", "deny") == 0 &&
-	    send(socket, &byte, 1, MSG_NOSIGNAL) == 1)
-		(void)recv(socket, &byte, 1, 0);
-	_exit(0);
+	(void)setup;
+	if (unshare(CLONE_NEWUSER) == 0 && (!m->deny_setgroups || write_own("/proc/self/setgroups", "deny") == 0) &&
+	    send(m->socket, &byte, 1, MSG_NOSIGNAL) == 1)
+		(void)recv(m->socket, &byte, 1, 0);
+	return 0;
 }
 
-static int map_wide(pid_t pid, int socket, int *ret)
+static int map_first(const struct making *m, pid_t pid, int socket, int *ret)
 {
 	char byte, path[32];
 	ssize_t n;
@@ -235,7 +265,7 @@ static int map_wide(pid_t pid, int socket, int *ret)
 	} while (n < 0 && errno == EINTR);
 	if (n != 1)
 		return -EPERM;
-	r = run_helpers(pid);
+	r = m->map(pid);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
@@ -246,54 +276,82 @@ static int map_wide(pid_t pid, int socket, int *ret)
 	return 0;
 }
 
-static int wait_at_gate(int setup, void *arg)
+static int make_userns(struct making *m, struct kept *ret)
 {
-	(void)setup;
-	wait_for_maps(*(int *)arg);
-}
-
-static int make_wide(int *ret)
-{
-	int pair[2];
+	int pair[2], fd = -EBADF, r;
 	struct spawn s;
-	int r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	r = spawn_plain(wait_at_gate, &pair[1], &s);
+	m->socket = pair[1];
+	r = spawn_plain(wait_at_gate, m, &s);
 	close(pair[1]);
 	if (r == 0) {
-		r = map_wide(s.pid, pair[0], ret);
+		r = map_first(m, s.pid, pair[0], &fd);
 		(void)shutdown(pair[0], SHUT_RDWR);
 		(void)spawn_wait(&s);
 	}
 	close(pair[0]);
-	return r;
+	return r < 0 ? r : kept_take(ret, fd);
 }
 
 static int wide_userns_locked(void)
 {
-	struct stat st;
-	int fd = -EBADF, r;
+	struct making m = { .map = run_helpers, .deny_setgroups = true };
 
 	cache_load();
 	if (cache.uids.n == 0 && cache.gids.n == 0)
 		return -ENOENT;
-	if (cache.wide_fd >= 0 && fstat(cache.wide_fd, &st) == 0 && st.st_dev == cache.wide_stat.st_dev &&
-	    st.st_ino == cache.wide_stat.st_ino)
-		return cache.wide_fd;
-	r = make_wide(&fd);
-	if (r == 0 && fstat(fd, &cache.wide_stat) < 0) {
-		r = -errno;
-		close(fd);
-	}
-	if (r < 0) {
+	if (kept_is_there(&cache.wide))
+		return cache.wide.fd;
+	if (make_userns(&m, &cache.wide) < 0) {
 		/* What is granted on paper cannot be had: from now on the answer is that it is not granted. */
 		cache.uids.n = cache.gids.n = 0;
 		return -ENOENT;
 	}
-	cache.wide_fd = fd;
-	return fd;
+	return cache.wide.fd;
+}
+
+/* Of each line "inside outside count" of our own map the text "inside inside count". */
+static int copy_map(pid_t pid, const char *name)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+	AUTO_FREE char *own = NULL;
+	char path[64], *save = NULL;
+	unsigned first, outside, count;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/%s", name);
+	r = fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &own, NULL);
+	if (r < 0)
+		return r;
+	for (char *line = strtok_r(own, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (sscanf(line, "%u %u %u", &first, &outside, &count) == 3)
+			strbuf_addf(&text, "%u %u %u\n", first, first, count);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return text.failed ? -ENOMEM : write_own(path, strbuf_str(&text));
+}
+
+static int copy_maps(pid_t pid)
+{
+	int r = copy_map(pid, "uid_map");
+
+	return r < 0 ? r : copy_map(pid, "gid_map");
+}
+
+int ids_root_userns(void)
+{
+	struct making m = { .map = copy_maps };
+	int r = 0;
+
+	pthread_mutex_lock(&cache.lock);
+	if (!kept_is_there(&cache.root))
+		r = make_userns(&m, &cache.root);
+	if (r == 0)
+		r = cache.root.fd;
+	pthread_mutex_unlock(&cache.lock);
+	return r;
 }
 
 int ids_wide_userns(void)

@@ -87,10 +87,10 @@ static void report_renames(const struct init *in)
 
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
-static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_limit_error)
+static pid_t start_command(const struct init *in, int *ret_exec_error, struct view_failure *ret)
 {
 	static const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	volatile int exec_error = 0, limit_error = 0;
+	volatile int exec_error = 0, limit_error = 0, wall_error = 0;
 	pid_t pid = vfork();
 
 	if (pid == 0) {
@@ -105,12 +105,15 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, int *ret_
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)
+			wall_error = -wall_raise(&in->wall);
+		if (limit_error == 0 && wall_error == 0)
 			execvp(in->argv[0], in->argv);
 		exec_error = errno;
 		_exit(127);
 	}
 	*ret_exec_error = exec_error;
-	*ret_limit_error = limit_error;
+	ret->step = limit_error != 0 ? VIEW_STEP_LIMIT : wall_error != 0 ? VIEW_STEP_WALL : VIEW_STEP_NONE;
+	ret->error = limit_error != 0 ? limit_error : wall_error;
 	return pid < 0 ? -errno : pid;
 }
 /* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
@@ -256,7 +259,7 @@ int init_main(int setup, void *arg)
 {
 	struct init *in = arg;
 	struct init_report report = { 0 };
-	int signal_fd, exec_error, limit_error, r;
+	int signal_fd, exec_error, r;
 	uint64_t attempts = 0;
 	pid_t command;
 
@@ -286,12 +289,12 @@ int init_main(int setup, void *arg)
 	/* Also the one that the program is searched by. */
 	if (in->env)
 		environ = (char **)in->env;
-	command = start_command(in, &exec_error, &limit_error);
+	command = start_command(in, &exec_error, &report.failure);
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
 	close_others(signal_fd, in->socket, in->hold_fd);
-	if (limit_error != 0)
-		return fail(in, &report, VIEW_STEP_LIMIT, limit_error);
+	if (report.failure.step != VIEW_STEP_NONE)
+		return fail(in, &report, VIEW_STEP_NONE, 0);
 	if (exec_error != 0) {
 		report.event = INIT_NO_EXEC;
 		report.value = exec_error;

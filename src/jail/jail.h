@@ -124,6 +124,9 @@ struct jail_spec {
 	 * 0 to end the run. May be NULL. */
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
+	/* What the command gets beside the standard fds, which are never closed: all others are. A directory of the host is a way out. */
+	const int *pass_fds;
+	size_t n_pass_fds;
 	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
 

@@ -331,6 +331,18 @@ int mount_open_path(const char *path, enum mount_make make)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
+char mount_decode(const char **text)
+{
+	const char *p = *text;
+
+	if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] && p[3]) {
+		*text += 4;
+		return (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
+	}
+	(*text)++;
+	return *p;
+}
+
 int mount_reopen(int fd, const char *path, int flags)
 {
 	AUTO_FD node = mount_open_path(path, MOUNT_MAKE_NOTHING);

@@ -24,7 +24,7 @@ struct view *view_free(struct view *v)
 	}
 	free(v->mounts);
 	free(v->terminal);
-	free(v->mount_points);
+	shield_free(v->shield);
 	free(v);
 	return NULL;
 }
@@ -167,48 +167,6 @@ static void find_made(struct view *v)
 	}
 }
 
-/* mountinfo writes space, tab, newline and backslash as octal escapes. */
-static char *unescape(char *to, const char *from, size_t size)
-{
-	for (const char *end = from + size; from < end; from++) {
-		if (*from == '\\' && end - from > 3) {
-			*to++ = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-			from += 3;
-		} else {
-			*to++ = *from;
-		}
-	}
-	*to++ = '\0';
-	return to;
-}
-
-/* The fifth field of each line, put together at the beginning of the text itself. */
-static int read_mount_points(char **ret)
-{
-	AUTO_FREE char *text = NULL;
-	char *to;
-	int r = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", 64 << 20, &text, NULL);
-
-	if (r < 0)
-		return r;
-	to = text;
-	for (char *line = text; line && *line;) {
-		char *next = strchr(line, '\n'), *field = line;
-
-		for (int i = 0; i < 4 && field; i++) {
-			field = strchr(field, ' ');
-			field = field ? field + 1 : NULL;
-		}
-		next = next ? next + 1 : NULL;
-		if (field)
-			to = unescape(to, field, strcspn(field, " \n"));
-		line = next;
-	}
-	*to = '\0';
-	*ret = TAKE_PTR(text);
-	return 0;
-}
-
 int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_view) struct view *v = calloc(1, sizeof(*v));
@@ -231,15 +189,13 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		if (r < 0)
 			return error_sys(err, r, operation, m->path, "cannot find the layers of \"%s\"", m->path);
 	}
-	r = add_standards(v);
+	r = spec->join ? 0 : add_standards(v);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot plan the private /tmp");
-	v->terminal = find_terminal();
-	if (v->root) {
-		r = read_mount_points(&v->mount_points);
-		if (r < 0)
-			return error_sys(err, r, operation, NULL, "cannot read what is mounted");
-	}
+	r = spec->join ? 0 : shield_new(&v->shield);
+	if (r < 0)
+		return error_sys(err, r, operation, "/proc/self/mountinfo", "cannot read what is mounted");
+	v->terminal = spec->join ? NULL : find_terminal();
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);
 	*ret = TAKE_PTR(v);
@@ -291,6 +247,8 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 		return error_sys(err, f->error, operation, cwd, "cannot enter \"%s\" inside the sandbox", cwd);
 	case VIEW_STEP_NET:
 		return error_sys(err, f->error, operation, NULL, "cannot set the sandbox's own network up");
+	case VIEW_STEP_WALL:
+		return error_sys(err, f->error, operation, NULL, "cannot take away the command's rights");
 	case VIEW_STEP_IDS:
 		return error_sys(err, f->error, operation, NULL,
 				 "cannot map your ids into a user namespace: see `atoll doctor`");

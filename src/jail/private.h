@@ -30,6 +30,10 @@ int ids_map_own(const struct ids_own *own);
  * -ENOENT if nothing is granted or the helpers refuse: the caller then makes a namespace with ids_map_own(). */
 int ids_wide_userns(void);
 
+/* A user namespace below this one that has all its ids, each mapped to itself, for root's commands: in it they are root, over the host
+ * they have no capability. Kept like the other. -errno where there can be none. */
+int ids_root_userns(void);
+
 /* ---- name.c ---- */
 
 /* The user's name, malloc'ed, or NULL. grants: the texts in which it is wanted, lines that begin with "name:", ended by NULL. If
@@ -105,6 +109,8 @@ enum mount_make { MOUNT_MAKE_NOTHING, MOUNT_MAKE_DIR, MOUNT_MAKE_FILE };
 int mount_open_path(const char *path, enum mount_make make);
 /* Appends a number in decimal; false if there is no room. */
 bool mount_add_number(char *text, size_t size, int number);
+/* Of "\\040" in /proc/self/mountinfo the character, and moves behind it; others stand for themselves. */
+char mount_decode(const char **text);
 /* The entry that fd is, in this process's own mount namespace: looked up by path and verified. -ESTALE if it is another. */
 int mount_reopen(int fd, const char *path, int flags);
 
@@ -122,9 +128,12 @@ void dev_init(struct dev *d);
 int dev_make(bool root, const char *terminal, struct dev *ret);
 int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
 
-/* In the new root, before anything else is put there. */
-/* mount_points: of the host, each ended by NUL, with an empty one at the end; NULL if the kernel itself keeps them from being covered. */
-int shield_raise(const struct mount_style *style, const char *mount_points);
+/* Made before the child is started. */
+struct shield;
+int shield_new(struct shield **ret);
+void shield_free(struct shield *s);
+/* Child side: in the new root, before anything else is put there. */
+int shield_raise(const struct shield *shield, const struct mount_style *style);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -147,9 +156,9 @@ struct view {
 	struct mount_style style;
 	bool root;
 	char *terminal;            /* at which the caller is, or NULL */
-	char *mount_points;        /* root's: see shield_raise() */
 	struct view_mount *mounts; /* sorted by path */
 	size_t n_mounts;
+	struct shield *shield;
 	struct dev dev; /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
@@ -174,6 +183,7 @@ enum view_step {
 	VIEW_STEP_ATTACH,
 	VIEW_STEP_CWD,
 	VIEW_STEP_NET,
+	VIEW_STEP_WALL,
 	VIEW_STEP_START,
 	VIEW_STEP_LIMIT,
 };
@@ -205,6 +215,19 @@ bool cgroup_offers(const char *dir, const char *const *controllers);
 char *cgroup_parse_own(const char *text);
 char *cgroup_parse_mount(const char *text, char **ret_root);
 
+/* ---- wall.c, wall-landlock.c, wall-seccomp.c: child side, in the command itself ---- */
+
+struct wall {
+	bool root;     /* the caller is */
+	int userns_fd; /* to be entered, or -EBADF */
+	bool host_net; /* the network is the host's */
+	const int *pass_fds;
+	size_t n_pass_fds;
+};
+int wall_raise(const struct wall *w);
+int wall_landlock(bool host_net);
+int wall_filter(void);
+
 /* ---- init.c: pid 1 ---- */
 
 enum init_event {
@@ -229,6 +252,7 @@ struct init_report {
 
 struct init {
 	struct view *view;
+	struct wall wall;
 	unsigned namespaces; /* that were made, CLONE_NEW…; 0: they were joined */
 	void (*stands)(void *arg);
 	void *stands_arg;

@@ -31,6 +31,8 @@
 #include "jail/private.h"
 
 static const char operation[] = "run";
+/* That every sandbox has; beside them a pid namespace for each run, and a user namespace. */
+#define NAMESPACES (CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
 
 struct run {
@@ -323,7 +325,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 /* Runs without network share one loopback; whoever may reach something has a network of its own, and nobody joins that. */
 static int start(const struct jail_spec *spec, struct run *run)
 {
-	unsigned namespaces = CLONE_NEWNS | CLONE_NEWPID;
+	unsigned namespaces = CLONE_NEWPID | (spec->join ? CLONE_NEWNS : NAMESPACES);
 	struct jail_namespaces join;
 
 	if (spec->join && namespaces_choose(spec->join, run->init.no_net, &join) && run->init.no_net)
@@ -390,6 +392,7 @@ static int open_net(const struct jail_spec *spec, struct run *run, struct atoll_
 
 	run->init.new_net = !spec->net || spec->net->mode != NET_HOST;
 	run->init.no_net = !spec->net || spec->net->mode == NET_NONE;
+	run->init.wall.host_net = !run->init.new_net;
 	run->init.announce_fd = -EBADF;
 	if (!spec->net || !net_policy_needs_gateway(spec->net))
 		return 0;
@@ -441,13 +444,17 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .caller_socket = run.socket,
 				  .signals = old,
 				  .stands = spec->stands,
-				  .stands_arg = spec->started_arg };
+				  .stands_arg = spec->started_arg,
+				  .wall = { .root = jail_is_root(),
+					    .userns_fd = jail_is_root() ? ids_root_userns() : -EBADF,
+					    .pass_fds = spec->pass_fds,
+					    .n_pass_fds = spec->n_pass_fds } };
 	/* Of a view that is joined it is not known. */
 	run.init.overlays = spec->join != NULL;
 	for (size_t i = 0; i < spec->n_mounts; i++)
 		run.init.overlays |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
 	if (!spec->join)
-		run.init.namespaces = CLONE_NEWNS | (jail_is_root() ? 0 : CLONE_NEWUSER);
+		run.init.namespaces = NAMESPACES | (jail_is_root() ? 0 : CLONE_NEWUSER);
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 	r = open_net(spec, &run, err);
 	if (!spec->join && run.init.no_net)

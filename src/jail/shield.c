@@ -2,10 +2,10 @@
 /*
  * Sockets of the host that lie in its filesystem. A read-only mount does not keep anybody from connecting to them, but a socket seen
  * through an overlay is not the one that somebody listens at: whatever the host can put sockets into is seen through a read-only
- * overlay. All of it is child side.
+ * overlay. All but shield_new() is child side.
  *
- * No overlay may cover a directory below which the host has mounted something: that would be gone, and in a user namespace the kernel
- * forbids it. There each of its directories gets one, and the sockets that lie in it are covered one by one.
+ * An overlay shows nothing of what is mounted below its directory. Where the host has mounted something, each directory on the way to
+ * it gets its overlays one by one, and the sockets that lie beside them are covered.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,23 +14,111 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "base/fd.h"
 #include "jail/private.h"
 
-#define DEPTH_MAX 16
+#define DEPTH_MAX 32
+#define MOUNTINFO_MAX (16 << 20)
 
 /* Of the root. Programs and settings, in which no service makes sockets, stay as they are: they are what is read most. The
  * others are private anyway, or hold no sockets. */
 static const char *const untouched[] = { "bin",  "boot", "dev", "etc",  "gnu", "lib", "lib32", "lib64", "libx32",
 					 "proc", "run",  "nix", "sbin", "sys", "tmp", "usr",   "snap" };
 
+/* What somebody may keep sockets in. Others are left alone: they may be far away, and never answer. */
+static const char *const local[] = { "bcachefs", "btrfs",   "ext2",  "ext3",  "ext4", "f2fs",
+				     "jfs",      "overlay", "ramfs", "tmpfs", "xfs",  "zfs" };
+#define LOCAL 'l'
+#define FOREIGN 'f'
+
 struct shield {
+	/* Where the host has mounted something: of each the letter of what it is and the path, ended by NUL; an empty one at the end. */
+	char *mounts;
+};
+
+struct work {
+	const struct shield *shield;
 	const struct mount_style *style;
-	const char *mount_points;
 	int empty; /* an empty directory: an overlay without upper layer wants a second lower */
 	int stage;
-	size_t length; /* of the path of the directory being looked at; without its last slash */
-	char path[PATH_MAX];
+	char path[PATH_MAX]; /* of the directory that is being looked at, "" for the root */
 };
+
+static bool is_local(const char *line, const char *end)
+{
+	const char *type = memmem(line, (size_t)(end - line), " - ", 3);
+
+	for (size_t i = 0; type && i < ARRAY_SIZE(local); i++) {
+		size_t n = strlen(local[i]);
+
+		if (strncmp(type + 3, local[i], n) == 0 && type[3 + n] == ' ')
+			return true;
+	}
+	return false;
+}
+
+/* The fifth word of each line, in place: what is written is never longer than what was read. */
+static void keep_mount_points(char *text)
+{
+	char *out = text;
+
+	for (const char *line = text; *line;) {
+		const char *word = line, *end = strchrnul(line, '\n');
+		char kind = is_local(line, end) ? LOCAL : FOREIGN;
+
+		for (int i = 0; i < 4 && word; i++) {
+			word = strchr(word, ' ');
+			word = word ? word + 1 : NULL;
+		}
+		*out++ = kind;
+		while (word && word < end && *word != ' ')
+			*out++ = mount_decode(&word);
+		*out++ = '\0';
+		line = *end ? end + 1 : end;
+	}
+	*out = '\0';
+}
+
+int shield_new(struct shield **ret)
+{
+	struct shield *s = calloc(1, sizeof(*s));
+	int r = s ? fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &s->mounts, NULL) : -ENOMEM;
+
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	keep_mount_points(s->mounts);
+	*ret = s;
+	return 0;
+}
+
+void shield_free(struct shield *s)
+{
+	if (s)
+		free(s->mounts);
+	free(s);
+}
+
+static bool has_mounts_below(const struct shield *s, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (const char *p = s->mounts; *p; p += strlen(p) + 1) {
+		if (strncmp(p + 1, path, n) == 0 && p[1 + n] == '/')
+			return true;
+	}
+	return false;
+}
+
+static bool is_foreign(const struct shield *s, const char *path)
+{
+	for (const char *p = s->mounts; *p; p += strlen(p) + 1) {
+		if (*p == FOREIGN && strcmp(p + 1, path) == 0)
+			return true;
+	}
+	return false;
+}
 
 static bool is_untouched(const char *name)
 {
@@ -46,7 +134,7 @@ static bool is_dot(const char *name)
 	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-static int cover_socket(const struct shield *s, int dir, const char *name)
+static int cover_socket(struct work *s, int dir, const char *name)
 {
 	AUTO_FD target = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	AUTO_FD file = target < 0 ? -EBADF : openat(s->stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0);
@@ -57,9 +145,9 @@ static int cover_socket(const struct shield *s, int dir, const char *name)
 	return fd < 0 ? (file < 0 ? -errno : fd) : mount_attach(fd, target);
 }
 
-static int cover_tree(struct shield *s, int dir, const char *name, unsigned depth);
+static int cover_tree(struct work *s, int dir, const char *name, unsigned depth);
 
-static int cover_entry(struct shield *s, int dir, const struct dirent *e, unsigned depth)
+static int cover_entry(struct work *s, int dir, const struct dirent *e, unsigned depth)
 {
 	unsigned char type = e->d_type;
 	struct stat st;
@@ -73,8 +161,7 @@ static int cover_entry(struct shield *s, int dir, const struct dirent *e, unsign
 	return type == DT_DIR ? cover_tree(s, dir, e->d_name, depth + 1) : 0;
 }
 
-/* Each entry of a directory. Returns how many there are, at most so many as were looked at before something failed. */
-static int cover_entries(struct shield *s, int dir, unsigned depth)
+static int cover_entries(struct work *s, int dir, unsigned depth)
 {
 	_Alignas(struct dirent) char buffer[4096];
 	int r = 0;
@@ -82,7 +169,7 @@ static int cover_entries(struct shield *s, int dir, unsigned depth)
 
 	while (r == 0 && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
 		for (long at = 0; at < n && r == 0;) {
-			const struct dirent *e = (const void *)(buffer + at);
+			const struct dirent *e = (const struct dirent *)(buffer + at);
 
 			r = cover_entry(s, dir, e, depth);
 			at += e->d_reclen;
@@ -100,50 +187,40 @@ static bool is_empty(int dir)
 	return n <= 0 || n == 2 * 24; /* "." and ".." */
 }
 
-/* Asked by a copy, which is left to be closed with the other fds: a mount that fails, like one that goes, makes the kernel wait for all
- * its processors. */
-static bool can_be_covered(const struct shield *s, int dir)
+static int cover_path(struct work *s, int dir, const char *name, unsigned depth)
 {
-	for (const char *m = s->mount_points; m && *m; m += strlen(m) + 1) {
-		if (strncmp(m, s->path, s->length) == 0 && m[s->length] == '/')
-			return false;
-	}
-	return s->mount_points || mount_bind(dir) >= 0;
-}
-
-static int cover_directory(struct shield *s, int dir, const char *name, unsigned depth)
-{
-	AUTO_FD node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char detail[MOUNT_DETAIL_SIZE] = "";
+	AUTO_FD node = -EBADF;
 	AUTO_FD fd = -EBADF;
 
+	if (is_foreign(s->shield, s->path))
+		return 0;
 	/* What cannot be opened by us cannot be passed by the command. */
+	node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (node < 0 || is_empty(node))
 		return 0;
-	if (can_be_covered(s, node)) {
-		fd = mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, detail);
+	if (!has_mounts_below(s->shield, s->path)) {
+		fd = mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, NULL);
 		if (fd >= 0)
 			return mount_attach(fd, node);
 	}
 	return depth < DEPTH_MAX ? cover_entries(s, node, depth) : 0;
 }
 
-static int cover_tree(struct shield *s, int dir, const char *name, unsigned depth)
+static int cover_tree(struct work *s, int dir, const char *name, unsigned depth)
 {
-	size_t before = s->length, size = strlen(name);
+	size_t length = strlen(s->path), more = strlen(name);
 	int r;
 
-	if (before + size + 2 > sizeof(s->path))
-		return -ENAMETOOLONG;
-	s->path[before] = '/';
-	memcpy(s->path + before + 1, name, size + 1);
-	s->length += size + 1;
-	r = cover_directory(s, dir, name, depth);
-	s->length = before;
+	if (length + more + 2 > sizeof(s->path))
+		return 0;
+	s->path[length] = '/';
+	memcpy(s->path + length + 1, name, more + 1);
+	r = cover_path(s, dir, name, depth);
+	s->path[length] = '\0';
 	return r;
 }
 
-static int cover_root(struct shield *s)
+static int cover_root(struct work *s)
 {
 	AUTO_FD root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -155,11 +232,9 @@ static int cover_root(struct shield *s)
 	return cover_entries(s, root, 0);
 }
 
-int shield_raise(const struct mount_style *style, const char *mount_points)
+int shield_raise(const struct shield *shield, const struct mount_style *style)
 {
-	struct shield s = {
-		.style = style, .mount_points = mount_points, .empty = -EBADF, .stage = mount_stage(style)
-	};
+	struct work s = { .shield = shield, .style = style, .empty = -EBADF, .stage = mount_stage(style) };
 	int r = s.stage < 0 ? s.stage : cover_root(&s);
 
 	fd_close(s.empty);

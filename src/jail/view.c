@@ -295,7 +295,7 @@ static int enter_root(const struct view *v, struct view_failure *f)
 	if (r < 0)
 		return r;
 	f->step = VIEW_STEP_SHIELD;
-	r = shield_raise(&v->style, v->mount_points);
+	r = shield_raise(v->shield, &v->style);
 	if (r < 0)
 		return r;
 	f->step = VIEW_STEP_PROC;

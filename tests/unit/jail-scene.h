@@ -90,6 +90,7 @@ TAP_UNUSED static int scene_dir(const char *name)
 /* A resource of this name in the test's directory, with one file "f" that says "original". */
 TAP_UNUSED static struct scene scene_new(const char *name)
 {
+	static const int passed[] = { SCENE_SAYS };
 	struct scene s = { .n_mounts = 1 };
 
 	/* Whatever the tests themselves were started with is not the commands'. */
@@ -105,6 +106,8 @@ TAP_UNUSED static struct scene scene_new(const char *name)
 		(struct jail_mount){ .kind = JAIL_MOUNT_OVERLAY, .n_lower = 1, .upper_fd = s.upper, .work_fd = s.work };
 	s.mounts[0].lower_fds[0] = s.lower;
 	s.spec.hold_fd = -EBADF;
+	s.spec.pass_fds = passed;
+	s.spec.n_pass_fds = 1;
 	return s;
 }
 

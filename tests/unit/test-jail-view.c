@@ -345,7 +345,7 @@ JAIL_TEST(dev_is_private_and_holds_what_every_program_may_have)
 
 	CHECK_STR(scene_says(&s, "ls /dev | xargs echo >&9; head -c 3 /dev/zero | wc -c >&9; echo x > /dev/null\n"
 				 "echo x > /dev/full || echo full >&9; head -c 3 /dev/urandom | wc -c >&9\n"
-				 "echo fd >> /dev/fd/9; stat -c %t:%T /dev/null >&9"),
+				 "echo fd | cat /dev/fd/0 >&9; stat -c %t:%T /dev/null >&9"),
 		  "core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero\n3\nfull\n3\nfd\n1:3\n");
 }
 
@@ -401,7 +401,7 @@ JAIL_TEST(sockets_of_the_host_cannot_be_connected_to)
 }
 
 /* An overlay cannot cover the directory then, so each socket is covered. */
-TEST(sockets_beside_a_mount_of_the_host_are_covered_as_user)
+static void sockets_beside_a_mount(void (*become)(void))
 {
 	struct scene s;
 
@@ -412,11 +412,22 @@ TEST(sockets_beside_a_mount_of_the_host_are_covered_as_user)
 	CHECK_EQ(mkdir("a", 0777), 0);
 	CHECK_EQ(mkdir("a/mounted", 0755), 0);
 	CHECK_EQ(mount("none", "a/mounted", "tmpfs", 0, NULL), 0);
+	CHECK_EQ(mkdir("a/mounted/inside", 0755), 0);
 	CHECK_EQ(chdir("a"), 0);
 	listen_at("socket");
 	CHECK_EQ(chmod("socket", 0777), 0);
 	CHECK_EQ(chdir(".."), 0);
-	scene_as_user();
+	become();
 	s = scene_new("orig");
-	CHECK_STR(scene_says(&s, "stat -c %F ../a/socket >&9"), "regular empty file\n");
+	CHECK_STR(scene_says(&s, "stat -c %F ../a/socket >&9; ls ../a/mounted >&9"), "regular empty file\ninside\n");
+}
+
+TEST(sockets_beside_a_mount_of_the_host_are_covered_and_the_mount_is_seen_as_root)
+{
+	sockets_beside_a_mount(scene_as_root);
+}
+
+TEST(sockets_beside_a_mount_of_the_host_are_covered_and_the_mount_is_seen_as_user)
+{
+	sockets_beside_a_mount(scene_as_user);
 }

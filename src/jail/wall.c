@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command may not do, put up in the command's own process right before exec, when nothing has to be mounted any more. Child side.
+ *
+ *   fds            all but the standard ones are closed by exec
+ *   capabilities   an ordinary user's command has none, in no namespace. Root's enters a user namespace with all of the host's ids, and
+ *                  has there those that work on files and identities: over the host, its mounts and its settings it has none
+ *   Landlock       wall-landlock.c
+ *   seccomp        wall-seccomp.c, the last, since it refuses what the others need
+ *
+ * no_new_privs was set by pid 1.
+ */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "jail/private.h"
+
+#define BIT(capability) (1ULL << (capability))
+
+/* What root needs to handle files of many owners, and to become somebody else, in its own user namespace. */
+static const uint64_t kept_by_root = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) |
+				     BIT(CAP_KILL) | BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) |
+				     BIT(CAP_NET_BIND_SERVICE);
+
+static int close_on_exec(const struct wall *w)
+{
+	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return -errno;
+	for (size_t i = 0; i < w->n_pass_fds; i++) {
+		if (fcntl(w->pass_fds[i], F_SETFD, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int drop_capabilities(uint64_t kept)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	/* The kernel says where they end. */
+	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
+		if (!(kept & BIT(i)) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
+			return -errno;
+	}
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(data); i++)
+		data[i].effective = data[i].permitted = (uint32_t)(kept >> (32 * i));
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int leave_initial_userns(const struct wall *w)
+{
+	if (w->userns_fd >= 0 && setns(w->userns_fd, CLONE_NEWUSER) < 0)
+		return -errno;
+	return 0;
+}
+
+int wall_raise(const struct wall *w)
+{
+	int r = leave_initial_userns(w);
+
+	if (r == 0)
+		r = wall_landlock(w->host_net);
+	if (r == 0)
+		r = close_on_exec(w);
+	if (r == 0)
+		r = drop_capabilities(w->root ? kept_by_root : 0);
+	/* A change of capabilities may have set it, and pid 1's memory is still shared. */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return r < 0 ? r : wall_filter();
+}
