@@ -86,6 +86,20 @@ static int check_ids(struct checks *c)
 		   "apt-get install uidmap, and ranges for the user in /etc/subuid and /etc/subgid");
 }
 
+static int check_network(struct checks *c)
+{
+	int r = jail_probe_net();
+
+	if (r == 0)
+		return add(c, "network", ATOLL_CHECK_OK, strdup("namespaces and interfaces (veth) can be made"), NULL);
+	if (!jail_is_root() && jail_probe_userns() < 0)
+		return add(c, "network", ATOLL_CHECK_LIMITED,
+			   strdup("without user namespaces commands have the host's"), NULL);
+	return add(c, "network", ATOLL_CHECK_LIMITED,
+		   str_format("no interfaces can be made (%s): --net allow: is not possible", strerror(-r)),
+		   "load the module (modprobe veth); sysctl user.max_net_namespaces=15000");
+}
+
 static int check_state(struct checks *c, struct atoll *a)
 {
 	AUTO_FD boxes = fd_open_beneath(a->state_fd, "boxes", O_RDONLY | O_DIRECTORY);
@@ -107,7 +121,7 @@ int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struc
 	if (!a || !ret || !ret_n)
 		return error_set(err, ATOLL_INVALID, 0, "doctor", NULL, "no handle was given");
 	if (check_kernel(&c) < 0 || check_userns(&c) < 0 || check_overlay(&c) < 0 || check_ids(&c) < 0 ||
-	    check_state(&c, a) < 0) {
+	    check_network(&c) < 0 || check_state(&c, a) < 0) {
 		atoll_checks_free(c.v, c.n);
 		return error_oom(err, "doctor");
 	}

@@ -28,6 +28,7 @@ int jail_probe_overlay(
 int jail_probe_overlay_at(int lower_fd, int upper_fd, int work_fd);
 /* Overlays are given by fd (FSCONFIG_SET_FD, 6.13) rather than by /proc/self/fd/N strings. Off under ATOLL_OLD_KERNEL=1. */
 bool jail_overlay_takes_fds(void);
+int jail_probe_net(void);        /* 0 if a gate to allowed hosts can be built, else -errno; not kept */
 unsigned jail_probe_count(void); /* how many times jail_probe_overlay() really mounted; for tests */
 void jail_probe_again(void);     /* forgets the answers; for tests */
 void jail_set_patience(int ms);  /* how long mounting may take until it is given up: 20 s; for tests */

@@ -71,6 +71,19 @@ static int try_userns(int setup, void *arg)
 	return setup < 0 ? -setup : -mount_make_private();
 }
 
+static int try_net(int setup, void *arg)
+{
+	(void)arg;
+	if (setup == 0 && unshare(CLONE_NEWNET) < 0)
+		return errno;
+	return setup < 0 ? -setup : -net_probe();
+}
+
+int jail_probe_net(void)
+{
+	return probe(try_net, NULL);
+}
+
 static int find_userns(void)
 {
 	return probe(try_userns, NULL);

@@ -74,6 +74,8 @@ void net_close(struct net *net, atoll_refusal_fn report, void *arg);
 
 /* ---- inside: child side ---- */
 
+/* In a network namespace that was just made: whether what "allow:" takes can be had. 0 or -errno. */
+int net_probe(void);
 /* Brings up the loopback of this process's namespace. */
 int net_loopback(void);
 

@@ -59,7 +59,7 @@ size_t dns_answer(const uint8_t *packet, size_t size, const struct dns_query *q,
 
 int netlink_open(void);
 int netlink_up(int nl, int index);
-/* A pair of interfaces with the given indexes, the second in another namespace. */
+/* A pair of interfaces with the given indexes, the second in another namespace if there is one given. */
 int netlink_pair(int nl, const char *name, int index, const char *peer, int peer_index, int peer_netns);
 int netlink_address(int nl, int index, const struct net_address *a);
 /* to NULL: everything. via may be NULL. With local, what goes there arrives here. */

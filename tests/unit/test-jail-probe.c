@@ -144,6 +144,28 @@ TEST(user_namespaces_that_are_forbidden_are_an_error_that_says_so)
 	CHECK_CONTAINS(s.err.message, "atoll doctor");
 }
 
+JAIL_TEST(a_gate_to_allowed_hosts_can_be_built_and_nothing_of_it_stays)
+{
+	CHECK_EQ(jail_probe_net(), 0);
+	CHECK_EQ(jail_probe_net(), 0);
+	CHECK_EQ(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+}
+
+TEST(network_namespaces_that_are_forbidden_are_told_apart)
+{
+	int fd;
+
+	if (geteuid() != 0)
+		tap_skip("needs root to become an ordinary user");
+	scene_as_user();
+	be_root_inside(CLONE_NEWNS);
+	fd = open("/proc/sys/user/max_net_namespaces", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		tap_skip("the limit of network namespaces cannot be set");
+	close(fd);
+	CHECK_EQ(jail_probe_net(), -ENOSPC);
+}
+
 static int answer(void *arg, int out)
 {
 	(void)arg;
