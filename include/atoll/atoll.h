@@ -249,6 +249,16 @@ struct atoll_run_result {
 	int64_t elapsed_ns;
 };
 
+/* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */
+struct atoll_ability {
+	const char *what;   /* "see", "write", "hidden", "reach", "call", "use" */
+	const char *object; /* a path, a host, a limit */
+	const char *text;   /* one line */
+};
+typedef void (*atoll_ability_fn)(const struct atoll_ability *ability, void *arg);
+int atoll_explain(struct atoll *a, const char *name, const struct atoll_run_options *options, atoll_ability_fn fn,
+		  void *arg, struct atoll_error *err);
+
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
 	      struct atoll_error *err);
 

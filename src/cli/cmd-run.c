@@ -16,6 +16,7 @@
 #include "cli/decide.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/quote.h"
 #include "cli/resolve.h"
 #include "cli/settings.h"
 #include "cli/terminal.h"
@@ -207,6 +208,28 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	return decide_after_run(cli, info, d, result.exit_status);
 }
 
+static void print_ability(const struct atoll_ability *a, void *arg)
+{
+	AUTO_STRBUF object = STRBUF_INIT;
+
+	(void)arg;
+	quote_prose(&object, a->object);
+	printf("%-7s %s: %s\n", a->what, strbuf_str(&object), a->text);
+}
+
+static int explain(struct cli *cli, const struct run_settings *s, const struct atoll_info *info, const struct decide *d)
+{
+	struct atoll_run_options options = { .wait_ms = d->wait_ms, .defaults = s->config, .settings = s->own };
+	struct atoll_error err;
+	int status = 0;
+
+	if (atoll_explain(cli->a, info->name, &options, print_ability, NULL, &err) < 0)
+		status = message_fail(cli, &err);
+	if (d->is_new)
+		remove_useless(cli, info);
+	return status;
+}
+
 /* The sandbox that was named. Its resources are asked for only where they are needed: most runs want nothing but to begin. */
 static int find_sandbox(struct cli *cli, const char *name, const struct decide *d, struct atoll_info **ret,
 			struct atoll_error *err)
@@ -235,7 +258,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 	struct atoll_error err;
 	int r;
 
-	if (o->n_rest == 0)
+	if (o->n_rest == 0 && !options_has(o, "explain"))
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
@@ -247,5 +270,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 		r = make_sandbox(cli, &info, &err);
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
-	return r < 0 ? message_fail(cli, &err) : run(cli, o, &settings, info, &d);
+	if (r < 0)
+		return message_fail(cli, &err);
+	return options_has(o, "explain") ? explain(cli, &settings, info, &d) : run(cli, o, &settings, info, &d);
 }

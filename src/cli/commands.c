@@ -58,6 +58,7 @@ static const struct option_spec run_options[] = {
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
+	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
 	CONFIG,
 	SETTINGS,
 	END,
@@ -131,6 +132,8 @@ static const struct command commands[] = {
 	  .max_operands = 1,
 	  .completion = COMPLETE_SANDBOX,
 	  .takes_command = true,
+	  .starts_command = true,
+	  .alias = "exec",
 	  .hint = "; the command to run goes after --",
 	  .failure_status = 125,
 	  .options = run_options,
@@ -167,6 +170,8 @@ static const struct command commands[] = {
 		  "then limited on its own and their sum is watched, --cpus gives whole processors, and root's "
 		  "processes cannot be limited in number. --disk is watched: the run is ended as soon as the "
 		  "changes are seen to take more.\n\n"
+		  "--explain runs nothing, and lists what the command could see, write, reach, call and use. atoll exec "
+		  "is another name of atoll run.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
 		  "126 if it cannot be executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
 		  "wrongly. If the command succeeded and the commit failed, it is that of the commit.\n\n"
@@ -176,7 +181,20 @@ static const struct command commands[] = {
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
 		      "atoll run --net allow:registry.npmjs.org -- npm install # reaches that host alone\n"
 		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
+		      "atoll run --explain --net host # what could it do?\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
+	{ .name = "shell",
+	  .run = cmd_shell,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .starts_command = true,
+	  .failure_status = 125,
+	  .options = run_options,
+	  .summary = "Work inside a sandbox, in a shell",
+	  .description = "Starts your shell ($SHELL, else /bin/sh) inside, as atoll run does with any command.",
+	  .examples = "atoll shell fix # look around\n"
+		      "atoll shell # in a new sandbox over the current directory\n" },
 	{ .name = "diff",
 	  .run = cmd_diff,
 	  .operands = "[NAME] [PATH…]",
@@ -347,7 +365,7 @@ const struct command *commands_at(size_t i)
 const struct command *commands_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
+		if (strcmp(commands[i].name, name) == 0 || (commands[i].alias && strcmp(commands[i].alias, name) == 0))
 			return &commands[i];
 	return NULL;
 }

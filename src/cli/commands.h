@@ -28,6 +28,8 @@ struct command {
 	const char *hint;                  /* NULL, or what to say of words and options that do not belong here */
 	enum option_completion completion; /* of the operands */
 	bool takes_command;                /* words after "--" are a command to run; else they are further operands */
+	bool starts_command;               /* SIGPIPE stays for it as it is */
+	const char *alias;                 /* NULL, or another name */
 	bool needs_no_state;               /* works without a state directory */
 	bool hidden;                       /* not listed */
 	int failure_status;                /* exit status if Atoll itself fails; 0: that of the error's code */
@@ -51,6 +53,7 @@ int cmd_undo(struct cli *cli, const struct options *o);
 int cmd_rollback(struct cli *cli, const struct options *o);
 int cmd_rm(struct cli *cli, const struct options *o);
 int cmd_list(struct cli *cli, const struct options *o);
+int cmd_shell(struct cli *cli, const struct options *o);
 int cmd_show(struct cli *cli, const struct options *o);
 int cmd_log(struct cli *cli, const struct options *o);
 int cmd_recover(struct cli *cli, const struct options *o);

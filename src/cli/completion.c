@@ -95,7 +95,7 @@ static void bash_arguments(FILE *out, const struct option_spec *specs)
 
 static void bash_command(FILE *out, const struct command *c)
 {
-	fprintf(out, "\t%s)\n\t\tcase $prev in\n", c->name);
+	fprintf(out, "\t%s%s%s)\n\t\tcase $prev in\n", c->name, c->alias ? "|" : "", c->alias ? c->alias : "");
 	bash_arguments(out, c->options);
 	bash_arguments(out, commands_common);
 	fputs("\t\tesac\n\t\tif [[ $cur == -* ]]; then\n\t\t\tmapfile -t COMPREPLY < <(compgen -W '", out);
@@ -120,7 +120,7 @@ void completion_print_bash(FILE *out)
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
 	      "\t\t--state-dir) ((i++));;\n"
-	      "\t\t--) if [[ $command == run ]]; then compopt -o default; return; fi;;\n"
+	      "\t\t--) if [[ $command == run || $command == exec ]]; then compopt -o default; return; fi;;\n"
 	      "\t\t-*|=) ;;\n"
 	      "\t\t*) command=${command:-${COMP_WORDS[i]}};;\n"
 	      "\t\tesac\n"
@@ -130,7 +130,7 @@ void completion_print_bash(FILE *out)
 	bash_action(out, COMPLETE_DIRECTORY, NULL, "\t\t\t");
 	fputs("\t\telse\n\t\t\tmapfile -t COMPREPLY < <(compgen -W '", out);
 	for (size_t i = 0; (c = visible_at(&i)); i++)
-		fprintf(out, "%s ", c->name);
+		fprintf(out, "%s %s%s", c->name, c->alias ? c->alias : "", c->alias ? " " : "");
 	fputs("--state-dir --quiet --help --version' -- \"$cur\")\n\t\tfi\n\t\t;;\n", out);
 	for (size_t i = 0; (c = visible_at(&i)); i++)
 		bash_command(out, c);
@@ -195,7 +195,7 @@ static void zsh_options(FILE *out, const struct option_spec *specs)
 
 static void zsh_command(FILE *out, const struct command *c)
 {
-	fprintf(out, "\t\t%s)\n\t\t\t_arguments -s", c->name);
+	fprintf(out, "\t\t%s%s%s)\n\t\t\t_arguments -s", c->name, c->alias ? "|" : "", c->alias ? c->alias : "");
 	zsh_options(out, c->options);
 	zsh_options(out, commands_common);
 	if (c->max_operands > 0) {
@@ -308,7 +308,8 @@ void completion_print_fish(FILE *out)
 		fprintf(out, "complete -c atoll -n __fish_use_subcommand -a %s -d ", c->name);
 		put_quoted(out, c->summary, "\\");
 		putc('\n', out);
-		strbuf_addf(&condition, " -n '__fish_seen_subcommand_from %s'", c->name);
+		strbuf_addf(&condition, " -n '__fish_seen_subcommand_from %s%s%s'", c->name, c->alias ? " " : "",
+			    c->alias ? c->alias : "");
 		fish_options(out, c->options, strbuf_str(&condition));
 		if (c->completion != COMPLETE_NONE) {
 			fprintf(out, "complete -c atoll%s", strbuf_str(&condition));

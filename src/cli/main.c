@@ -64,7 +64,7 @@ static int run_command(const struct command *command, const struct options *befo
 	if (!command->needs_no_state && atoll_open(&options, &a, &err) < 0)
 		return message_fail(&cli, &err);
 	cli.a = a;
-	if (!command->takes_command)
+	if (!command->starts_command)
 		output_ignore_sigpipe();
 	return command->run(&cli, o);
 }

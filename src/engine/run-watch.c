@@ -165,7 +165,7 @@ void run_watch_end(struct run_watch *w, const struct jail_limit_events *events, 
 
 /* ---- what is said beforehand ---- */
 
-static const char *means(enum jail_limit_means by)
+const char *run_watch_means(enum jail_limit_means by)
 {
 	switch (by) {
 	case JAIL_LIMIT_BY_CGROUP:
@@ -186,12 +186,12 @@ void run_watch_tell(const struct run_options *o, const struct atoll_run_options 
 	AUTO_STRBUF s = STRBUF_INIT;
 
 	if (l->memory)
-		strbuf_addf(&s, ", memory by %s%s", means(l->memory_by),
+		strbuf_addf(&s, ", memory by %s%s", run_watch_means(l->memory_by),
 			    l->memory_by == JAIL_LIMIT_BY_RLIMIT ? " and a watch on their sum" : "");
 	if (l->pids)
-		strbuf_addf(&s, ", pids by %s", means(l->pids_by));
+		strbuf_addf(&s, ", pids by %s", run_watch_means(l->pids_by));
 	if (l->cpu_millis)
-		strbuf_addf(&s, ", cpus by %s", means(l->cpus_by));
+		strbuf_addf(&s, ", cpus by %s", run_watch_means(l->cpus_by));
 	if (o->disk)
 		strbuf_adds(&s, ", disk by a watch");
 	if (s.size && options->notice) {

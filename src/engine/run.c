@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a command inside: the view as a list of mounts, the run, and what is recorded after it. */
+/* Running a command inside: coming in, the run, and what is recorded after it. */
 #include "engine/sandbox.h"
 
 #include <fcntl.h>
@@ -14,154 +14,6 @@
 #include "engine/run.h"
 #include "engine/slot.h"
 #include "jail/jail.h"
-
-struct view {
-	struct jail_mount *mounts;
-	size_t n;
-	char **paths; /* owned */
-	size_t n_paths;
-	int *fds; /* owned */
-	size_t n_fds;
-};
-
-static void view_release(struct view *v)
-{
-	for (size_t i = 0; i < v->n_paths; i++)
-		free(v->paths[i]);
-	for (size_t i = 0; i < v->n_fds; i++)
-		fd_close(v->fds[i]);
-	free(v->mounts);
-	free(v->paths);
-	free(v->fds);
-}
-
-static int view_init(struct view *v, size_t resources, size_t places)
-{
-	/* Each resource: its own mount, and up to three places to hide; and $HOME and the state directory. */
-	size_t most = resources * 4 + places + 4;
-
-	v->mounts = calloc(most, sizeof *v->mounts);
-	v->paths = calloc(most, sizeof *v->paths);
-	v->fds = calloc(most * 3, sizeof *v->fds);
-	return v->mounts && v->paths && v->fds ? 0 : -ENOMEM;
-}
-
-static struct jail_mount *add_mount(struct view *v, enum jail_mount_kind kind, const char *path)
-{
-	char *copy = strdup(path);
-
-	if (!copy)
-		return NULL;
-	v->paths[v->n_paths++] = copy;
-	v->mounts[v->n] = (struct jail_mount){ .kind = kind, .path = copy, .upper_fd = -EBADF, .work_fd = -EBADF };
-	return &v->mounts[v->n++];
-}
-
-static bool has_mount(const struct view *v, const char *path)
-{
-	for (size_t i = 0; i < v->n; i++)
-		if (strcmp(v->mounts[i].path, path) == 0)
-			return true;
-	return false;
-}
-
-static int add_resource(struct view *v, struct resource *r, struct atoll_error *err)
-{
-	struct strategy_view sv;
-	struct jail_mount *m;
-	int rc;
-
-	if (has_mount(v, r->root_path))
-		return 0; /* files of one directory share its view */
-	rc = r->ops->view(r, &sv, err);
-	if (rc < 0)
-		return rc;
-	if (sv.lower_fd != r->root_fd)
-		v->fds[v->n_fds++] = sv.lower_fd;
-	if (sv.kind == STRATEGY_VIEW_OVERLAY) {
-		v->fds[v->n_fds++] = sv.upper_fd;
-		v->fds[v->n_fds++] = sv.work_fd;
-	}
-	m = add_mount(v, sv.kind == STRATEGY_VIEW_OVERLAY ? JAIL_MOUNT_OVERLAY : JAIL_MOUNT_BIND, r->root_path);
-	if (!m)
-		return error_oom(err, "run");
-	m->lower_fds[0] = sv.lower_fd;
-	m->n_lower = 1;
-	m->upper_fd = sv.upper_fd;
-	m->work_fd = sv.work_fd;
-	return 0;
-}
-
-static int add_hidden(struct view *v, const char *path, struct atoll_error *err)
-{
-	struct stat st;
-
-	if (has_mount(v, path) || lstat(path, &st) < 0)
-		return 0;
-	return add_mount(v, JAIL_MOUNT_HIDE, path) ? 0 : error_oom(err, "run");
-}
-
-/* An area lies in place/uuid/seq; the whole place is hidden. The state directory hides its own. */
-static int hide_place(struct view *v, struct session *s, const char *area, struct atoll_error *err)
-{
-	AUTO_FREE char *place = *area ? strdup(area) : NULL;
-
-	for (int i = 0; place && i < 2; i++) {
-		char *slash = strrchr(place, '/');
-
-		if (slash)
-			*slash = 0;
-	}
-	if (!place || !*place || path_is_below(place, s->a->state_dir))
-		return 0;
-	return add_hidden(v, place, err);
-}
-
-static int add_home(struct view *v, struct session *s, struct atoll_error *err)
-{
-	const char *home = getenv("HOME");
-	AUTO_FREE char *real = home && *home == '/' ? realpath(home, NULL) : NULL;
-
-	if (!real || strcmp(real, "/") == 0 || strcmp(real, "/tmp") == 0)
-		return 0;
-	for (size_t i = 0; i < s->n; i++)
-		if (path_is_below(real, s->resources[i].root_path))
-			return 0;
-	return add_mount(v, JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
-}
-
-static int add_place(struct view *v, const struct run_place *p, struct atoll_error *err)
-{
-	AUTO_FD fd = p->kind == RUN_PLACE_RW ? open(p->path, O_PATH | O_CLOEXEC) : -EBADF;
-	struct jail_mount *m;
-
-	if (p->kind == RUN_PLACE_RW && fd < 0)
-		return error_sys(err, errno, "run", p->path, "cannot open \"%s\"", p->path);
-	m = add_mount(v, run_places_mount(p), p->path);
-	if (!m)
-		return error_oom(err, "run");
-	if (fd >= 0) {
-		m->lower_fds[m->n_lower++] = fd;
-		v->fds[v->n_fds++] = TAKE_FD(fd);
-	}
-	return 0;
-}
-
-static int build_view(struct view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
-{
-	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, err);
-
-	for (size_t i = 0; i < s->n && r >= 0; i++)
-		r = add_resource(v, &s->resources[i], err);
-	for (size_t i = 0; i < o->n_places && r >= 0; i++)
-		r = add_place(v, &o->places[i], err);
-	for (size_t i = 0; i < s->n && r >= 0; i++) {
-		r = hide_place(v, s, s->resources[i].row.work, err);
-		if (r >= 0)
-			r = hide_place(v, s, s->resources[i].row.stage, err);
-	}
-	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
-}
 
 /* ---- records ---- */
 
@@ -331,8 +183,8 @@ static int run_without(struct session *s, struct inside *in, char *const *argv, 
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
-	struct view v = { 0 };
-	int r = in->peer.n > 0 ? 0 : build_view(&v, s, o, err);
+	struct run_view v = { 0 };
+	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, err);
 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
@@ -356,7 +208,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 
 		r = jail_run(&spec, ret, err);
 	}
-	view_release(&v);
+	run_view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
 		return run_without(s, in, options->argv, o, ret, err);

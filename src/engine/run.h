@@ -8,6 +8,17 @@
 #include "engine/engine.h"
 #include "engine/run-options.h"
 
+struct run_view {
+	struct jail_mount *mounts;
+	size_t n;
+	char **paths; /* owned */
+	size_t n_paths;
+	int *fds; /* owned */
+	size_t n_fds;
+};
+int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err);
+void run_view_release(struct run_view *v);
+
 int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
 	      struct atoll_error *err);
 

@@ -214,9 +214,57 @@ def places(g):
     g.refused("--rw by a link to Atoll's own", ["--rw", link], "Atoll's own", (125,))
 
 
+def explained(g, *options):
+    done = g.box.atoll("run", "box", "--explain", *options, cwd=g.path)
+    return done, [line.split(None, 1) for line in done.stdout.decode().splitlines()]
+
+
+def explain(g):
+    host = g.place.fresh("lent", g.who)
+    done, lines = explained(g, "--rw", host, "--hide", "/srv", "--ro", g.path + "/d", "--tmpfs", "/mnt", "--nofile", "99", "--memory", "1G",
+                            "--net", "allow:example.org:8443")
+    wanted = [("write", g.path + ": a private copy"), ("write", host + ": the host's own"), ("hidden", "/srv: looks empty"),
+              ("see", g.path + "/d: read-only"), ("write", "/mnt: empty"), ("hidden", g.box.state + ": "), ("use", "nofile 99: "),
+              ("use", "memory 1073741824: kept by "), ("reach", "example.org: port 8443"), ("see", "/: "), ("call", "")]
+    missing = [w for w in wanted if not any(what == w[0] and text.startswith(w[1]) for what, text in lines)]
+    g.tap.check("--explain lists what a command could do, %s" % g.who, done.returncode == 0 and not missing, missing, t.said(done))
+    done, lines = explained(g)
+    g.tap.check("and what holds without options, %s" % g.who, ["reach", "nothing: no network but a loopback of its own"] in lines and
+                any(what == "use" and text.startswith("everything") for what, text in lines), t.said(done))
+    done = g.box.atoll("run", "box", "--explain", "--", "sh", "-c", "echo x > explained", cwd=g.path)
+    diff = g.box.diff("--name-status")
+    g.tap.check("nothing is run, %s" % g.who, done.returncode == 0 and b"explained" not in diff.stdout, t.said(done), t.said(diff))
+    done = g.box.atoll("run", "--explain", cwd=g.path)
+    listed = g.box.atoll("list", "-q").stdout
+    g.tap.check("without a name the sandbox is gone afterwards, %s" % g.who, done.returncode == 0 and b"a private copy" in done.stdout and
+                listed == b"box\n", t.said(done), listed)
+    g.refused("an explanation of what is refused", ["--explain", "--rw", "/"], "root of everything", (125,))
+
+
+def shell(g):
+    def shell_of(*arguments, stdin=b"", **more):
+        with tempfile.TemporaryFile() as file:
+            file.write(stdin)
+            file.seek(0)
+            return g.box.atoll("shell", *arguments, cwd=g.path, stdin=file, **more)
+    done = shell_of("box", "--env", "A=b", stdin=b"echo $A > made; pwd; exit 5\n", program_environment={"SHELL": "/bin/sh"})
+    after = g.run([], "cat", "made")
+    g.tap.check("shell runs the user's shell inside, %s" % g.who, done.returncode == 5 and done.stdout == os.fsencode(g.path) + b"\n" and
+                after.stdout == b"b\n" and not os.path.exists(g.path + "/made"), t.said(done), t.said(after))
+    for given in ("", "relative/sh"):
+        done = shell_of("box", stdin=b"echo $0\n", program_environment={"SHELL": given})
+        g.tap.check("without a proper $SHELL (%r) it is /bin/sh, %s" % (given, g.who), done.stdout == b"/bin/sh\n", t.said(done))
+    done = shell_of("box", stdin=b"sh -c 'kill -PIPE $$'; echo $?\n", program_environment={"SHELL": "/bin/sh"})
+    g.tap.check("a closed pipe ends commands of the shell as usual, %s" % g.who, done.stdout == b"141\n", t.said(done))
+    done = g.box.atoll("exec", "box", "--env", "A=b", "--", "sh", "-c", "echo $A", cwd=g.path)
+    g.tap.check("exec is run, %s" % g.who, done.returncode == 0 and done.stdout == b"b\n", t.said(done))
+    done = g.box.atoll("shell", "box", "one", "two")
+    g.tap.check("shell takes one name, %s" % g.who, done.returncode == 2 and len(done.stderr.splitlines()) == 1, t.said(done))
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, timeout, files, places):
+        for part in (environment, directory, timeout, files, places, explain, shell):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)

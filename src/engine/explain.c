@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a command could do: said from the same data that a run is made of. */
+#include <string.h>
+
+#include "engine/run-watch.h"
+#include "engine/run.h"
+#include "engine/sandbox.h"
+#include "net/net.h"
+
+struct explainer {
+	atoll_ability_fn fn;
+	void *arg;
+};
+
+static void tell(const struct explainer *e, const char *what, const char *object, const char *text)
+{
+	e->fn(&(struct atoll_ability){ what, object, text }, e->arg);
+}
+
+static const struct resource *find_resource(const struct session *s, const char *path)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->resources[i].root_path, path) == 0)
+			return &s->resources[i];
+	return NULL;
+}
+
+static void tell_writable(const struct explainer *e, const struct session *s, const char *path)
+{
+	const struct resource *r = find_resource(s, path);
+
+	if (!r)
+		tell(e, "write", path, "the host's own: written at once, neither shown nor undone");
+	else if (!resource_isolates(r))
+		tell(e, "write", path, "the original itself: this resource is not isolated");
+	else
+		tell(e, "write", path, "a private copy, kept in the sandbox until it is committed or rolled back");
+}
+
+static void tell_mount(const struct explainer *e, const struct session *s, const struct jail_mount *m)
+{
+	switch (m->kind) {
+	case JAIL_MOUNT_OVERLAY:
+	case JAIL_MOUNT_BIND:
+		tell_writable(e, s, m->path);
+		break;
+	case JAIL_MOUNT_TMPFS:
+		tell(e, "write", m->path, "empty, private, discarded");
+		break;
+	case JAIL_MOUNT_SCRATCH:
+		tell(e, "write", m->path, "a private layer over the host's own, discarded");
+		break;
+	case JAIL_MOUNT_HIDE:
+		tell(e, "hidden", m->path, "looks empty");
+		break;
+	case JAIL_MOUNT_SEE:
+		tell(e, "see", m->path, "the host's own, read-only");
+		break;
+	case JAIL_MOUNT_PIN:
+		tell(e, "see", m->path, "read-only, though part of a resource");
+		break;
+	case JAIL_MOUNT_DEV:
+		break;
+	}
+}
+
+static int tell_view(const struct explainer *e, struct session *s, const struct run_options *o, struct atoll_error *err)
+{
+	struct run_view v = { 0 };
+	int r = run_view_build(&v, s, o, err);
+
+	if (r >= 0) {
+		tell(e, "see", "/", "the host's files as you may read them, read-only but for what follows");
+		tell(e, "see", "/proc, /dev",
+		     "private: its own processes, and no devices but null, zero, random and terminals");
+		tell(e, "write", "/tmp, /run, /dev/shm", "empty, private, discarded");
+	}
+	for (size_t i = 0; i < v.n && r >= 0; i++)
+		tell_mount(e, s, &v.mounts[i]);
+	run_view_release(&v);
+	return r;
+}
+
+static void tell_network(const struct explainer *e, const struct net_policy *net)
+{
+	switch (net->mode) {
+	case NET_NONE:
+		tell(e, "reach", "nothing", "no network but a loopback of its own");
+		break;
+	case NET_HOST:
+		tell(e, "reach", "everything", "the host's own network, its loopback included");
+		break;
+	case NET_ALLOW:
+		for (size_t i = 0; i < net->n_hosts; i++) {
+			AUTO_STRBUF ports = STRBUF_INIT;
+
+			for (size_t k = 0; k < net->hosts[i].n_ports; k++)
+				strbuf_addf(&ports, "%s %u", k ? "," : "port", net->hosts[i].ports[k]);
+			tell(e, "reach", net->hosts[i].name, strbuf_str(&ports));
+		}
+		break;
+	}
+	for (size_t i = 0; i < net->n_publish; i++) {
+		char port[16];
+
+		snprintf(port, sizeof port, "%u", net->publish[i].port);
+		tell(e, "reach", port, "programs of the host can connect to this port inside");
+	}
+}
+
+static void tell_limit(const struct explainer *e, const char *object, const char *by)
+{
+	AUTO_FREE char *text = str_format("kept by %s", by);
+
+	if (text)
+		tell(e, "use", object, text);
+}
+
+static int tell_limits(const struct explainer *e, struct run_options *o, struct atoll_error *err)
+{
+	struct jail_limits *l = &o->limits;
+	char object[64];
+	int r = jail_limit_open(l, err);
+
+	if (r < 0)
+		return r;
+	snprintf(object, sizeof object, "memory %llu", (unsigned long long)l->memory);
+	if (l->memory)
+		tell_limit(e, object, run_watch_means(l->memory_by));
+	snprintf(object, sizeof object, "pids %llu", (unsigned long long)l->pids);
+	if (l->pids)
+		tell_limit(e, object, run_watch_means(l->pids_by));
+	snprintf(object, sizeof object, "cpus %u.%03u", l->cpu_millis / 1000, l->cpu_millis % 1000);
+	if (l->cpu_millis)
+		tell_limit(e, object, run_watch_means(l->cpus_by));
+	snprintf(object, sizeof object, "disk %llu", (unsigned long long)o->disk);
+	if (o->disk)
+		tell_limit(e, object, "a watch");
+	snprintf(object, sizeof object, "nofile %llu", (unsigned long long)l->nofile);
+	if (l->nofile)
+		tell_limit(e, object, "a limit of each process");
+	snprintf(object, sizeof object, "timeout %.3f s", (double)o->timeout_ms / 1000);
+	if (o->timeout_ms)
+		tell_limit(e, object, "ending everything inside");
+	if (!l->memory && !l->pids && !l->cpu_millis && !o->disk && !l->nofile && !o->timeout_ms)
+		tell(e, "use", "everything", "what you may use yourself: no limit is set");
+	jail_limit_close(l, NULL);
+	return 0;
+}
+
+static int explain(const struct explainer *e, struct session *s, struct run_options *o, struct atoll_error *err)
+{
+	int r = tell_view(e, s, o, err);
+
+	if (r < 0)
+		return r;
+	tell_network(e, &o->net);
+	tell(e, "call", "the kernel", "as your user, with no way to gain privileges");
+	return tell_limits(e, o, err);
+}
+
+int atoll_explain(struct atoll *a, const char *name, const struct atoll_run_options *options, atoll_ability_fn fn,
+		  void *arg, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	CLEANUP(run_options_release) struct run_options o = { 0 };
+	struct atoll_error local = { 0 };
+	int r;
+
+	if (!a || !options || !fn)
+		return error_set(err, ATOLL_INVALID, 0, "explain", NULL, "nobody was named to be told");
+	r = sandbox_open(a, name, LOCK_LOOK, options->wait_ms, &s, &local);
+	if (r >= 0)
+		r = run_options_make(options, &s.box, &o, &local);
+	if (r >= 0)
+		r = run_places_check(&o, &s, &local);
+	if (r >= 0)
+		r = explain(&(struct explainer){ fn, arg }, &s, &o, &local);
+	session_release(&s);
+	if (r < 0 && err)
+		*err = local;
+	return r;
+}
