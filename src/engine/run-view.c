@@ -21,6 +21,7 @@ static int view_init(struct run_view *v, size_t resources, size_t places)
 	/* Each resource: its own mount, and up to three places to hide; and $HOME and the state directory. */
 	size_t most = resources * 4 + places + 4;
 
+	*v = (struct run_view){ 0 };
 	v->mounts = calloc(most, sizeof *v->mounts);
 	v->paths = calloc(most, sizeof *v->paths);
 	v->fds = calloc(most * 3, sizeof *v->fds);
