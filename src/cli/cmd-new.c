@@ -28,20 +28,26 @@ static size_t collect(const struct options *o, struct atoll_resource_spec *specs
 
 int cmd_new(struct cli *cli, const struct options *o)
 {
-	AUTO_FREE struct atoll_resource_spec *specs = calloc(o->n_uses + 1, sizeof(*specs));
+	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
+	AUTO_FREE struct atoll_resource_spec *given = calloc(o->n_uses + 1, sizeof(*given));
 	AUTO_SETTINGS *settings = NULL;
+	AUTO_SETTINGS *config = NULL;
 	AUTO_INFO *info = NULL;
-	struct atoll_new_options options = { .resources = specs, .cost = cost_tell, .cost_arg = cli };
+	struct atoll_new_options options = { .cost = cost_tell, .cost_arg = cli };
 	struct atoll_error err;
 
-	if (!specs)
+	if (!given)
 		return message_oom(cli);
-	options.n_resources = collect(o, specs);
-	if (options.n_resources == 0)
-		return message_usage(cli->command, "nothing to hold: give at least one --dir or --file");
-	options.name = o->n_operands > 0 ? o->operands[0] : NULL;
 	if (settings_of_options(o, &settings, &err) < 0)
 		return message_usage(cli->command, "%s", err.message);
+	if (settings_of_config(o, &config, &err) < 0 ||
+	    settings_kept_home(config, settings, given, collect(o, given), &resources, &err) < 0)
+		return message_fail(cli, &err);
+	if (resources.n == 0)
+		return message_usage(cli->command, "nothing to hold: give at least one --dir or --file");
+	options.resources = resources.v;
+	options.n_resources = resources.n;
+	options.name = o->n_operands > 0 ? o->operands[0] : NULL;
 	options.settings = settings;
 	options.durable_workspace = options_has(o, "durable-workspace");
 	if (atoll_new(cli->a, &options, &info, &err) < 0)

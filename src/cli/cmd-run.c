@@ -90,15 +90,22 @@ static bool find_choice(struct cli *cli, const struct options *o, enum decide_ch
 }
 
 /* The everyday form: a sandbox over the current directory. */
-static int make_sandbox(struct cli *cli, struct atoll_info **ret, struct atoll_error *err)
+static int make_sandbox(struct cli *cli, const struct run_settings *s, struct atoll_info **ret, struct atoll_error *err)
 {
+	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .path = cwd ? cwd : "." };
-	struct atoll_new_options options = { .resources = &spec, .n_resources = 1, .cost = cost_tell, .cost_arg = cli };
+	struct atoll_new_options options = { .cost = cost_tell, .cost_arg = cli };
+	int r;
 
 	if (!cwd && errno == ENOENT)
 		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
 				 "the working directory was removed; cd to another");
+	r = settings_kept_home(s->config, s->own, &spec, 1, &resources, err);
+	if (r < 0)
+		return r;
+	options.resources = resources.v;
+	options.n_resources = resources.n;
 	return atoll_new(cli->a, &options, ret, err);
 }
 
@@ -267,7 +274,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 	if (settings_of_config(o, &settings.config, &err) < 0)
 		return message_fail(cli, &err);
 	if (d.is_new)
-		r = make_sandbox(cli, &info, &err);
+		r = make_sandbox(cli, &settings, &info, &err);
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	if (r < 0)

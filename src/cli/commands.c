@@ -24,6 +24,7 @@
 	{ "net", "none|host|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this", COMPLETE_NONE, 0 }, \
 	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
+	{ "keep-home", "PATH", NULL, "make PATH in your home directory a resource; for a new sandbox", COMPLETE_FILE, 0 }, \
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
@@ -48,6 +49,7 @@ static const struct option_spec new_options[] = {
 	{ "strategy", "STRATEGY", NULL, "how to isolate; see atoll help strategies", COMPLETE_STRATEGY, 's' },
 	{ "durable-workspace", NULL, NULL, "sync the edits to disk after each run", COMPLETE_NONE, 0 },
 	JSON,
+	CONFIG,
 	SETTINGS,
 	END,
 };
@@ -123,6 +125,8 @@ static const struct command commands[] = {
 		  "one is made up; the name is printed.\n\n"
 		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
 		  "and why. A --strategy stands for all resources.\n\n"
+		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
+		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
 		  "The options that atoll run has too are kept with the sandbox and hold for all its runs.",
 	  .examples = "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
 		      "atoll new --dir . --strategy copy_on_write # a name is made up\n" },

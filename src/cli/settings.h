@@ -13,6 +13,19 @@ int settings_of_options(const struct options *o, struct atoll_settings **ret, st
 /* Those of the standard config files, and of --config. */
 int settings_of_config(const struct options *o, struct atoll_settings **ret, struct atoll_error *err);
 
+/* Resources, with those parts of the home directory that --keep-home and config files name. */
+struct settings_resources {
+	struct atoll_resource_spec *v;
+	size_t n;
+	char **paths; /* owned */
+	size_t n_paths;
+};
+/* After the first ones. What a config file names may be absent, or lie in one of those already. */
+int settings_kept_home(const struct atoll_settings *config, const struct atoll_settings *own,
+		       const struct atoll_resource_spec *first, size_t n_first, struct settings_resources *ret,
+		       struct atoll_error *err);
+void settings_resources_release(struct settings_resources *r);
+
 static inline void cleanup_settings(struct atoll_settings **s)
 {
 	*s = atoll_settings_free(*s);

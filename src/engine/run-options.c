@@ -148,8 +148,34 @@ static int find_net(const struct atoll_settings *settings, struct run_options *r
 	return r;
 }
 
+static int find_kept(const struct atoll_run_options *options, struct run_options *ret)
+{
+	const char *home = getenv("HOME");
+	const struct atoll_setting *s;
+	size_t n = 0;
+
+	while (atoll_settings_get(options->settings, n))
+		n++;
+	ret->kept = calloc(n + 1, sizeof *ret->kept);
+	if (!ret->kept)
+		return -ENOMEM;
+	for (size_t i = 0; (s = atoll_settings_get(options->settings, i)); i++) {
+		if (strcmp(s->name, "keep-home") != 0)
+			continue;
+		ret->kept[ret->n_kept] = *s->value == '/' || *s->value == '~'
+						 ? expand(s->value)
+						 : str_format("%s/%s", home ? home : "", s->value);
+		if (!ret->kept[ret->n_kept++])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 void run_options_release(struct run_options *o)
 {
+	for (size_t i = 0; i < o->n_kept; i++)
+		free(o->kept[i]);
+	free(o->kept);
 	for (size_t i = 0; i < o->n_places; i++)
 		free(o->places[i].path);
 	free(o->places);
@@ -187,7 +213,7 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 		r = find_cwd(options, settings, &o.cwd, err);
 	if (r >= 0)
 		r = make_environment(options, settings, &o, err);
-	if (r >= 0 && find_places(options, settings, &o) < 0)
+	if (r >= 0 && (find_places(options, settings, &o) < 0 || find_kept(options, &o) < 0))
 		r = error_oom(err, "run");
 	if (r >= 0)
 		r = find_net(settings, &o, err);

@@ -24,6 +24,8 @@ struct run_options {
 	struct run_watch *watch; /* NULL: nothing needs to be watched */
 	struct run_place *places;
 	size_t n_places;
+	char **kept; /* parts of the home directory that the caller takes to be resources */
+	size_t n_kept;
 	bool terminal;
 	struct net_policy net;
 };

@@ -103,6 +103,24 @@ static void drop(struct run_options *o, size_t i)
 	memmove(&o->places[i], &o->places[i + 1], (o->n_places - i) * sizeof o->places[i]);
 }
 
+/* A part of the home directory that is kept is a resource, and those are given to new. */
+static int check_kept(const struct run_options *o, const struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < o->n_kept; i++) {
+		AUTO_FREE char *real = realpath(o->kept[i], NULL);
+		bool found = false;
+
+		for (size_t k = 0; k < s->n && real; k++)
+			found |= path_is_below(real, s->resources[k].row.path);
+		if (!found)
+			return error_set(
+				err, ATOLL_REFUSED, 0, "run", o->kept[i],
+				"keep-home \"%s\" is not possible: it is no resource of this sandbox; give it to atoll new",
+				o->kept[i]);
+	}
+	return 0;
+}
+
 int run_places_check(struct run_options *o, const struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < o->n_places;) {
@@ -117,7 +135,7 @@ int run_places_check(struct run_options *o, const struct session *s, struct atol
 		else
 			i++;
 	}
-	return 0;
+	return check_kept(o, s, err);
 }
 
 enum jail_mount_kind run_places_mount(const struct run_place *p)

@@ -41,8 +41,8 @@ static struct jail_mount *add_mount(struct run_view *v, enum jail_mount_kind kin
 
 static bool has_mount(const struct run_view *v, const char *path)
 {
-	for (size_t i = 0; i < v->n; i++)
-		if (strcmp(v->mounts[i].path, path) == 0)
+	for (size_t i = 0; i < v->n_paths; i++)
+		if (v->paths[i] && strcmp(v->paths[i], path) == 0)
 			return true;
 	return false;
 }

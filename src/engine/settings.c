@@ -187,6 +187,12 @@ static bool is_published(const char *value)
 	return good;
 }
 
+/* Relative to the home directory, and in it. */
+static bool is_in_home(const char *value)
+{
+	return is_path(value) && strcmp(value, "~") != 0 && !strstr(value, "..");
+}
+
 /* Those of paths are made absolute when they are given. */
 struct kind {
 	struct atoll_setting_kind public;
@@ -206,6 +212,7 @@ static const struct kind kinds[] = {
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "keep-home", ATOLL_SETTING_LIST }, is_in_home, "it must be a path in the home directory" },
 	{ { "memory", ATOLL_SETTING_ONE },
 	  is_memory,
 	  "it must be a number of bytes, or one with K, M, G or T, from 1M on" },

@@ -262,9 +262,44 @@ def shell(g):
     g.tap.check("shell takes one name, %s" % g.who, done.returncode == 2 and len(done.stderr.splitlines()) == 1, t.said(done))
 
 
+def keep_home(g):
+    home = g.box.home
+    for name in ("kept", "lost", "sub"):
+        os.makedirs(os.path.join(home, name), exist_ok=True)
+    with open(home + "/sub/one-file", "w", encoding="utf-8") as file:
+        file.write("old\n")
+    t.give(home, g.place.uid(g.who))
+    write = ("sh", "-c", "echo x > ~/kept/new; echo x > ~/lost/new; echo new > ~/sub/one-file; echo y > f")
+    made = g.box.atoll("new", "home", "--dir", g.path, "--keep-home", "kept", "--keep-home", "~/sub/one-file")
+    done = g.box.atoll("run", "home", "--", *write, cwd=g.path)
+    untouched = os.listdir(home + "/kept") == []
+    landed = g.box.atoll("commit", "home")
+    with open(home + "/sub/one-file", encoding="utf-8") as file:
+        good = untouched and os.listdir(home + "/kept") == ["new"] and os.listdir(home + "/lost") == [] and file.read() == "new\n"
+    g.tap.check("--keep-home makes a part of the home directory a resource, the rest is discarded, %s" % g.who, good, t.said(made),
+                t.said(done), t.said(landed))
+    undone = g.box.atoll("undo", "home")
+    g.tap.check("and is undone with the rest, %s" % g.who, undone.returncode == 0 and os.listdir(home + "/kept") == [], t.said(undone))
+    g.box.atoll("rm", "--abandon", "home")
+    done = g.box.atoll("run", "--commit", "--keep-home", "kept", "--", *write, cwd=g.path)
+    g.tap.check("also in the sandbox that a run makes, %s" % g.who, done.returncode == 0 and os.listdir(home + "/kept") == ["new"] and
+                os.listdir(home + "/lost") == [], t.said(done))
+    os.unlink(home + "/kept/new")
+    config = g.file("keep-config", b"[run]\nkeep-home = ~/kept\nkeep-home = ~/absent\n")
+    done = g.box.atoll("run", "--commit", "--config", config, "--", *write, cwd=g.path)
+    g.tap.check("and by a config file, which may name what is not there, %s" % g.who, done.returncode == 0 and
+                os.listdir(home + "/kept") == ["new"], t.said(done))
+    g.refused("--keep-home in a sandbox without it", ["--keep-home", "kept"], "give it to atoll new", (125,))
+    for wrong, codes, named in (("", (2,), "keep-home"), ("../x", (2,), "keep-home"), ("~", (2,), "keep-home"), ("/etc", (2,), "$HOME"),
+                                ("absent", (1, 5), "absent")):
+        done = g.box.atoll("new", "wrong", "--dir", g.path, "--keep-home", wrong)
+        g.tap.check("keep-home %r is refused in one line, %s" % (wrong, g.who), done.returncode in codes and len(done.stderr.splitlines()) == 1
+                    and named.encode() in done.stderr, t.said(done))
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, timeout, files, places, explain, shell):
+        for part in (environment, directory, timeout, files, places, explain, shell, keep_home):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)
