@@ -348,8 +348,10 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	r = r < 0 ? error_sys(err, r, operation, NULL, "cannot put the command into a control group of its own")
 		  : tell_started(spec, run, err);
 	if (r == 0 && run->net)
-		r = net_ready(run->net, err);
+		r = net_ready(run->net, run->signal_fd, err);
 	if (r < 0) {
+		/* One that ended the wait has had its effect. */
+		pass_signals_on(run);
 		(void)spawn_end(&run->child);
 		return r;
 	}

@@ -10,7 +10,7 @@
  *	net_policy_parse(&policy, "allow:example.org", &err);
  *	net_open(&policy, &net, &err);              starts the gateway; names are being resolved meanwhile
  *	  in the namespace: net_announce(fd)        child side; fd is net_announce_fd(net)
- *	net_ready(net, &err);                       all is in place: the command may start
+ *	net_ready(net, -EBADF, &err);                all is in place: the command may start
  *	net_close(net, print, NULL);                ends the gateway and says what was refused
  */
 #ifndef NET_NET_H
@@ -67,8 +67,8 @@ int net_open(const struct net_policy *p, struct net **ret, struct atoll_error *e
 int net_announce_fd(const struct net *net);
 /* Child side: tells the gateway which network namespace it is for: that of this process. */
 int net_announce(int announce_fd);
-/* Waits until the gateway stands; says why if it does not. */
-int net_ready(struct net *net, struct atoll_error *err);
+/* Waits until the gateway stands; says why if it does not. Gives up when cancel_fd (may be -EBADF) can be read. */
+int net_ready(struct net *net, int cancel_fd, struct atoll_error *err);
 /* Waits until it is gone. report may be NULL; so may net. */
 void net_close(struct net *net, atoll_refusal_fn report, void *arg);
 

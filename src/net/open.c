@@ -58,17 +58,19 @@ int net_announce_fd(const struct net *net)
 }
 
 /* 1 with a message, 0 at the end, -errno. */
-static int receive(struct net *net, int64_t deadline, struct message *ret)
+static int receive(struct net *net, int cancel_fd, int64_t deadline, struct message *ret)
 {
-	struct pollfd fd = { .fd = net->socket, .events = POLLIN };
+	struct pollfd fds[] = { { .fd = net->socket, .events = POLLIN }, { .fd = cancel_fd, .events = POLLIN } };
 
 	for (;;) {
 		int64_t left = (deadline - clock_monotonic_ns()) / 1000000;
-		int n = poll(&fd, 1, left > 0 ? (int)left : 0);
+		int n = poll(fds, ARRAY_SIZE(fds), left > 0 ? (int)left : 0);
 		ssize_t size;
 
 		if (n == 0)
 			return -ETIMEDOUT;
+		if (n > 0 && fds[1].revents)
+			return -ECANCELED;
 		size = n < 0 ? -1 : recv(net->socket, ret, sizeof(*ret), MSG_DONTWAIT);
 		if (size >= 0)
 			return size == (ssize_t)sizeof(*ret);
@@ -77,17 +79,20 @@ static int receive(struct net *net, int64_t deadline, struct message *ret)
 	}
 }
 
-int net_ready(struct net *net, struct atoll_error *err)
+int net_ready(struct net *net, int cancel_fd, struct atoll_error *err)
 {
 	struct message m = { 0 };
 	int r;
 
 	/* Whoever was to announce has the fd; if that one is gone, the gateway must see the end of it. */
 	net->announce = fd_close(net->announce);
-	r = receive(net, clock_monotonic_ns() + READY_MS * 1000000LL, &m);
+	r = receive(net, cancel_fd, clock_monotonic_ns() + READY_MS * 1000000LL, &m);
 	if (r == -ETIMEDOUT)
 		return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, "run", NULL,
 				 "the gateway to the network did not start in time");
+	if (r == -ECANCELED)
+		return error_set(err, ATOLL_FAILED, EINTR, "run", NULL,
+				 "interrupted while the hosts of --net were looked up; nothing was run");
 	if (r <= 0)
 		return error_sys(err, r < 0 ? r : -ECONNRESET, "run", NULL, "the gateway to the network ended");
 	if (m.what == MESSAGE_FAILED) {
@@ -104,7 +109,7 @@ static bool read_report(struct net *net, atoll_refusal_fn report, void *arg)
 	int64_t deadline = clock_monotonic_ns() + END_MS * 1000000LL;
 	struct message m;
 
-	while (receive(net, deadline, &m) > 0) {
+	while (receive(net, -EBADF, deadline, &m) > 0) {
 		if (m.what == MESSAGE_END)
 			return true;
 		if (report && m.what == MESSAGE_REFUSAL)
@@ -118,7 +123,7 @@ static bool wait_end(struct net *net)
 	int64_t deadline = clock_monotonic_ns() + END_MS * 1000000LL;
 	struct message m;
 
-	while (receive(net, deadline, &m) > 0)
+	while (receive(net, -EBADF, deadline, &m) > 0)
 		;
 	return clock_monotonic_ns() < deadline;
 }

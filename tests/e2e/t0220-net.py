@@ -24,6 +24,7 @@ import atolltest as t  # noqa: E402
 
 WEB, DNS, OTHER = "203.0.113.5", "203.0.113.53", "203.0.113.9"
 WEB6 = "2001:db8::5"
+LOCAL_DNS, NO_DNS = "127.0.0.53", "203.0.113.54"
 NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER}
 CLONE_NEWNET = 0x40000000
 PAGE = b"a page of the host\n"
@@ -36,7 +37,7 @@ def become_host(place):
     if not place.is_root or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
         return False
     commands = [["ip", "link", "set", "lo", "up"]]
-    commands += [["ip", "address", "add", address + "/32", "dev", "lo"] for address in (WEB, DNS, OTHER)]
+    commands += [["ip", "address", "add", address + "/32", "dev", "lo"] for address in (WEB, DNS, OTHER, NO_DNS)]
     commands.append(["ip", "-6", "address", "add", WEB6 + "/128", "dev", "lo", "nodad"])
     for name, text in (("resolv.conf", "nameserver %s\noptions timeout:2\n" % DNS), ("hosts", "127.0.0.1 localhost hosted.test\n"),
                        ("nsswitch.conf", "hosts: files dns\n")):
@@ -52,10 +53,15 @@ def leave_host():
         subprocess.run(["umount", os.path.realpath("/etc/" + name)], check=False)
 
 
-def serve_dns():
-    """Answers A questions for the names above, all others with "no such name"."""
+def set_name_server(place, address):
+    with open(os.path.join(place.root, "resolv.conf"), "w", encoding="ascii") as file:
+        file.write("nameserver %s\noptions timeout:2\n" % address)
+
+
+def serve_dns(at):
+    """Answers for the names above, all others with "no such name"."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind((DNS, 53))
+    server.bind((at, 53))
 
     def answer():
         while True:
@@ -136,7 +142,10 @@ class Host:
             file.write(os.urandom(8 << 20))
         make_repository(self.pages)
         self.certificate, context = make_certificate(place)
-        serve_dns()
+        serve_dns(DNS)
+        serve_dns(LOCAL_DNS)
+        self.silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.silent.bind((NO_DNS, 53))
         serve_pages(self.pages, WEB, 80)
         serve_pages(self.pages, WEB, 443, context)
         serve_pages(self.pages, WEB6, 80)
@@ -235,6 +244,29 @@ def java(s, web):
         s.tap.skip("Java, %s" % s.who, "there is no Java that runs a source file")
         return
     s.check("Java reaches it", done.returncode == 0 and done.stdout == PAGE, done)
+
+
+def name_servers(s):
+    set_name_server(s.place, LOCAL_DNS)
+    try:
+        done = s.run(["--net", "allow:web.test"], "curl", "-sS", "http://web.test/page", "http://other.test")
+        s.check("a name server on the host's loopback is replaced too", done.stdout == PAGE and
+                b"refused by --net: the name other.test\n" in done.stderr, done)
+        done = s.run([], "curl", "-sS", "http://web.test/page")
+        s.check("and without network gives the hint", done.returncode == 6 and HINT in done.stderr, done)
+        set_name_server(s.place, NO_DNS)
+        process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", "allow:web.test", "--", "true"], cwd=s.path,
+                                   env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   **s.box.identity())
+        time.sleep(0.7)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+        took = time.monotonic() - began
+        s.check("waiting for a name server that does not answer can be interrupted", process.returncode == 125 and took < 1 and
+                b"interrupted" in said and said.count(b"\n") == 1, process.returncode, took, said)
+    finally:
+        set_name_server(s.place, DNS)
 
 
 def refusals(s):
@@ -390,6 +422,24 @@ def endings(s):
         s.check("%s takes its gateway along" % name, there and not set(gateways()) & there, there)
 
 
+def lost(s):
+    before = set(gateways())
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", "allow:web.test", "--", "sh", "-c", "sleep 1; exit 5"],
+                               cwd=s.path, env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, **s.box.identity())
+    for _ in range(100):
+        there = set(gateways()) - before
+        if len(there) > 0:
+            break
+        time.sleep(0.02)
+    time.sleep(0.3)
+    for pid in there:
+        os.kill(pid, signal.SIGKILL)
+    said = process.communicate()[1]
+    s.check("a gateway that is killed is told, and the command goes on", process.returncode == 5 and b"gateway" in said and
+            said.count(b"\n") == 1, process.returncode, said)
+
+
 def main(place, tap):
     if not become_host(place):
         tap.skip("network", "this suite needs root, to play a host of its own")
@@ -398,7 +448,7 @@ def main(place, tap):
         host = Host(place)
         for who in place.users():
             s = Suite(place, tap, who, host)
-            for part in (without, tools, refusals, loopback_of_host, publishing, together, bad_input, stored, endings):
+            for part in (without, tools, name_servers, refusals, loopback_of_host, publishing, together, bad_input, stored, endings, lost):
                 if t.only(part.__name__):
                     part(s)
             s.box.drop()

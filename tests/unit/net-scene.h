@@ -109,7 +109,7 @@ TAP_UNUSED static int scene_open(struct scene *s, int (*inside)(void))
 	}
 	close(go[0]);
 	s->go = go[1];
-	return net_ready(s->net, &s->err);
+	return net_ready(s->net, -EBADF, &s->err);
 }
 
 /* Lets the child go and returns its exit status. */

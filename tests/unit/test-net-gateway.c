@@ -374,7 +374,7 @@ NET_TEST(the_gateway_ends_with_a_caller_that_is_killed)
 		CHECK_EQ(net_open(p, &s.net, &s.err), 0);
 		scene_enter();
 		CHECK_EQ(net_announce(net_announce_fd(s.net)), 0);
-		CHECK_EQ(net_ready(s.net, &s.err), 0);
+		CHECK_EQ(net_ready(s.net, -EBADF, &s.err), 0);
 		CHECK_EQ(write(alive[1], "", 1), 1);
 		pause();
 	}
@@ -396,7 +396,7 @@ NET_TEST(a_namespace_that_never_comes_is_an_error)
 
 	scene_parse(&s, "allow:192.0.2.1");
 	CHECK_EQ(net_open(&s.policy, &s.net, &s.err), 0);
-	CHECK(net_ready(s.net, &s.err) < 0);
+	CHECK(net_ready(s.net, -EBADF, &s.err) < 0);
 	net_close(s.net, scene_note, &s);
 	CHECK(!s.died);
 	CHECK_EQ(waitpid(-1, NULL, WNOHANG | __WALL), -1);
