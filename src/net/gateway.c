@@ -396,7 +396,7 @@ static bool read_packets(struct gateway *g)
 
 static void watch_ready(struct source *s, uint32_t events)
 {
-	struct gateway *g = (struct gateway *)((char *)s - offsetof(struct gateway, watch));
+	struct gateway *g = (void *)((char *)s - offsetof(struct gateway, watch));
 
 	(void)events;
 	(void)read_packets(g);
