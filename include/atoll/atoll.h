@@ -247,6 +247,8 @@ struct atoll_run_result {
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
 	int64_t elapsed_ns;
+	int64_t user_ns, system_ns, max_rss; /* of all processes inside that were waited for; bytes */
+	int64_t run;                         /* its number within the sandbox */
 };
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */
@@ -261,6 +263,36 @@ int atoll_explain(struct atoll *a, const char *name, const struct atoll_run_opti
 
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
 	      struct atoll_error *err);
+
+/* The latest runs are remembered, with what became of them. */
+struct atoll_run_info {
+	int64_t number; /* 1, 2, … within the sandbox */
+	char **argv;    /* ended by NULL */
+	bool cut;       /* the arguments are longer than what is remembered of them */
+	char *started_at, *ended_at;
+	bool running;
+	bool lost;        /* it was killed together with the Atoll that watched it: how it ended is not known */
+	bool detached;    /* by a keeper */
+	bool logged;      /* its output is on disk */
+	bool failed;      /* Atoll could not run it */
+	bool not_started; /* it cannot be executed */
+	bool timed_out;
+	int exit_status, signal; /* as in struct atoll_run_result */
+	pid_t pid;               /* of the first process inside, as seen from outside; 0: none */
+	int64_t elapsed_ns, user_ns, system_ns, max_rss;
+};
+/* Newest first. */
+int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err);
+void atoll_runs_free(struct atoll_run_info *runs, size_t n);
+
+struct atoll_kill_options {
+	int64_t run;  /* 0: all of the sandbox */
+	int signal;   /* sent to the command; 0: SIGTERM, and after grace_ms every process of the run is ended */
+	int grace_ms; /* for signal 0 */
+};
+/* Ends runs, or sends them a signal; how many is returned in *ret_n. With signal 0 and SIGKILL none of their processes is left. */
+int atoll_kill(struct atoll *a, const char *name, const struct atoll_kill_options *options, size_t *ret_n,
+	       struct atoll_error *err);
 
 /* ---- Changes ----------------------------------------------------------------------------------------------------- */
 

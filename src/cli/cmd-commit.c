@@ -34,6 +34,8 @@ int cmd_commit(struct cli *cli, const struct options *o)
 	if (resolve_target(cli, o, &target, &err) < 0)
 		return message_fail(cli, &err);
 	options.selection = target.selection;
+	if (resolve_end_runs(cli, o, target.info->name, &options.wait_ms, &err) < 0)
+		return message_fail(cli, &err);
 	r = atoll_commit(cli->a, target.info->name, &options, &result, &err);
 	progress_clear(&progress);
 	return report_result(cli, target.info, r, result, &err, stdout, options_has(o, "json"));

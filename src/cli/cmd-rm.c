@@ -37,7 +37,7 @@ static int check_pending(struct cli *cli, const char *name, bool *ret_force)
 	return 0;
 }
 
-static int remove_one(struct cli *cli, const char *name, struct atoll_remove_options options)
+static int remove_one(struct cli *cli, const struct options *o, const char *name, struct atoll_remove_options options)
 {
 	struct atoll_error err;
 	int status = 0;
@@ -46,6 +46,8 @@ static int remove_one(struct cli *cli, const char *name, struct atoll_remove_opt
 		status = check_pending(cli, name, &options.force);
 	if (status != 0)
 		return status;
+	if (resolve_end_runs(cli, o, name, &options.wait_ms, &err) < 0)
+		return message_fail(cli, &err);
 	return atoll_remove(cli->a, name, &options, &err) < 0 ? message_fail(cli, &err) : 0;
 }
 
@@ -59,7 +61,7 @@ int cmd_rm(struct cli *cli, const struct options *o)
 		return atoll_code_exit_status(ATOLL_INVALID);
 	/* One that cannot be removed does not keep the others; the first reason is the exit status. */
 	for (size_t i = 0; i < o->n_operands + o->n_rest; i++) {
-		int r = remove_one(cli, i < o->n_operands ? o->operands[i] : o->rest[i - o->n_operands], options);
+		int r = remove_one(cli, o, i < o->n_operands ? o->operands[i] : o->rest[i - o->n_operands], options);
 
 		if (status == 0)
 			status = r;

@@ -23,6 +23,8 @@ static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 		return atoll_code_exit_status(ATOLL_INVALID);
 	if (resolve_sandbox(cli, o->n_operands > 0 ? o->operands[0] : NULL, &info, &err) < 0)
 		return message_fail(cli, &err);
+	if (resolve_end_runs(cli, o, info->name, &options.wait_ms, &err) < 0)
+		return message_fail(cli, &err);
 	r = fn(cli->a, info->name, &options, &result, &err);
 	progress_clear(&progress);
 	return report_result(cli, info, r, result, &err, stdout, options_has(o, "json"));

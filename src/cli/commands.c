@@ -8,6 +8,7 @@
 #define END { NULL }
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
 #define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
+#define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
 /* How commands run: one for each of the library's settings, under the same name. */
@@ -86,19 +87,21 @@ static const struct option_spec commit_options[] = {
 	{ "accept-unsynced", NULL, NULL, "commit edits that a restart of the machine may have harmed", COMPLETE_NONE,
 	  0 },
 	{ "permissive", NULL, NULL, "go on though the commit cannot be atomic", COMPLETE_NONE, 0 },
+	KILL,
 	WAIT,
 	JSON,
 	END,
 };
 
 static const struct option_spec config_options[] = { CONFIG, JSON, END };
-static const struct option_spec wait_options[] = { WAIT, JSON, END };
+static const struct option_spec wait_options[] = { KILL, WAIT, JSON, END };
 static const struct option_spec json_options[] = { JSON, END };
 
 static const struct option_spec rm_options[] = {
 	{ "force", NULL, NULL, "also with undecided changes inside, which are lost", COMPLETE_NONE, 'f' },
 	{ "abandon", NULL, NULL, "the same, and what may be the only copy of an original is given up", COMPLETE_NONE,
 	  0 },
+	KILL,
 	WAIT,
 	END,
 };
@@ -106,6 +109,18 @@ static const struct option_spec rm_options[] = {
 static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	JSON,
+	END,
+};
+
+static const struct option_spec ps_options[] = {
+	{ "all", NULL, NULL, "those that have ended too", COMPLETE_NONE, 'a' },
+	JSON,
+	END,
+};
+
+static const struct option_spec kill_options[] = {
+	{ "signal", "SIGNAL", NULL, "send this signal to the command, and nothing more", COMPLETE_NONE, 's' },
+	{ "grace", "SECONDS", NULL, "how long it may take to end by itself; 10 unless said", COMPLETE_NONE, 'g' },
 	END,
 };
 
@@ -199,6 +214,32 @@ static const struct command commands[] = {
 	  .description = "Starts your shell ($SHELL, else /bin/sh) inside, as atoll run does with any command.",
 	  .examples = "atoll shell fix # look around\n"
 		      "atoll shell # in a new sandbox over the current directory\n" },
+	{ .name = "ps",
+	  .run = cmd_ps,
+	  .operands = "[NAME]",
+	  .max_operands = 1,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = ps_options,
+	  .summary = "List the commands that run in a sandbox",
+	  .description =
+		  "Lists the commands that run in the sandbox just now, with --all also the latest that have ended: number, "
+		  "state, start, duration, the most memory that one of their processes took, command. The latest 256 are "
+		  "remembered. A run whose end nobody saw, because Atoll was killed with it, is \"lost\".",
+	  .examples = "atoll ps fix # what runs\natoll ps fix --all # what ran, and how it ended\n" },
+	{ .name = "kill",
+	  .run = cmd_kill,
+	  .operands = "NAME [RUN…]",
+	  .min_operands = 1,
+	  .max_operands = SIZE_MAX,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = kill_options,
+	  .summary = "End commands that run in a sandbox",
+	  .description =
+		  "Asks the commands to end (SIGTERM) and, once their grace is over, ends every process of theirs. Without "
+		  "RUN all that run in the sandbox. With --signal the command gets that signal and nothing else happens; "
+		  "KILL ends every process of the run at once.",
+	  .examples = "atoll kill fix # all of them\natoll kill fix 3 # run 3, as atoll ps shows it\n"
+		      "atoll kill --signal HUP fix 3 # only the signal\n" },
 	{ .name = "diff",
 	  .run = cmd_diff,
 	  .operands = "[NAME] [PATH…]",

@@ -47,6 +47,8 @@ const struct command *commands_find(const char *name);
 
 int cmd_new(struct cli *cli, const struct options *o);
 int cmd_run(struct cli *cli, const struct options *o);
+int cmd_ps(struct cli *cli, const struct options *o);
+int cmd_kill(struct cli *cli, const struct options *o);
 int cmd_diff(struct cli *cli, const struct options *o);
 int cmd_commit(struct cli *cli, const struct options *o);
 int cmd_undo(struct cli *cli, const struct options *o);

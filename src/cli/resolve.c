@@ -87,3 +87,17 @@ bool resolve_wait(struct cli *cli, const struct options *o, int *ret_ms)
 	message_usage(cli->command, "--wait wants a number of seconds");
 	return false;
 }
+
+#define KILL_GRACE_MS 10000
+#define AFTER_KILL_MS 5000 /* the Atoll of an ended command has its end to record */
+
+int resolve_end_runs(struct cli *cli, const struct options *o, const char *name, int *wait_ms, struct atoll_error *err)
+{
+	struct atoll_kill_options options = { .grace_ms = KILL_GRACE_MS };
+
+	if (!options_has(o, "kill"))
+		return 0;
+	if (*wait_ms >= 0)
+		*wait_ms = MAX(*wait_ms, AFTER_KILL_MS);
+	return atoll_kill(cli->a, name, &options, NULL, err);
+}

@@ -23,6 +23,8 @@ int resolve_target(struct cli *cli, const struct options *o, struct resolve_targ
 void resolve_target_release(struct resolve_target *t);
 
 /* The wait_ms that --wait means; false after a usage error was printed. */
+/* With --kill: ends what runs in the sandbox, and waits a little for who looks after it. 0, or a negative code. */
+int resolve_end_runs(struct cli *cli, const struct options *o, const char *name, int *wait_ms, struct atoll_error *err);
 bool resolve_wait(struct cli *cli, const struct options *o, int *ret_ms);
 
 static inline void resolve_info_release(struct atoll_info **info)

@@ -34,7 +34,8 @@ enum lock_mode {
 /* A lock of a sandbox, over threads and processes, released by death. *ret_fd owns it. ATOLL_BUSY after wait_ms (-1: never). */
 int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
 	      struct atoll_error *err);
-int lock_release(int fd); /* returns the empty fd */
+int lock_release(int fd);                         /* returns the empty fd */
+int lock_open(struct atoll *a, const char *uuid); /* the file, without a lock; -ENOENT if there is none */
 /* The end of a run is noted as the time of the lock file; so is its beginning. */
 void lock_note_end(int lock_fd);
 int64_t lock_last_run(struct atoll *a, const char *uuid); /* INT64_MIN if there was none */

@@ -25,6 +25,11 @@ static int open_file(struct atoll *a, const char *uuid, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+int lock_open(struct atoll *a, const char *uuid)
+{
+	return open_file(a, uuid, 0);
+}
+
 static int try_lock(int fd, short type, off_t at)
 {
 	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
@@ -48,7 +53,8 @@ static int busy(int fd, const char *name, struct atoll_error *err)
 {
 	if (slot_has_command(fd))
 		return error_set(err, ATOLL_BUSY, 0, "lock", name,
-				 "a command runs in the sandbox \"%s\"; wait for it, or use --wait", name);
+				 "a command runs in the sandbox \"%s\"; wait for it with --wait, or end it with --kill",
+				 name);
 	return error_set(err, ATOLL_BUSY, 0, "lock", name,
 			 "the sandbox \"%s\" is in use by another process; wait for it, or use --wait", name);
 }

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "engine/protocol.h"
+#include "engine/record.h"
 #include "engine/run-watch.h"
 #include "engine/run.h"
-#include "engine/slot.h"
 #include "jail/jail.h"
 
 /* ---- records ---- */
@@ -26,7 +26,7 @@ static bool is_active(const struct session *s)
 }
 
 /* After the first run there is nothing new to say before the end. */
-static int record_start(struct session *s, struct atoll_error *err)
+static int tell_start(struct session *s, struct atoll_error *err)
 {
 	int r;
 
@@ -69,7 +69,7 @@ static int settle_workspace(struct session *s, struct resource *r, struct atoll_
 }
 
 /* Most runs touch nothing for the first time, and leave the registry alone. */
-static int record_end(struct session *s, struct atoll_error *err)
+static int tell_end(struct session *s, struct atoll_error *err)
 {
 	int r = s->box.durable_workspace ? store_begin(s->store, true, err) : 0;
 
@@ -95,6 +95,7 @@ struct inside {
 	const char *name;
 	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
 	struct slot_note note;
+	struct record record;
 };
 
 /* Of what makes a view other than the sandbox itself; 0: nothing does. */
@@ -110,7 +111,7 @@ static uint64_t view_key(const struct run_options *o)
 	return key;
 }
 
-static int come_in(struct session *s, struct inside *in, struct atoll_error *err)
+static int come_in(struct session *s, struct inside *in, char *const *argv, struct atoll_error *err)
 {
 	int r = slot_close_door(in->lock_fd, in->name, err);
 
@@ -123,22 +124,27 @@ static int come_in(struct session *s, struct inside *in, struct atoll_error *err
 	if (r == 0)
 		r = boot_renew(s, err);
 	if (r == 0)
-		r = record_start(s, err);
-	return r;
+		r = tell_start(s, err);
+	if (r < 0)
+		return r;
+	r = record_begin(in->lock_fd, in->slot, argv, 0, &in->record);
+	in->note.run = in->record.number;
+	return r < 0 ? error_sys(err, r, "run", in->name, "cannot record the run in the lock file") : 0;
 }
 
 /* The last one records for all. Others who come meanwhile wait at the door. */
-static int go_out(struct session *s, struct inside *in, struct atoll_error *err)
+static int go_out(struct session *s, struct inside *in, const struct atoll_run_result *result, struct atoll_error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < in->peer.n; i++)
 		fd_close(in->peer.fds[i]);
 	(void)slot_close_door(in->lock_fd, in->name, NULL);
+	record_end(in->lock_fd, &in->record, result);
 	if (in->slot >= 0)
 		slot_leave(in->lock_fd, in->slot);
 	if (s->box.durable_workspace || !slot_has_command(in->lock_fd))
-		r = record_end(s, err);
+		r = tell_end(s, err);
 	lock_note_end(in->lock_fd);
 	slot_open_door(in->lock_fd);
 	return r;
@@ -225,7 +231,7 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.note = { .kind = SLOT_RUN, .view_key = view_key(o) },
 	};
 	bool threads = !__libc_single_threaded;
-	int r = come_in(s, &in, err), end = 0;
+	int r = come_in(s, &in, options->argv, err), end = 0;
 
 	if (r < 0)
 		return r;
@@ -236,7 +242,8 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 	if (threads)
 		end = session_resume(s, r < 0 ? NULL : err);
 	if (end >= 0)
-		end = go_out(s, &in, r < 0 ? NULL : err);
+		end = go_out(s, &in, r < 0 ? NULL : ret, r < 0 ? NULL : err);
+	ret->run = in.record.number;
 	return r < 0 ? r : end;
 }
 

@@ -238,7 +238,7 @@ void ids_own(struct ids_own *ret)
 struct making {
 	int (*map)(pid_t pid);
 	bool deny_setgroups;
-	int socket; /* his end */
+	int socket, caller_socket; /* his end and the other */
 };
 
 /* The first inhabitant says that he is there, and waits until the mapping is done. */
@@ -248,6 +248,8 @@ static int wait_at_gate(int setup, void *arg)
 	char byte = 0;
 
 	(void)setup;
+	/* Otherwise the caller's death would leave him there, with all that the caller had locked. */
+	(void)close(m->caller_socket);
 	if (unshare(CLONE_NEWUSER) == 0 && (!m->deny_setgroups || write_own("/proc/self/setgroups", "deny") == 0) &&
 	    send(m->socket, &byte, 1, MSG_NOSIGNAL) == 1)
 		(void)recv(m->socket, &byte, 1, 0);
@@ -283,6 +285,7 @@ static int make_userns(struct making *m, struct kept *ret)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
+	m->caller_socket = pair[0];
 	m->socket = pair[1];
 	r = spawn_plain(wait_at_gate, m, &s);
 	close(pair[1]);

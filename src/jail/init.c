@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -188,7 +189,9 @@ static int watch(const struct init *in, int signal_fd, pid_t command, int *ret_s
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[0].revents) {
-			(void)!read(signal_fd, &info, sizeof(info));
+			while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+				if (info.ssi_signo == (uint32_t)INIT_SIGNAL)
+					(void)kill(command, info.ssi_int);
 			if (reap(in, command, ret_status))
 				return 0;
 		}
@@ -216,6 +219,7 @@ static int open_child_signals(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, INIT_SIGNAL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
@@ -253,6 +257,18 @@ static int prepare(struct init *in, struct view_failure *f)
 	}
 	f->error = -r;
 	return r < 0 ? -1 : 0;
+}
+
+/* Of everything that was waited for; who is still there is ended without. */
+static void add_usage(struct init_report *report)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_CHILDREN, &usage) < 0)
+		return;
+	report->user_ns = usage.ru_utime.tv_sec * 1000000000LL + usage.ru_utime.tv_usec * 1000LL;
+	report->system_ns = usage.ru_stime.tv_sec * 1000000000LL + usage.ru_stime.tv_usec * 1000LL;
+	report->max_rss = usage.ru_maxrss * 1024LL;
 }
 
 int init_main(int setup, void *arg)
@@ -306,6 +322,7 @@ int init_main(int setup, void *arg)
 		return 1;
 	report.event = INIT_ENDED;
 	report.wanted_network = in->no_net && net_attempts() > attempts;
+	add_usage(&report);
 	send_report(in, &report);
 	return 0;
 }

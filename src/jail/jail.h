@@ -131,6 +131,12 @@ struct jail_spec {
 	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
 
+/* ---- signal.c ---- */
+
+/* Sends a signal to a run's command by way of its pid 1; SIGKILL ends all of it. to_command false: to that process itself. -ESRCH if
+ * there is no process of that number and start time. */
+int jail_signal(pid_t pid, uint64_t start_time, int sig, bool to_command);
+
 /* ---- limit.c ---- */
 
 /* Chooses the means. ATOLL_INVALID or ATOLL_UNSUPPORTED if a limit cannot be kept here. */

@@ -228,6 +228,11 @@ int wall_raise(const struct wall *w);
 int wall_landlock(bool host_net);
 int wall_filter(void);
 
+/* ---- run.c ---- */
+
+/* Field 22 of /proc/PID/stat. */
+int run_start_time(pid_t pid, uint64_t *ret);
+
 /* ---- init.c: pid 1 ---- */
 
 enum init_event {
@@ -242,6 +247,7 @@ struct init_report {
 	bool wanted_network; /* with INIT_ENDED */
 	enum init_event event;
 	int value;
+	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
 	struct view_failure failure;
 };
 /* From the caller: one byte each. INIT_GO first, then the numbers of signals for the command. */
@@ -249,6 +255,8 @@ struct init_report {
 /* The command is to go on, with the terminal or without. */
 #define INIT_FOREGROUND 0xfe
 #define INIT_BACKGROUND 0xff
+/* From anybody else outside: this signal, with the number of the one that is meant for the command. */
+#define INIT_SIGNAL SIGRTMAX
 
 struct init {
 	struct view *view;

@@ -76,7 +76,7 @@ static void block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old)
 }
 
 /* Field 22 of /proc/PID/stat; the command name before it may hold anything, so counting begins behind its bracket. */
-static int read_start_time(pid_t pid, uint64_t *ret)
+int run_start_time(pid_t pid, uint64_t *ret)
 {
 	AUTO_FREE char *text = NULL;
 	char path[32], *p;
@@ -130,7 +130,7 @@ static int tell_started(const struct jail_spec *spec, struct run *run, struct at
 	/* It could not begin, and says why at the end. */
 	if (!spec->started || run->reported)
 		return 0;
-	r = read_start_time(run->child.pid, &start_time);
+	r = run_start_time(run->child.pid, &start_time);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot read when the sandbox's first process started");
 	return spec->started(run->child.pid, start_time, spec->join ? spec->join : &run->namespaces, spec->started_arg,
@@ -317,6 +317,9 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	case INIT_ENDED:
 		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
 		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
+		ret->user_ns = run->report.user_ns;
+		ret->system_ns = run->report.system_ns;
+		ret->max_rss = run->report.max_rss;
 		break;
 	}
 	return 0;

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""The record of runs: ps and kill, and commit, rollback and rm that end what runs."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+
+BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
+NOT_FOUND = 5
+
+
+def start(box, path, script, *options):
+    return subprocess.Popen([box.program, "run", *options, box.name, "--", "sh", "-c", script], cwd=path, env=box.environment,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
+
+
+def started(process):
+    return process.stdout.readline().decode().strip()
+
+
+def end(process):
+    try:
+        process.communicate(b"\n", timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    return process.returncode
+
+
+def scene(place, who):
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, dirs=[path])
+    box.new()
+    return path, box
+
+
+def close(box, path):
+    box.drop()
+    t.remove_tree(path)
+
+
+def runs(box, *options):
+    done = box.atoll("ps", box.name, "--json", *options)
+    return {r["run"]: r for r in json.loads(done.stdout)}
+
+
+def recorded(place, tap, who):
+    path, box = scene(place, who)
+    tap.check("before the first run there is none, %s" % who, runs(box, "--all") == {})
+    first = start(box, path, "echo up; read x; exit 3")
+    started(first)
+    second = start(box, path, "echo up; read x; kill -9 $$")
+    started(second)
+    now = runs(box)
+    tap.check("ps lists what runs, %s" % who, sorted(now) == [1, 2] and all(r["state"] == "running" and r["pid"] > 1 for r in now.values()) and
+              now[1]["command"][:2] == ["sh", "-c"], now)
+    end(first)
+    tap.check("and not what has ended, %s" % who, sorted(runs(box)) == [2])
+    end(second)
+    box.run("/does/not/exist", cwd=path)
+    box.run(t.PYTHON, "-c", "x = b'x' * (64 << 20)\nfor i in range(1500000): pass", cwd=path)
+    lost = start(box, path, "echo up; read x")
+    started(lost)
+    os.kill(lost.pid, signal.SIGKILL)
+    end(lost)
+    box.run("true", "x" * 5000, cwd=path)
+    known = runs(box, "--all")
+    tap.check("exit status and signal are recorded, %s" % who, (known[1]["state"], known[1]["exit_status"]) == ("exited", 3) and
+              (known[2]["state"], known[2]["signal"]) == ("killed", 9) and known[1]["ended_at"] >= known[1]["started_at"], known)
+    tap.check("and what could not be executed, %s" % who, (known[3]["state"], known[3]["exit_status"]) == ("failed", 127), known[3])
+    tap.check("and time and memory, %s" % who, known[4]["user_ns"] > 10**6 and known[4]["elapsed_ns"] >= known[4]["user_ns"] // 2 and
+              known[4]["max_rss"] > 64 << 20, known[4])
+    tap.check("of a run that was killed with its Atoll it is said, %s" % who, known[5]["state"] == "lost", known[5])
+    tap.check("a long command is cut, and that is said, %s" % who, known[6]["command_cut"] and known[6]["command"][0] == "true", known[6])
+    text = box.atoll("ps", box.name, "--all")
+    tap.check("ps --all shows them to people, %s" % who, b"exited 3" in text.stdout and b"killed by 9" in text.stdout and b"lost" in text.stdout,
+              t.said(text))
+    close(box, path)
+
+
+def many(place, tap, who):
+    path, box = scene(place, who)
+    for _ in range(260):
+        box.run("true", cwd=path)
+    known = runs(box, "--all")
+    tap.check("the latest 256 runs are remembered, %s" % who, sorted(known) == list(range(5, 261)), sorted(known)[:3], len(known))
+    close(box, path)
+
+
+def killed(place, tap, who):
+    path, box = scene(place, who)
+    polite = start(box, path, "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done")
+    deaf = start(box, path, "trap '' TERM; (trap '' TERM; setsid sh -c 'while :; do sleep 1; done' &); echo up; while :; do sleep 0.05; done")
+    other = start(box, path, "trap 'echo usr' USR1; echo up; while :; do sleep 0.05; done")
+    for run in (polite, deaf, other):
+        started(run)
+    by = {("bye" in r["command"][2], "setsid" in r["command"][2]): n for n, r in runs(box).items()}
+    done = box.atoll("kill", box.name, str(by[True, False]))
+    tap.check("a command that is asked to end ends by itself, %s" % who, done.returncode == 0 and polite.wait(10) == 7 and
+              polite.stdout.read() == b"bye\n", t.said(done))
+    begin = time.monotonic()
+    done = box.atoll("kill", "--grace", "0.3", box.name, str(by[False, True]))
+    tap.check("one that does not is ended, with all of its processes, %s" % who, done.returncode == 0 and deaf.wait(10) == 137 and
+              0.25 < time.monotonic() - begin < 8, t.said(done), deaf.returncode)
+    done = box.atoll("kill", "--signal", "USR1", box.name, str(by[False, False]))
+    tap.check("a signal is sent and nothing more, %s" % who, done.returncode == 0 and started(other) == "usr" and other.poll() is None, t.said(done))
+    more = start(box, path, "echo up; read x")
+    started(more)
+    done = box.atoll("kill", box.name)
+    tap.check("without a run all are ended, %s" % who, done.returncode == 0 and other.wait(10) == 143 and more.wait(10) == 143 and runs(box) == {},
+              t.said(done), other.returncode, more.returncode)
+    wrong = [box.atoll("kill", box.name, "99"), box.atoll("kill", box.name, "x"), box.atoll("kill", "--signal", "NONE", box.name),
+             box.atoll("kill", "--grace", "-1", box.name), box.atoll("kill", box.name, "0"), box.atoll("kill", "nobody")]
+    tap.check("what is not there cannot be killed, one line each, %s" % who, [d.returncode for d in wrong] == [NOT_FOUND, 2, 2, 2, 2, NOT_FOUND] and
+              all(d.stderr.count(b"\n") == 1 for d in wrong), *[t.said(d) for d in wrong])
+    for run in (polite, deaf, other, more):
+        end(run)
+    close(box, path)
+
+
+def ended_for_a_change(place, tap, who):
+    path, box = scene(place, who)
+    first = start(box, path, "echo one > one; (setsid sleep 1000 &); echo up; read x")
+    started(first)
+    refused = box.commit()
+    done = box.commit("--kill")
+    tap.check("commit refuses while a command runs, and says what to do, %s" % who, refused.returncode == 6 and b"--kill" in refused.stderr, t.said(refused))
+    tap.check("commit --kill ends it and commits, %s" % who, done.returncode == 0 and first.wait(10) == 143 and os.path.exists(path + "/one"), t.said(done))
+    second = start(box, path, "echo two > two; echo up; read x")
+    started(second)
+    done = box.rollback("--kill")
+    tap.check("rollback --kill ends it and drops the edits, %s" % who, done.returncode == 0 and second.wait(10) == 143 and
+              b"no changes" in box.diff().stdout, t.said(done))
+    third = start(box, path, "echo three > three; echo up; read x")
+    started(third)
+    done = box.rm("--kill")
+    tap.check("rm --kill ends it and removes the sandbox, %s" % who, done.returncode == 0 and third.wait(10) == 143 and
+              box.atoll("show", box.name).returncode == NOT_FOUND, t.said(done))
+    for run in (first, second, third):
+        end(run)
+    close(box, path)
+
+
+def main(place, tap):
+    for who in place.users():
+        for part in (recorded, killed, ended_for_a_change):
+            if t.only(part.__name__):
+                part(place, tap, who)
+    if t.only("many"):
+        many(place, tap, place.users()[-1])
+
+
+t.run(main)
