@@ -169,7 +169,7 @@ static int cover_entries(struct work *s, int dir, unsigned depth)
 
 	while (r == 0 && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
 		for (long at = 0; at < n && r == 0;) {
-			const struct dirent *e = (const struct dirent *)(buffer + at);
+			const struct dirent *e = (const void *)(buffer + at);
 
 			r = cover_entry(s, dir, e, depth);
 			at += e->d_reclen;
