@@ -29,6 +29,7 @@
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
+	{ "root", "DIR", NULL, "take DIR for the root of all, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
 	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
 
@@ -182,6 +183,8 @@ static const struct command commands[] = {
 		  "refused, and both are listed when it has ended. An allowed address of the host's loopback "
 		  "(allow:localhost:5432) is found on the loopback inside. --net host is the host's network, without any limit. "
 		  "--publish lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless HOSTPORT or ADDRESS say otherwise.\n\n"
+		  "--root takes a directory that holds a system, made by debootstrap say, in place of the host's files. The "
+		  "resources are at their own paths in it all the same, and the home directory is empty.\n\n"
 		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
 		  "inside is ended.\n\n"
 		  "--memory, --cpus and --pids are kept by a control group where you were given a part of that tree "

@@ -70,7 +70,10 @@ static int tell_view(const struct explainer *e, struct session *s, const struct 
 	int r = run_view_build(&v, s, o, err);
 
 	if (r >= 0) {
-		tell(e, "see", "/", "the host's files as you may read them, read-only but for what follows");
+		if (o->root)
+			tell(e, "see", o->root, "as the root of all, read-only");
+		else
+			tell(e, "see", "/", "the host's files as you may read them, read-only but for what follows");
 		tell(e, "see", "/proc, /dev",
 		     "private: its own processes, and no devices but null, zero, random and terminals");
 		tell(e, "write", "/tmp, /run, /dev/shm", "empty, private, discarded");

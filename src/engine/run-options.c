@@ -181,8 +181,26 @@ void run_options_release(struct run_options *o)
 	free(o->places);
 	net_policy_release(&o->net);
 	free(o->cwd);
+	free(o->root);
 	environment_free(o->env);
 	*o = (struct run_options){ 0 };
+}
+
+static int find_root(const struct atoll_settings *settings, char **ret, struct atoll_error *err)
+{
+	const char *given = last(settings, "root");
+	AUTO_FREE char *path = given ? expand(given) : NULL;
+	AUTO_FREE char *real = path ? realpath(path, NULL) : NULL;
+	struct stat st;
+
+	if (!given || (real && strcmp(real, "/") == 0))
+		return 0;
+	if (!real)
+		return error_sys(err, errno, "run", given, "root \"%s\" cannot be found", given);
+	if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))
+		return error_set(err, ATOLL_REFUSED, ENOTDIR, "run", real, "root \"%s\" is no directory", real);
+	*ret = TAKE_PTR(real);
+	return 0;
 }
 
 /* The weakest first. */
@@ -211,6 +229,8 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 
 	if (r >= 0)
 		r = find_cwd(options, settings, &o.cwd, err);
+	if (r >= 0)
+		r = find_root(settings, &o.root, err);
 	if (r >= 0)
 		r = make_environment(options, settings, &o, err);
 	if (r >= 0 && (find_places(options, settings, &o) < 0 || find_kept(options, &o) < 0))

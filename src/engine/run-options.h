@@ -18,6 +18,7 @@ struct run_place {
 struct run_options {
 	char *cwd;  /* absolute */
 	char **env; /* ended by NULL */
+	char *root; /* NULL: the host's */
 	int64_t timeout_ms;
 	uint64_t disk; /* bytes that the changes may take; 0: no limit */
 	struct jail_limits limits;

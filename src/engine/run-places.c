@@ -123,6 +123,9 @@ static int check_kept(const struct run_options *o, const struct session *s, stru
 
 int run_places_check(struct run_options *o, const struct session *s, struct atoll_error *err)
 {
+	if (o->root && path_is_below(o->root, s->a->state_dir))
+		return error_set(err, ATOLL_REFUSED, 0, "run", o->root,
+				 "root \"%s\" is not possible: it is Atoll's own", o->root);
 	for (size_t i = 0; i < o->n_places;) {
 		int r = resolve(&o->places[i], err);
 

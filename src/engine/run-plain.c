@@ -47,11 +47,11 @@ static int refuse_overlays(struct session *s, struct atoll_error *err)
 /* A place that is asked to be out of sight must not be in it. */
 static int refuse_places(const struct run_options *o, struct atoll_error *err)
 {
-	if (o->n_places == 0)
+	if (o->n_places == 0 && !o->root)
 		return 0;
 	return error_set(
-		err, ATOLL_UNSUPPORTED, 0, "run", o->places[0].path,
-		"hide, ro, rw and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
+		err, ATOLL_UNSUPPORTED, 0, "run", o->root ? o->root : o->places[0].path,
+		"root, hide, ro, rw and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
 }
 
 /* There is no pid 1 to be put into a control group, and all processes of the user count together. */

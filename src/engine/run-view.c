@@ -99,7 +99,7 @@ static int hide_place(struct run_view *v, struct session *s, const char *area, s
 	return add_hidden(v, place, err);
 }
 
-static int add_home(struct run_view *v, struct session *s, struct atoll_error *err)
+static int add_home(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
 {
 	const char *home = getenv("HOME");
 	AUTO_FREE char *real = home && *home == '/' ? realpath(home, NULL) : NULL;
@@ -109,7 +109,8 @@ static int add_home(struct run_view *v, struct session *s, struct atoll_error *e
 	for (size_t i = 0; i < s->n; i++)
 		if (path_is_below(real, s->resources[i].root_path))
 			return 0;
-	return add_mount(v, JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
+	/* With another root nothing of the host's is wanted. */
+	return add_mount(v, o->root ? JAIL_MOUNT_TMPFS : JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
 }
 
 static int add_place(struct run_view *v, const struct run_place *p, struct atoll_error *err)
@@ -131,7 +132,7 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
 {
-	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, err);
+	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, o, err);
 
 	for (size_t i = 0; i < s->n && r >= 0; i++)
 		r = add_resource(v, &s->resources[i], err);

@@ -103,6 +103,8 @@ static uint64_t view_key(const struct run_options *o)
 {
 	uint64_t key = 0;
 
+	for (const char *p = o->root; p && *p; p++)
+		key = (key ^ (unsigned char)*p) * 0x100000001b3 + 1;
 	for (size_t i = 0; i < o->n_places; i++) {
 		key = (key + o->places[i].kind + 1) * 0x9e3779b97f4a7c15;
 		for (const char *p = o->places[i].path; *p; p++)
@@ -195,6 +197,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
 					  .n_mounts = v.n,
+					  .root = o->root,
 					  .argv = options->argv,
 					  .env = o->env,
 					  .cwd = o->cwd,

@@ -221,6 +221,7 @@ static const struct kind kinds[] = {
 	{ { "pids", ATOLL_SETTING_ONE }, is_pids, "it must be a number from 1 to 4194304" },
 	{ { "publish", ATOLL_SETTING_LIST }, is_published, "it must be [ADDRESS:][HOSTPORT:]PORT" },
 	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "root", ATOLL_SETTING_ONE, "/" }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "timeout", ATOLL_SETTING_ONE },
 	  is_duration,

@@ -101,6 +101,9 @@ struct jail_spec {
 	 * unless given. */
 	const struct jail_mount *mounts;
 	size_t n_mounts;
+	const char *
+		root; /* NULL, or a directory, absolute and resolved, in place of the host's root: mount points are made in it as needed,
+			   * none of which reaches the directory itself */
 	char *const *argv;
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;

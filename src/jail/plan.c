@@ -24,6 +24,7 @@ struct view *view_free(struct view *v)
 	}
 	free(v->mounts);
 	free(v->terminal);
+	free(v->root_path);
 	shield_free(v->shield);
 	free(v);
 	return NULL;
@@ -156,7 +157,8 @@ static bool is_below(const char *path, const char *dir)
 /* Sorted by path, the last mount before it that it lies below is the innermost one. */
 static void find_made(struct view *v)
 {
-	for (size_t i = 1; i < v->n_mounts; i++) {
+	for (size_t i = 0; i < v->n_mounts; i++) {
+		v->mounts[i].make = v->root_path != NULL;
 		for (size_t j = i; j-- > 0;) {
 			if (!is_below(v->mounts[i].path, v->mounts[j].path))
 				continue;
@@ -179,6 +181,10 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		return error_oom(err, operation);
 	mount_style(&v->style);
 	v->root = jail_is_root();
+	v->root_fd = -EBADF;
+	v->root_path = spec->root ? strdup(spec->root) : NULL;
+	if (spec->root && !v->root_path)
+		return error_oom(err, operation);
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		const struct jail_mount *m = &spec->mounts[i];
 
@@ -258,6 +264,9 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 					 "mounting is not permitted in user namespaces here: see `atoll doctor`");
 		return error_sys(err, f->error, operation, NULL, "cannot take the mounts apart from the host's");
 	case VIEW_STEP_ROOT:
+		if (v->root_path)
+			return error_sys(err, f->error, operation, v->root_path, "\"%s\" cannot be taken as root",
+					 v->root_path);
 		return error_sys(err, f->error, operation, NULL, "cannot take a private, read-only root");
 	case VIEW_STEP_SHIELD:
 		return error_sys(err, f->error, operation, NULL, "cannot cover the host's sockets");

@@ -159,7 +159,9 @@ struct view {
 	struct view_mount *mounts; /* sorted by path */
 	size_t n_mounts;
 	struct shield *shield;
-	struct dev dev; /* child side */
+	char *root_path; /* in place of the host's root, or NULL */
+	int root_fd;     /* child side: the mount of it */
+	struct dev dev;  /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
 

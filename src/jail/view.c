@@ -213,6 +213,23 @@ static int make_mount(struct view *v, struct view_mount *vm, int *stage, struct 
 	return -EINVAL;
 }
 
+/* A layer over the directory that is to be the root: mount points can be made in it. */
+static int make_root(struct view *v, int *stage, struct view_failure *f)
+{
+	struct view_mount vm = { .kind = JAIL_MOUNT_SCRATCH, .path = v->root_path, .order = v->n_mounts };
+
+	v->root_fd = make_scratch(v, &vm, stage, f);
+	f->step = VIEW_STEP_ROOT;
+	return v->root_fd == -EBADF ? -EINVAL : MIN(v->root_fd, 0);
+}
+
+static int seal_root(void)
+{
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root < 0 ? -errno : set_read_only(root);
+}
+
 static int make_mounts(struct view *v, struct view_failure *f)
 {
 	int stage = -EBADF, r = 0;
@@ -223,6 +240,8 @@ static int make_mounts(struct view *v, struct view_failure *f)
 		if (v->mounts[i].fd < 0 && v->mounts[i].fd != -EBADF)
 			r = v->mounts[i].fd;
 	}
+	if (r == 0 && v->root_path)
+		r = make_root(v, &stage, f);
 	mount_unstage(&v->style, stage);
 	return r;
 }
@@ -290,14 +309,17 @@ static int enter_root(const struct view *v, struct view_failure *f)
 	int r;
 
 	f->step = VIEW_STEP_ROOT;
-	tree = root_clone();
+	tree = v->root_path ? v->root_fd : root_clone();
 	r = tree < 0 ? tree : root_enter(tree);
 	if (r < 0)
 		return r;
+	/* What is seen through a layer has no sockets of the host. */
 	f->step = VIEW_STEP_SHIELD;
-	r = shield_raise(v->shield, &v->style);
+	r = v->root_path ? 0 : shield_raise(v->shield, &v->style);
 	if (r < 0)
 		return r;
+	if (v->root_path)
+		(void)mkdir("/proc", 0555);
 	f->step = VIEW_STEP_PROC;
 	return attach_proc(proc_fd);
 }
@@ -315,6 +337,10 @@ static int build(struct view *v, struct view_failure *f)
 	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
 		f->mount = i;
 		r = attach(v, &v->mounts[i], f);
+	}
+	if (r == 0 && v->root_path) {
+		f->step = VIEW_STEP_ROOT;
+		r = seal_root();
 	}
 	return r;
 }

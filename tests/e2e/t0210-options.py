@@ -3,6 +3,7 @@
 # timeout: 300
 """The options of a run: what each of them does, and what is refused, as root and as an ordinary user."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -297,9 +298,43 @@ def keep_home(g):
                     and named.encode() in done.stderr, t.said(done))
 
 
+def small_system(g):
+    """A directory with a shell, what it is linked with, and little else."""
+    top = g.place.fresh("system", g.who)
+    for program in ("/bin/sh", "/bin/cat", "/bin/ls"):
+        wanted = [program] + [word for word in subprocess.run(["ldd", program], capture_output=True, check=True).stdout.decode().split()
+                              if word.startswith("/")]
+        for path in wanted:
+            os.makedirs(top + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, top + path)
+    os.mkdir(top + "/etc")
+    with open(top + "/etc/name", "w", encoding="utf-8") as file:
+        file.write("small\n")
+    t.give(top, g.place.uid(g.who))
+    return top
+
+
+def root(g):
+    top = small_system(g)
+    before = t.residue(top)
+    done = g.run(["--root", top], "/bin/sh", "-c", "cat /etc/name; echo made > new; cat f; cat /etc/passwd || echo none; echo x > /tmp/t && cat /tmp/t; "
+                 "cat /proc/1/stat >/dev/null && echo proc; echo x > /dev/null && echo dev; ls -A $HOME; echo y > $HOME/y && echo home")
+    after = g.run([], "cat", "new")
+    g.tap.check("--root is a system of its own, with the resources in it, %s" % g.who, done.stdout ==
+                b"small\ncontent\nnone\nx\nproc\ndev\nhome\n" and after.stdout == b"made\n", t.said(done), t.said(after))
+    done = g.run(["--root", top], "/bin/sh", "-c", "echo x > /etc/name; echo x > /new; cat /etc/name; ls -A %s" % os.path.dirname(g.box.state))
+    g.tap.check("it is read-only, and stays as it was, %s" % g.who, done.stdout.startswith(b"small\n") and t.residue(top) == before and
+                b"atoll" not in done.stdout, t.said(done), t.residue(top))
+    g.refused("a root that is not there", ["--root", top + "/none"], "none", (125,))
+    g.refused("a root that is a file", ["--root", top + "/etc/name"], "no directory", (125,))
+    g.refused("Atoll's own as root", ["--root", g.box.state], "Atoll's own", (125,))
+    done = g.run(["--root", top + "/etc"], "/bin/sh", "-c", "true")
+    g.tap.check("a root without the command says so, %s" % g.who, done.returncode == 127 and b"not found" in done.stderr, t.said(done))
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, timeout, files, places, explain, shell, keep_home):
+        for part in (environment, directory, timeout, files, places, explain, shell, keep_home, root):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)
