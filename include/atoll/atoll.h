@@ -285,6 +285,15 @@ struct atoll_run_info {
 int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_runs_free(struct atoll_run_info *runs, size_t n);
 
+/* Starts a run in the background, held by a keeper; its standard input is empty, its output is kept on disk, the last 4 to 8 MiB of it.
+ * Returns when the command starts, with the run's number. notice and refusal of the options write to that output too. */
+int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
+		struct atoll_error *err);
+/* Calls fn with the output of a detached run; on: until its end, also with nothing now and then. fn returning non-zero stops. */
+typedef int (*atoll_output_fn)(const char *data, size_t size, void *arg);
+int atoll_output(struct atoll *a, const char *name, int64_t run, bool on, atoll_output_fn fn, void *arg,
+		 struct atoll_error *err);
+
 struct atoll_kill_options {
 	int64_t run;  /* 0: all of the sandbox */
 	int signal;   /* sent to the command; 0: SIGTERM, and after grace_ms every process of the run is ended */

@@ -215,6 +215,28 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	return decide_after_run(cli, info, d, result.exit_status);
 }
 
+/* What becomes of the changes is decided later, by whoever looks after the run. */
+static int run_detached(struct cli *cli, const struct options *o, const struct run_settings *s, const char *name,
+			const struct decide *d)
+{
+	struct atoll_run_options options = { .argv = o->rest,
+					     .wait_ms = d->wait_ms,
+					     .defaults = s->config,
+					     .settings = s->own,
+					     .notice = tell_notice,
+					     .notice_arg = cli,
+					     .refusal = tell_refusal,
+					     .refusal_arg = cli };
+	struct atoll_error err;
+	int64_t run;
+
+	fflush(NULL);
+	if (atoll_start(cli->a, name, &options, &run, &err) < 0)
+		return message_fail(cli, &err);
+	printf("%lld\n", (long long)run);
+	return 0;
+}
+
 static void print_ability(const struct atoll_ability *a, void *arg)
 {
 	AUTO_STRBUF object = STRBUF_INIT;
@@ -273,6 +295,13 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return message_usage(cli->command, "%s", err.message);
 	if (settings_of_config(o, &settings.config, &err) < 0)
 		return message_fail(cli, &err);
+	if (options_has(o, "detach")) {
+		if (d.is_new || d.choice != DECIDE_ASK || options_has(o, "explain"))
+			return message_usage(cli->command,
+					     "--detach needs the name of a sandbox, and goes with none of "
+					     "--commit, --discard, --keep and --explain");
+		return run_detached(cli, o, &settings, o->operands[0], &d);
+	}
 	if (d.is_new)
 		r = make_sandbox(cli, &settings, &info, &err);
 	else

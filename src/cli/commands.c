@@ -62,6 +62,7 @@ static const struct option_spec run_options[] = {
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
+	{ "detach", NULL, NULL, "run in the background; the number of the run is printed", COMPLETE_NONE, 'd' },
 	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
 	CONFIG,
 	SETTINGS,
@@ -119,6 +120,11 @@ static const struct option_spec ps_options[] = {
 	END,
 };
 
+static const struct option_spec logs_options[] = {
+	{ "follow", NULL, NULL, "go on until the run ends", COMPLETE_NONE, 'f' },
+	END,
+};
+
 static const struct option_spec kill_options[] = {
 	{ "signal", "SIGNAL", NULL, "send this signal to the command, and nothing more", COMPLETE_NONE, 's' },
 	{ "grace", "SECONDS", NULL, "how long it may take to end by itself; 10 unless said", COMPLETE_NONE, 'g' },
@@ -171,7 +177,7 @@ static const struct command commands[] = {
 		  "atoll new.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given. Several commands may "
 		  "run in it at the same time; they share its files, /tmp and home directory, and see each other's writes at "
-		  "once.\n\n"
+		  "once. With --detach the command runs on in the background: see atoll ps, logs, attach and kill.\n\n"
 		  "The command gets your environment, but for the variables that steer the dynamic loader (LD_*); "
 		  "--clear-env leaves only HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TZ and USER of it. "
 		  "--env-file and then --env come on top.\n\n"
@@ -243,6 +249,32 @@ static const struct command commands[] = {
 		  "KILL ends every process of the run at once.",
 	  .examples = "atoll kill fix # all of them\natoll kill fix 3 # run 3, as atoll ps shows it\n"
 		      "atoll kill --signal HUP fix 3 # only the signal\n" },
+	{ .name = "logs",
+	  .run = cmd_logs,
+	  .operands = "NAME [RUN]",
+	  .min_operands = 1,
+	  .max_operands = 2,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = logs_options,
+	  .summary = "Print the output of a detached run",
+	  .description =
+		  "Prints what the command wrote to standard output and standard error, in that order in which it did. Of "
+		  "more than 8 MiB the last 4 to 8 are kept. Without RUN that of the latest detached run. The output of "
+		  "a run in the foreground is the caller's, and not kept.",
+	  .examples = "atoll logs fix 3\natoll logs fix -f # the latest, until it ends\n" },
+	{ .name = "attach",
+	  .run = cmd_attach,
+	  .operands = "NAME [RUN]",
+	  .min_operands = 1,
+	  .max_operands = 2,
+	  .completion = COMPLETE_SANDBOX,
+	  .failure_status = 125,
+	  .options = no_options,
+	  .summary = "Wait for a detached run, as if it were in the foreground",
+	  .description =
+		  "Prints the output of a detached run, from its beginning until its end. The exit status is the command's; "
+		  "Ctrl-C and other signals are passed on to it. Its standard input stays empty.",
+	  .examples = "atoll attach fix # the latest\n" },
 	{ .name = "diff",
 	  .run = cmd_diff,
 	  .operands = "[NAME] [PATH…]",

@@ -49,6 +49,8 @@ int cmd_new(struct cli *cli, const struct options *o);
 int cmd_run(struct cli *cli, const struct options *o);
 int cmd_ps(struct cli *cli, const struct options *o);
 int cmd_kill(struct cli *cli, const struct options *o);
+int cmd_logs(struct cli *cli, const struct options *o);
+int cmd_attach(struct cli *cli, const struct options *o);
 int cmd_diff(struct cli *cli, const struct options *o);
 int cmd_commit(struct cli *cli, const struct options *o);
 int cmd_undo(struct cli *cli, const struct options *o);

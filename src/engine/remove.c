@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing a sandbox: the mark, the areas, the records, the lock. Whatever stops it, recovery goes on. */
+#include "engine/keeper.h"
 #include "engine/sandbox.h"
 
 #include <fcntl.h>
@@ -93,8 +94,10 @@ int sandbox_remove_everything(struct session *s, struct atoll_error *err)
 		r = remove_areas(s, err);
 	if (r >= 0)
 		r = delete_records(s, err);
-	if (r >= 0)
+	if (r >= 0) {
+		keeper_remove_logs(s->a, s->box.uuid);
 		lock_remove(s->a, s->box.uuid);
+	}
 	return r;
 }
 

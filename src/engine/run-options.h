@@ -16,9 +16,10 @@ struct run_place {
 };
 
 struct run_options {
-	char *cwd;  /* absolute */
-	char **env; /* ended by NULL */
-	char *root; /* NULL: the host's */
+	char *cwd;             /* absolute */
+	char **env;            /* ended by NULL */
+	char *root;            /* NULL: the host's */
+	struct keeper *keeper; /* of a detached run, or NULL */
 	int64_t timeout_ms;
 	uint64_t disk; /* bytes that the changes may take; 0: no limit */
 	struct jail_limits limits;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/keeper.h"
 #include "engine/protocol.h"
 #include "engine/record.h"
 #include "engine/run-watch.h"
@@ -96,20 +97,26 @@ struct inside {
 	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
 	struct slot_note note;
 	struct record record;
+	struct keeper *keeper; /* NULL: the run is in the foreground */
 };
+
+static uint64_t add_to_key(uint64_t key, unsigned kind, const char *path)
+{
+	key = (key + kind + 1) * 0x9e3779b97f4a7c15;
+	for (const char *p = path; *p; p++)
+		key = (key ^ (unsigned char)*p) * 0x100000001b3;
+	return key;
+}
 
 /* Of what makes a view other than the sandbox itself; 0: nothing does. */
 static uint64_t view_key(const struct run_options *o)
 {
-	uint64_t key = 0;
+	uint64_t key = o->root ? add_to_key(0, 100, o->root) : 0;
 
-	for (const char *p = o->root; p && *p; p++)
-		key = (key ^ (unsigned char)*p) * 0x100000001b3 + 1;
-	for (size_t i = 0; i < o->n_places; i++) {
-		key = (key + o->places[i].kind + 1) * 0x9e3779b97f4a7c15;
-		for (const char *p = o->places[i].path; *p; p++)
-			key = (key ^ (unsigned char)*p) * 0x100000001b3;
-	}
+	for (size_t i = 0; i < o->n_places; i++)
+		key = add_to_key(key, o->places[i].kind, o->places[i].path);
+	for (size_t i = 0; i < o->n_kept; i++)
+		key = add_to_key(key, 101, o->kept[i]);
 	return key;
 }
 
@@ -129,9 +136,11 @@ static int come_in(struct session *s, struct inside *in, char *const *argv, stru
 		r = tell_start(s, err);
 	if (r < 0)
 		return r;
-	r = record_begin(in->lock_fd, in->slot, argv, 0, &in->record);
+	r = record_begin(in->lock_fd, in->slot, argv, in->keeper ? RECORD_DETACHED | RECORD_LOGGED : 0, &in->record);
 	in->note.run = in->record.number;
-	return r < 0 ? error_sys(err, r, "run", in->name, "cannot record the run in the lock file") : 0;
+	if (r < 0)
+		return error_sys(err, r, "run", in->name, "cannot record the run in the lock file");
+	return in->keeper ? keeper_open_log(in->keeper, s->a, s->box.uuid, in->record.number, err) : 0;
 }
 
 /* The last one records for all. Others who come meanwhile wait at the door. */
@@ -139,6 +148,8 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 {
 	int r = 0;
 
+	if (in->keeper)
+		keeper_close_log(in->keeper);
 	for (size_t i = 0; i < in->peer.n; i++)
 		fd_close(in->peer.fds[i]);
 	(void)slot_close_door(in->lock_fd, in->name, NULL);
@@ -169,7 +180,11 @@ static int note_run(pid_t pid, uint64_t start_time, const struct jail_namespaces
 
 static void let_others_in(void *arg)
 {
-	slot_open_door(((const struct inside *)arg)->lock_fd);
+	const struct inside *in = arg;
+
+	slot_open_door(in->lock_fd);
+	if (in->keeper)
+		keeper_tell_started(in->keeper, in->record.number);
 }
 
 /* ---- the run ---- */
@@ -184,7 +199,7 @@ static int run_without(struct session *s, struct inside *in, char *const *argv, 
 	in->note.kind = SLOT_PLAIN;
 	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot read when this process started")
 		  : note_run(getpid(), start_time, &(struct jail_namespaces){ 0 }, in, err);
-	slot_open_door(in->lock_fd);
+	let_others_in(in);
 	return r < 0 ? r : run_plain(s, argv, o, ret, err);
 }
 
@@ -231,7 +246,8 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.lock_fd = s->lock_fd,
 		.slot = -EBADF,
 		.name = s->box.name,
-		.note = { .kind = SLOT_RUN, .view_key = view_key(o) },
+		.keeper = o->keeper,
+		.note = { .kind = o->keeper ? SLOT_DETACHED : SLOT_RUN, .view_key = view_key(o) },
 	};
 	bool threads = !__libc_single_threaded;
 	int r = come_in(s, &in, options->argv, err), end = 0;
@@ -273,19 +289,18 @@ static int run_limited(struct session *s, const struct atoll_run_options *option
 	return r;
 }
 
-int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
-	      struct atoll_error *err)
+int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,
+	      struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
 	CLEANUP(run_options_release) struct run_options o = { 0 };
 	struct atoll_error local = { 0 };
 	int r;
 
-	if (!a || !options || !options->argv || !options->argv[0] || !ret)
-		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
 	r = sandbox_open(a, name, LOCK_LOOK, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
+	o.keeper = keeper;
 	if (r >= 0)
 		r = run_places_check(&o, &s, &local);
 	if (r >= 0)
@@ -296,4 +311,12 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r < 0 && err)
 		*err = local;
 	return r;
+}
+
+int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
+	      struct atoll_error *err)
+{
+	if (!a || !options || !options->argv || !options->argv[0] || !ret)
+		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
+	return run_start(a, name, options, NULL, ret, err);
 }

@@ -149,9 +149,92 @@ def ended_for_a_change(place, tap, who):
     close(box, path)
 
 
+def detach(box, path, script, *options):
+    done = box.atoll("run", "-d", *options, box.name, "--", "sh", "-c", script, cwd=path)
+    return int(done.stdout) if done.returncode == 0 else done
+
+
+def wait_until(condition, seconds=10):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return condition()
+
+
+def of_program(box):
+    """Processes of the suite's own copy of the program."""
+    found = []
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            try:
+                if os.readlink("/proc/%s/exe" % pid).startswith(box.program):
+                    found.append(int(pid))
+            except OSError:
+                pass
+    return found
+
+
+def detached(place, tap, who):
+    path, box = scene(place, who)
+    begin = time.monotonic()
+    run = detach(box, path, "echo out; echo err >&2; echo edit > made; while [ ! -e go ]; do sleep 0.02; done; echo last; cat; exit 4")
+    tap.check("run -d returns at once and prints the number of the run, %s" % who, run == 1 and time.monotonic() - begin < 5, run)
+    now = runs(box)
+    tap.check("it runs, %s" % who, now.get(1, {}).get("state") == "running" and now[1]["detached"] and now[1]["logged"], now)
+    tap.check("its output is kept, in order, %s" % who, wait_until(lambda: box.atoll("logs", box.name, "1").stdout == b"out\nerr\n"),
+              t.said(box.atoll("logs", box.name, "1")))
+    follow = subprocess.Popen([box.program, "logs", "-f", box.name, "1"], env=box.environment, stdout=subprocess.PIPE, **box.identity())
+    attach = subprocess.Popen([box.program, "attach", box.name], env=box.environment, stdout=subprocess.PIPE, **box.identity())
+    joined = box.run("cat", "made", cwd=path)
+    tap.check("others join it, %s" % who, joined.stdout == b"edit\n", t.said(joined))
+    box.run("touch", "go", cwd=path)
+    out = follow.communicate(timeout=20)[0], attach.communicate(timeout=20)[0]
+    tap.check("logs -f goes on until its end, %s" % who, out[0] == b"out\nerr\nlast\n" and follow.returncode == 0, out)
+    tap.check("attach does, and has its exit status, %s" % who, out[1] == b"out\nerr\nlast\n" and attach.returncode == 4, out, attach.returncode)
+    tap.check("the end is recorded, %s" % who, wait_until(lambda: runs(box, "--all")[1]["exit_status"] == 4))
+    tap.check("then no process is left, %s" % who, wait_until(lambda: not of_program(box)), of_program(box))
+    wrong = [box.atoll("run", "-d", "--", "true", cwd=path), box.atoll("run", "-d", "--commit", box.name, "--", "true", cwd=path),
+             box.atoll("logs", box.name, "99"), box.atoll("logs", box.name, "2"), box.atoll("logs", box.name, "x"),
+             box.atoll("run", "-d", "--cwd", "/not/there", box.name, "--", "true", cwd=path), box.atoll("run", "-d", "nobody", "--", "true")]
+    tap.check("what cannot be is refused with one line each, %s" % who, [d.returncode for d in wrong] == [2, 2, NOT_FOUND, NOT_FOUND, 2, 125, 125] and
+              all(d.stderr.count(b"\n") == 1 for d in wrong), *[t.said(d) for d in wrong])
+    done = box.commit()
+    tap.check("its edits are committed, %s" % who, done.returncode == 0 and os.path.exists(path + "/made"), t.said(done))
+    close(box, path)
+
+
+def detached_ends(place, tap, who):
+    path, box = scene(place, who)
+    run = detach(box, path, "trap '' TERM; (trap '' TERM; setsid sleep 1000) & echo up; while :; do sleep 0.05; done")
+    wait_until(lambda: box.atoll("logs", box.name, str(run)).stdout == b"up\n")
+    done = box.atoll("kill", "--grace", "0.2", box.name, str(run))
+    tap.check("kill ends a detached run, with all of its processes, %s" % who, done.returncode == 0 and
+              wait_until(lambda: runs(box, "--all")[run]["signal"] == 9 and not of_program(box)), t.said(done), of_program(box))
+    run = detach(box, path, "echo one; sleep 1000")
+    wait_until(lambda: box.atoll("logs", box.name, str(run)).stdout == b"one\n")
+    info = runs(box)[run]
+    with open("/proc/%d/stat" % info["pid"], encoding="ascii") as file:
+        keeper = int(file.read().rsplit(")", 1)[1].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    tap.check("the death of its keeper ends it, %s" % who, wait_until(lambda: not of_program(box)) and runs(box, "--all")[run]["state"] == "lost",
+              of_program(box))
+    tap.check("and what it wrote is there, %s" % who, box.atoll("logs", box.name, str(run)).stdout == b"one\n")
+    run = detach(box, path, "i=0; while [ $i -lt 12 ]; do head -c 1048576 /dev/zero | tr '\\0' x; i=$((i+1)); done; echo end")
+    tap.check("a long output is bounded, and its end is kept, %s" % who, wait_until(lambda: not runs(box), 30) and
+              (lambda out: 4 << 20 <= len(out) <= 9 << 20 and out.endswith(b"xend\n"))(box.atoll("logs", box.name, str(run)).stdout))
+    run = detach(box, path, "sleep 1000")
+    done = box.rm("--kill")
+    left = [n for n in t.residue(box.state) if n.startswith("logs")]
+    tap.check("rm --kill ends it and removes the logs, %s" % who, done.returncode == 0 and not left and wait_until(lambda: not of_program(box)),
+              t.said(done), left, of_program(box))
+    close(box, path)
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (recorded, killed, ended_for_a_change):
+        for part in (recorded, killed, ended_for_a_change, detached, detached_ends):
             if t.only(part.__name__):
                 part(place, tap, who)
     if t.only("many"):

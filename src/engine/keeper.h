@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The background process that holds a detached run: docs/keeper.md. */
+#ifndef ENGINE_KEEPER_H
+#define ENGINE_KEEPER_H
+
+#include "engine/engine.h"
+
+struct keeper {
+	int report_fd; /* to whoever started it */
+	pid_t pump;    /* the process that writes the output to the log; 0: none yet */
+};
+
+/* The run has its number: from here on its output goes to the log. */
+int keeper_open_log(struct keeper *k, struct atoll *a, const char *uuid, int64_t run, struct atoll_error *err);
+/* All of the output is in the log. */
+void keeper_close_log(struct keeper *k);
+/* Tells who started it that the command starts. System calls only. */
+void keeper_tell_started(const struct keeper *k, int64_t run);
+
+/* The logs of a sandbox go with it. */
+void keeper_remove_logs(struct atoll *a, const char *uuid);
+
+#endif
