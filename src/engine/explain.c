@@ -158,7 +158,8 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 	if (r < 0)
 		return r;
 	tell_network(e, &o->net);
-	tell(e, "call", "the kernel", "as your user, with no way to gain privileges");
+	tell(e, "call", "the kernel",
+	     "through a filter, without capabilities over the host and with no way to gain any");
 	return tell_limits(e, o, err);
 }
 
