@@ -152,7 +152,9 @@ static bool reap(const struct init *in, pid_t command, int *ret_status)
 		if (pid != command)
 			continue;
 		if (WIFSTOPPED(status)) {
-			send_report(in, &(struct init_report){ .event = INIT_STOPPED, .value = WSTOPSIG(status) });
+			send_report(in, &(struct init_report){ .event = INIT_STOPPED,
+							       .value = WSTOPSIG(status),
+							       .had_terminal = terminal_is_of(command) });
 			continue;
 		}
 		*ret_status = status;

@@ -243,12 +243,13 @@ enum init_event {
 	INIT_ENDED,   /* value: wait status of the command */
 	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported */
 	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
-	INIT_STOPPED, /* value: the signal by which the command was stopped; only if it has the terminal */
+	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
 };
 struct init_report {
 	bool wanted_network; /* with INIT_ENDED */
 	enum init_event event;
 	int value;
+	bool had_terminal;                   /* INIT_STOPPED */
 	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
 	struct view_failure failure;
 };
@@ -288,7 +289,8 @@ int init_main(int setup, void *init);
 void terminal_begin(void);                              /* child side, in the command, before exec */
 void terminal_continue(pid_t command, bool foreground); /* child side, in pid 1 */
 bool terminal_is_ours(void);                            /* the caller: its group is the foreground one */
-void terminal_stop(int sig);                            /* the caller: stops as the command did */
+bool terminal_is_of(pid_t command);                     /* child side, in pid 1 */
+void terminal_stop(int sig, bool take_back);            /* the caller: stops as the command did */
 
 /* ---- rename.c ---- */
 

@@ -191,7 +191,7 @@ static bool read_report(struct run *run)
 	if (receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
 		return false;
 	if (report.event == INIT_STOPPED) {
-		terminal_stop(report.value);
+		terminal_stop(report.value, report.had_terminal);
 		let_go_on(run);
 	} else if (report.event == INIT_RENAMES && run->renames < 0) {
 		run->renames = TAKE_FD(fd);

@@ -28,16 +28,26 @@ bool terminal_is_ours(void)
 	return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
+bool terminal_is_of(pid_t command)
+{
+	return tcgetpgrp(STDIN_FILENO) == command;
+}
+
 /* The caller's own process stops here, by the signal that stopped the command, and goes on here. Where nobody could continue it (its group is
- * orphaned) the kernel lets it go on at once. */
-void terminal_stop(int sig)
+ * orphaned) the kernel lets it go on at once. What continued it is blocked, and answered by whoever called: not twice. */
+void terminal_stop(int sig, bool take_back)
 {
 	sigset_t set, old;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, &old);
-	(void)tcsetpgrp(STDIN_FILENO, getpgrp());
+	if (take_back)
+		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)kill(getpid(), sig);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCONT);
+	while (sigtimedwait(&set, NULL, &(struct timespec){ 0 }) == SIGCONT)
+		;
 }
