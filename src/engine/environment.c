@@ -14,6 +14,15 @@ static const char *const basic[] = { "HOME", "LANG", "LOGNAME", "PATH", "SHELL",
 static const char *const loader_prefixes[] = { "LD_",      "GCONV_PATH=",  "GETCONF_DIR=", "LOCPATH=",
 					       "NLSPATH=", "HOSTALIASES=", "MALLOC_TRACE=" };
 
+/* They name sockets of agents, buses, displays and container engines, none of which is there inside. */
+static const char *const outside[] = { "CONTAINER_HOST",  "DBUS_SESSION_BUS_ADDRESS",
+				       "DISPLAY",         "DOCKER_HOST",
+				       "GPG_AGENT_INFO",  "KRB5CCNAME",
+				       "SESSION_MANAGER", "SSH_AGENT_PID",
+				       "SSH_AUTH_SOCK",   "WAYLAND_DISPLAY",
+				       "WAYLAND_SOCKET",  "XAUTHORITY",
+				       "XDG_RUNTIME_DIR" };
+
 struct environment {
 	char **v;
 	size_t n;
@@ -69,6 +78,14 @@ static bool steers_loader(const char *assignment)
 	return false;
 }
 
+static bool leads_outside(const char *assignment)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(outside); i++)
+		if (same_name(assignment, outside[i]))
+			return true;
+	return false;
+}
+
 static bool is_basic(const char *assignment)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(basic); i++)
@@ -82,7 +99,7 @@ static int inherit(struct environment *e, bool clear)
 	int r = 0;
 
 	for (char **p = environ; p && *p && r == 0; p++)
-		if (!steers_loader(*p) && (!clear || is_basic(*p)))
+		if (!steers_loader(*p) && !leads_outside(*p) && (!clear || is_basic(*p)))
 			r = set(e, *p);
 	return r;
 }

@@ -18,8 +18,8 @@ void run_view_release(struct run_view *v)
 
 static int view_init(struct run_view *v, size_t resources, size_t places)
 {
-	/* Each resource: its own mount, and up to three places to hide; and $HOME and the state directory. */
-	size_t most = resources * 4 + places + 4;
+	/* Each resource: its own mount, and up to three places to hide; and $HOME, the state directory and secrets. */
+	size_t most = resources * 4 + places + secrets_count() + 4;
 
 	*v = (struct run_view){ 0 };
 	v->mounts = calloc(most, sizeof *v->mounts);
@@ -130,6 +130,28 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 	return 0;
 }
 
+/* Whether something at or below the path was asked for. */
+static bool is_wanted(const struct run_view *v, const char *path)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->mounts[i].kind != JAIL_MOUNT_HIDE && path_is_below(v->mounts[i].path, path))
+			return true;
+	return false;
+}
+
+static int hide_secrets(struct run_view *v, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < secrets_count() && r >= 0; i++) {
+		AUTO_FREE char *path = secrets_path(i, getenv("HOME"));
+
+		if (path && !is_wanted(v, path))
+			r = add_hidden(v, path, err);
+	}
+	return r;
+}
+
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
 {
 	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, o, err);
@@ -143,5 +165,7 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 		if (r >= 0)
 			r = hide_place(v, s, s->resources[i].row.stage, err);
 	}
+	if (r >= 0)
+		r = hide_secrets(v, err);
 	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
 }

@@ -27,4 +27,8 @@ struct keeper;
 int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,
 	      struct atoll_run_result *ret, struct atoll_error *err);
 
+/* secrets.c: what is hidden by default, each as it is found here, malloc'ed, or NULL. */
+size_t secrets_count(void);
+char *secrets_path(size_t i, const char *home);
+
 #endif

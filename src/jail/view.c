@@ -136,18 +136,30 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	return r == -EINVAL && !v->root && f->detail[0] == '\0' ? -EBADF : r;
 }
 
-static int make_empty_file(const struct view *v, int *stage)
+/* One of each kind serves all that is hidden: a copy of a mount costs less than a new filesystem. */
+static int open_empty(int stage, bool is_file)
 {
-	AUTO_FD file = -EBADF;
+	int fd;
+
+	if (!is_file && mkdirat(stage, "nothing", 0) < 0 && errno != EEXIST)
+		return -errno;
+	fd = is_file ? openat(stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0)
+		     : openat(stage, "nothing", O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int make_empty(const struct view *v, bool is_file, int *stage)
+{
+	AUTO_FD empty = -EBADF;
 	AUTO_FD fd = -EBADF;
 	int r = open_stage(v, stage);
 
 	if (r < 0)
 		return r;
-	file = openat(*stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0);
-	if (file < 0)
-		return -errno;
-	fd = mount_bind(file);
+	empty = open_empty(*stage, is_file);
+	if (empty < 0)
+		return empty;
+	fd = mount_bind(empty);
 	if (fd < 0)
 		return fd;
 	r = set_read_only(fd);
@@ -166,7 +178,7 @@ static int make_hide(const struct view *v, struct view_mount *vm, int *stage, st
 		return -errno;
 	f->step = VIEW_STEP_MOUNT;
 	vm->is_file = !S_ISDIR(st.st_mode);
-	return vm->is_file ? make_empty_file(v, stage) : mount_tmpfs("0", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV);
+	return make_empty(v, vm->is_file, stage);
 }
 
 static int make_see(struct view_mount *vm, struct view_failure *f)
