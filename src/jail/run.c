@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -417,6 +418,20 @@ static void run_release(struct run *run)
 	namespaces_close(&run->namespaces);
 }
 
+/* From a directory of the host every file of it can be opened, past the view. */
+static int refuse_directories(struct atoll_error *err)
+{
+	struct stat st;
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+			return error_set(
+				err, ATOLL_INVALID, EISDIR, operation, NULL,
+				"standard input, output or error is a directory: a command could leave the sandbox by it");
+	}
+	return 0;
+}
+
 int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_view) struct view *view = NULL;
@@ -432,7 +447,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	block_signals(spec->terminal, &signals, &old);
 	if (!spec->argv || !spec->argv[0] || !spec->cwd)
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
-	r = view_new(spec, &view, err);
+	r = refuse_directories(err);
+	if (r == 0)
+		r = view_new(spec, &view, err);
 	if (r < 0)
 		return r;
 	r = open_channels(&run, &signals);

@@ -60,6 +60,14 @@ JAIL_TEST(a_command_has_no_fd_but_the_standard_ones_and_what_it_was_given)
 	CHECK_STR(scene_says(&s, "ls /proc/self/fd | grep -v -e 3 | xargs >&9"), "0 1 2 9\n");
 }
 
+JAIL_TEST(a_directory_as_input_is_refused)
+{
+	struct scene s = scene_new("orig");
+
+	CHECK_EQ(dup2(tap_dirfd, 0), 0);
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_INVALID);
+}
+
 JAIL_TEST(namespaces_of_the_host_are_left)
 {
 	static const char *const kinds[] = { "cgroup", "ipc", "mnt", "pid", "user", "uts" };
