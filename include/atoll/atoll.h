@@ -289,6 +289,13 @@ void atoll_runs_free(struct atoll_run_info *runs, size_t n);
  * Returns when the command starts, with the run's number. notice and refusal of the options write to that output too. */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
+/* Keeps the view standing for so long after the last command has ended, with /tmp and all: the next one starts sooner. Of the options
+ * settings and defaults count. It ends by itself when the sandbox is changed. */
+int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
+	       struct atoll_error *err);
+/* A path by which other programs of the same user reach the sandbox's own files, as malloc'ed string: of a path within a resource
+ * (absolute, or relative to the first one; NULL: that one itself). Where the view must stand for that, it is kept for idle_ms. */
+int atoll_path(struct atoll *a, const char *name, const char *path, int idle_ms, char **ret, struct atoll_error *err);
 /* Calls fn with the output of a detached run; on: until its end, also with nothing now and then. fn returning non-zero stops. */
 typedef int (*atoll_output_fn)(const char *data, size_t size, void *arg);
 int atoll_output(struct atoll *a, const char *name, int64_t run, bool on, atoll_output_fn fn, void *arg,

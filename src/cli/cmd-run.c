@@ -285,11 +285,12 @@ int cmd_run(struct cli *cli, const struct options *o)
 	CLEANUP(run_settings_release) struct run_settings settings = { 0 };
 	AUTO_INFO *info = NULL;
 	struct atoll_error err;
-	int r;
+	int r, keep_ms = 0;
 
 	if (o->n_rest == 0 && !options_has(o, "explain"))
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
-	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms))
+	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms) ||
+	    !resolve_keep_alive(cli, o, &keep_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
 	if (settings_of_options(o, &settings.own, &err) < 0)
 		return message_usage(cli->command, "%s", err.message);
@@ -307,6 +308,12 @@ int cmd_run(struct cli *cli, const struct options *o)
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	if (r < 0)
+		return message_fail(cli, &err);
+	if (keep_ms > 0 &&
+	    atoll_keep(cli->a, info->name,
+		       &(struct atoll_run_options){
+			       .wait_ms = d.wait_ms, .defaults = settings.config, .settings = settings.own },
+		       keep_ms, &err) < 0)
 		return message_fail(cli, &err);
 	return options_has(o, "explain") ? explain(cli, &settings, info, &d) : run(cli, o, &settings, info, &d);
 }

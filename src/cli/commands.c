@@ -9,6 +9,7 @@
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
 #define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
+#define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
 /* How commands run: one for each of the library's settings, under the same name. */
@@ -62,6 +63,7 @@ static const struct option_spec run_options[] = {
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	WAIT,
+	KEEP_ALIVE,
 	{ "detach", NULL, NULL, "run in the background; the number of the run is printed", COMPLETE_NONE, 'd' },
 	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
 	CONFIG,
@@ -124,6 +126,8 @@ static const struct option_spec logs_options[] = {
 	{ "follow", NULL, NULL, "go on until the run ends", COMPLETE_NONE, 'f' },
 	END,
 };
+
+static const struct option_spec path_options[] = { KEEP_ALIVE, END };
 
 static const struct option_spec kill_options[] = {
 	{ "signal", "SIGNAL", NULL, "send this signal to the command, and nothing more", COMPLETE_NONE, 's' },
@@ -275,6 +279,22 @@ static const struct command commands[] = {
 		  "Prints the output of a detached run, from its beginning until its end. The exit status is the command's; "
 		  "Ctrl-C and other signals are passed on to it. Its standard input stays empty.",
 	  .examples = "atoll attach fix # the latest\n" },
+	{ .name = "path",
+	  .run = cmd_path,
+	  .operands = "NAME [PATH]",
+	  .min_operands = 1,
+	  .max_operands = 2,
+	  .completion = COMPLETE_SANDBOX,
+	  .options = path_options,
+	  .summary = "Print a path by which other programs reach the files of a sandbox",
+	  .description =
+		  "Prints a path that an editor or a file manager of the same user can open: of the first resource, or of "
+		  "PATH, which is absolute or relative to that. What is written there is written in the sandbox. Of a copy "
+		  "the path is always the same. An overlay is only there while the view stands: the path holds as long as the "
+		  "command through which it leads; if none runs, a keeper makes the view stand for an hour, or for as long as "
+		  "--keep-alive says. Commit, rollback and rm end such a keeper. A symbolic link with an absolute target leads "
+		  "to the host's files, as in any directory.",
+	  .examples = "vim \"$(atoll path fix)\"/main.c\natoll path fix src # of a part\n" },
 	{ .name = "diff",
 	  .run = cmd_diff,
 	  .operands = "[NAME] [PATH…]",

@@ -51,6 +51,7 @@ int cmd_ps(struct cli *cli, const struct options *o);
 int cmd_kill(struct cli *cli, const struct options *o);
 int cmd_logs(struct cli *cli, const struct options *o);
 int cmd_attach(struct cli *cli, const struct options *o);
+int cmd_path(struct cli *cli, const struct options *o);
 int cmd_diff(struct cli *cli, const struct options *o);
 int cmd_commit(struct cli *cli, const struct options *o);
 int cmd_undo(struct cli *cli, const struct options *o);

@@ -101,3 +101,13 @@ int resolve_end_runs(struct cli *cli, const struct options *o, const char *name,
 		*wait_ms = MAX(*wait_ms, AFTER_KILL_MS);
 	return atoll_kill(cli->a, name, &options, NULL, err);
 }
+
+bool resolve_keep_alive(struct cli *cli, const struct options *o, int *ret_ms)
+{
+	const char *text = options_value(o, "keep-alive");
+
+	if (!text || options_seconds(text, ret_ms) == 0)
+		return true;
+	message_usage(cli->command, "--keep-alive wants a number of seconds");
+	return false;
+}

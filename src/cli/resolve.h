@@ -27,6 +27,9 @@ void resolve_target_release(struct resolve_target *t);
 int resolve_end_runs(struct cli *cli, const struct options *o, const char *name, int *wait_ms, struct atoll_error *err);
 bool resolve_wait(struct cli *cli, const struct options *o, int *ret_ms);
 
+/* What --keep-alive says, if it was given; false after a usage error was printed. */
+bool resolve_keep_alive(struct cli *cli, const struct options *o, int *ret_ms);
+
 static inline void resolve_info_release(struct atoll_info **info)
 {
 	*info = atoll_info_free(*info);

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fork-gate.h"
 #include "base/sys.h"
 #include "engine/record.h"
@@ -179,17 +180,18 @@ static void detach_input(void)
 	fd_close(null);
 }
 
-static _Noreturn void keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int report_fd)
+static _Noreturn void keep(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *k)
 {
-	struct keeper k = { .report_fd = report_fd };
 	struct atoll_run_result result;
 	struct report report = { 0 };
 
 	setsid();
 	close_foreign();
 	detach_input();
-	if (run_start(a, name, options, &k, &result, &report.error) < 0)
-		(void)!write(report_fd, &report, sizeof report);
+	if (k->holds)
+		keeper_close_log(k);
+	if (run_start(a, name, options, k, &result, &report.error) < 0)
+		(void)!write(k->report_fd, &report, sizeof report);
 	_exit(0);
 }
 
@@ -213,15 +215,13 @@ static int read_report(int fd, int64_t *ret_run, struct atoll_error *err)
 	return 0;
 }
 
-int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
-		struct atoll_error *err)
+static int start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *k,
+		 int64_t *ret_run, struct atoll_error *err)
 {
 	AUTO_FD reader = -EBADF;
 	int ends[2], status;
 	pid_t pid;
 
-	if (!a || !options || !options->argv || !options->argv[0] || !ret_run)
-		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_sys(err, errno, "run", name, "cannot make a channel to a keeper");
 	reader = ends[0];
@@ -231,7 +231,8 @@ int atoll_start(struct atoll *a, const char *name, const struct atoll_run_option
 		pid = fork();
 		if (pid == 0) {
 			close(ends[0]);
-			keep(a, name, options, ends[1]);
+			k->report_fd = ends[1];
+			keep(a, name, options, k);
 		}
 		_exit(0);
 	}
@@ -241,6 +242,82 @@ int atoll_start(struct atoll *a, const char *name, const struct atoll_run_option
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return read_report(reader, ret_run, err);
+}
+
+int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
+		struct atoll_error *err)
+{
+	struct keeper k = { 0 };
+
+	if (!a || !options || !options->argv || !options->argv[0] || !ret_run)
+		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
+	return start(a, name, options, &k, ret_run, err);
+}
+
+/* ---- one that holds ---- */
+
+#define LOOK_MS 500
+
+int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
+	       struct atoll_error *err)
+{
+	static char program[] = "sleep", for_ever[] = "infinity";
+	char *argv[] = { program, for_ever, NULL };
+	struct atoll_run_options own = options ? *options : (struct atoll_run_options){ 0 };
+	struct keeper k = { .holds = true, .idle_ms = idle_ms };
+	int64_t run;
+
+	if (!a || idle_ms < 0)
+		return error_set(err, ATOLL_INVALID, 0, "keep", name, "no time was given");
+	own.argv = argv;
+	own.cwd = "/";
+	own.terminal = false;
+	return start(a, name, &own, &k, &run, err);
+}
+
+static bool is_older(const struct slot_note *note, uint64_t start)
+{
+	return note->holder_start < start || (note->holder_start == start && note->holder < getpid());
+}
+
+/* One is enough: the younger one, which was told last how long. */
+static bool end_older(int slot, const struct slot_note *note, void *arg)
+{
+	(void)slot;
+	if (note->kind == SLOT_KEEPER && is_older(note, *(const uint64_t *)arg))
+		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
+	return false;
+}
+
+int keeper_look(pid_t pid, void *arg)
+{
+	struct keeper *k = arg;
+	int64_t now = clock_monotonic_ns();
+	uint64_t start_time;
+
+	(void)pid;
+	if (k->idle_since == 0 && slot_start_time(getpid(), &start_time) == 0)
+		slot_each(k->lock_fd, end_older, &start_time);
+	if (k->idle_since == 0 || slot_has_command(k->lock_fd))
+		k->idle_since = now;
+	return now - k->idle_since >= (int64_t)k->idle_ms * 1000000 ? 0 : MAX(1, MIN(LOOK_MS, k->idle_ms));
+}
+
+static bool end_any(int slot, const struct slot_note *note, void *arg)
+{
+	(void)slot;
+	if (note->kind == SLOT_KEEPER && jail_signal((pid_t)note->pid, note->start, SIGKILL, true) == 0)
+		*(bool *)arg = true;
+	return false;
+}
+
+bool keeper_dismiss(int lock_fd)
+{
+	bool any = false;
+
+	if (!slot_has_command(lock_fd))
+		slot_each(lock_fd, end_any, &any);
+	return any;
 }
 
 /* ---- reading a log ---- */

@@ -7,7 +7,11 @@
 
 struct keeper {
 	int report_fd; /* to whoever started it */
-	pid_t pump;    /* the process that writes the output to the log; 0: none yet */
+	bool holds;    /* no command: it keeps the view standing while there is nobody else */
+	int idle_ms;   /* for so long; of those that hold */
+	int lock_fd;
+	int64_t idle_since;
+	pid_t pump; /* the process that writes the output to the log; 0: none yet */
 };
 
 /* The run has its number: from here on its output goes to the log. */
@@ -16,6 +20,11 @@ int keeper_open_log(struct keeper *k, struct atoll *a, const char *uuid, int64_t
 void keeper_close_log(struct keeper *k);
 /* Tells who started it that the command starts. System calls only. */
 void keeper_tell_started(const struct keeper *k, int64_t run);
+
+/* jail_spec.watch of one that holds: 0 when its time is over. */
+int keeper_look(pid_t pid, void *keeper);
+/* Ends those that hold if they are alone, so that the sandbox can be changed. True if there was one. */
+bool keeper_dismiss(int lock_fd);
 
 /* The logs of a sandbox go with it. */
 void keeper_remove_logs(struct atoll *a, const char *uuid);

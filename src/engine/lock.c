@@ -12,7 +12,10 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/keeper.h"
 #include "engine/slot.h"
+
+#define DISMISS_MS 5000
 
 static int open_file(struct atoll *a, const char *uuid, int flags)
 {
@@ -64,11 +67,17 @@ int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_m
 {
 	AUTO_FD fd = open_file(a, uuid, O_CREAT);
 	int64_t end = clock_monotonic_ns() + (int64_t)wait_ms * 1000000;
+	bool dismissed = false;
 	int r;
 
 	if (fd < 0)
 		return error_sys(err, fd, "lock", name, "cannot lock the sandbox \"%s\"", name);
 	while ((r = try_mode(fd, mode)) == -EAGAIN || r == -EACCES) {
+		/* A keeper without a command is in nobody's way; it takes an instant to go. */
+		if (mode == LOCK_CHANGE && !dismissed && keeper_dismiss(fd)) {
+			dismissed = true;
+			end = MAX(end, clock_monotonic_ns() + DISMISS_MS * 1000000LL);
+		}
 		if (wait_ms >= 0 && clock_monotonic_ns() >= end)
 			return busy(fd, name, err);
 		nap(5);

@@ -136,6 +136,8 @@ static int come_in(struct session *s, struct inside *in, char *const *argv, stru
 		r = tell_start(s, err);
 	if (r < 0)
 		return r;
+	if (in->keeper && in->keeper->holds)
+		return 0;
 	r = record_begin(in->lock_fd, in->slot, argv, in->keeper ? RECORD_DETACHED | RECORD_LOGGED : 0, &in->record);
 	in->note.run = in->record.number;
 	if (r < 0)
@@ -148,7 +150,7 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 {
 	int r = 0;
 
-	if (in->keeper)
+	if (in->keeper && !in->keeper->holds)
 		keeper_close_log(in->keeper);
 	for (size_t i = 0; i < in->peer.n; i++)
 		fd_close(in->peer.fds[i]);
@@ -230,6 +232,12 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .terminal = o->terminal,
 					  .hold_fd = in->lock_fd };
 
+		if (in->keeper && in->keeper->holds) {
+			in->keeper->lock_fd = in->lock_fd;
+			spec.watch = keeper_look;
+			spec.watch_arg = in->keeper;
+			spec.timeout_ms = 0;
+		}
 		r = jail_run(&spec, ret, err);
 	}
 	run_view_release(&v);
@@ -237,6 +245,13 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
 		return run_without(s, in, options->argv, o, ret, err);
 	return r;
+}
+
+static enum slot_kind kind_of(const struct run_options *o)
+{
+	if (!o->keeper)
+		return SLOT_RUN;
+	return o->keeper->holds ? SLOT_KEEPER : SLOT_DETACHED;
 }
 
 static int run_inside(struct session *s, const struct atoll_run_options *options, const struct run_options *o,
@@ -247,7 +262,7 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.slot = -EBADF,
 		.name = s->box.name,
 		.keeper = o->keeper,
-		.note = { .kind = o->keeper ? SLOT_DETACHED : SLOT_RUN, .view_key = view_key(o) },
+		.note = { .kind = kind_of(o), .view_key = view_key(o) },
 	};
 	bool threads = !__libc_single_threaded;
 	int r = come_in(s, &in, options->argv, err), end = 0;
@@ -301,6 +316,11 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
 	o.keeper = keeper;
+	/* Nobody is there who could want a network. */
+	if (keeper && keeper->holds) {
+		net_policy_release(&o.net);
+		o.net = (struct net_policy){ 0 };
+	}
 	if (r >= 0)
 		r = run_places_check(&o, &s, &local);
 	if (r >= 0)

@@ -143,6 +143,8 @@ static bool send_to(int slot, const struct slot_note *note, void *arg)
 	struct kill *k = arg;
 
 	(void)slot;
+	if (note->kind == SLOT_KEEPER && k->run == 0)
+		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
 	if ((k->run != 0 && note->run != k->run) || note->kind == SLOT_KEEPER || !slot_is_alive(note))
 		return false;
 	if (jail_signal((pid_t)note->pid, note->start, k->sig, note->kind != SLOT_PLAIN) == 0)

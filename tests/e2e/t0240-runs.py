@@ -232,11 +232,62 @@ def detached_ends(place, tap, who):
     close(box, path)
 
 
+def live_path(place, tap, who, strategy):
+    path = t.build_tree(place, who, BASE + [["mkdir", "d", 0o755], ["create", "d/g", "g\n", 0o644]])
+    box = t.Box(place, who, strategy, dirs=[path])
+    box.new()
+    what = "%s, %s" % (strategy, who)
+    found = box.atoll("path", box.name)
+    live = found.stdout.decode().strip()
+    read = box.command(["cat", live + "/f"])
+    written = box.command(["sh", "-c", "echo edited >> %s/f; echo new > %s/new" % (live, live)])
+    tap.check("path leads to the files of a sandbox in which nothing runs, " + what, found.returncode == 0 and read.stdout == b"content\n" and
+              written.returncode == 0, t.said(found), t.said(read), t.said(written))
+    seen = box.run("cat", "f", "new", cwd=path)
+    tap.check("what is written there is in the sandbox and not in the original, " + what, seen.stdout == b"content\nedited\nnew\n" and
+              sorted(os.listdir(path)) == ["d", "f"], t.said(seen))
+    inner = box.atoll("path", box.name, "d"), box.atoll("path", box.name, path + "/d/g")
+    tap.check("of a part too, relative or absolute, " + what, os.path.basename(inner[0].stdout.decode().strip()) == "d" and
+              box.command(["cat", inner[1].stdout.decode().strip()]).stdout == b"g\n", *[t.said(d) for d in inner])
+    wrong = box.atoll("path", box.name, "not/there"), box.atoll("path", box.name, "/etc"), box.atoll("path", "nobody"), \
+        box.atoll("path", box.name, "--keep-alive", "x")
+    tap.check("what is not there has no path, " + what, [d.returncode for d in wrong] == [NOT_FOUND, NOT_FOUND, NOT_FOUND, 2], *[t.said(d) for d in wrong])
+    done = box.commit()
+    tap.check("a commit needs nobody to end the keeper, " + what, done.returncode == 0 and os.path.exists(path + "/new") and
+              wait_until(lambda: not of_program(box)), t.said(done), of_program(box))
+    close(box, path)
+
+
+def kept_alive(place, tap, who):
+    path, box = scene(place, who)
+    first = box.atoll("run", "--keep-alive", "1.5", box.name, "--", "sh", "-c", "echo x > /tmp/t; stat -c %d .", cwd=path)
+    second = box.run("sh", "-c", "cat /tmp/t; stat -c %d .", cwd=path)
+    tap.check("with --keep-alive the view stands when the command has ended, %s" % who, first.returncode == 0 and
+              second.stdout == b"x\n" + first.stdout, t.said(first), t.said(second))
+    tap.check("no command runs then, %s" % who, runs(box) == {} and sorted(runs(box, "--all")) == [1, 2], runs(box, "--all"))
+    tap.check("and it goes away when it is idle, %s" % who, wait_until(lambda: not of_program(box)), of_program(box))
+    tap.check("then the next one begins anew, %s" % who, box.run("cat", "/tmp/t", cwd=path).returncode == 1)
+    for _ in range(3):
+        box.atoll("run", "--keep-alive", "60", box.name, "--", "true", cwd=path)
+    tap.check("there is never more than one for long, %s" % who, wait_until(lambda: len(of_program(box)) == 2), of_program(box))
+    for pid in of_program(box):
+        os.kill(pid, signal.SIGKILL)
+    done = box.run("sh", "-c", "echo y > y", cwd=path), box.commit()
+    tap.check("its death costs nothing, %s" % who, all(d.returncode == 0 for d in done) and os.path.exists(path + "/y"), *[t.said(d) for d in done])
+    box.atoll("run", "--keep-alive", "60", box.name, "--", "true", cwd=path)
+    done = box.rm()
+    tap.check("rm needs nobody to end it, %s" % who, done.returncode == 0 and wait_until(lambda: not of_program(box)), t.said(done))
+    close(box, path)
+
+
 def main(place, tap):
     for who in place.users():
-        for part in (recorded, killed, ended_for_a_change, detached, detached_ends):
+        for part in (recorded, killed, ended_for_a_change, detached, detached_ends, kept_alive):
             if t.only(part.__name__):
                 part(place, tap, who)
+        for strategy in ("overlay", "copy_on_write"):
+            if t.only("live_path"):
+                live_path(place, tap, who, strategy)
     if t.only("many"):
         many(place, tap, place.users()[-1])
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A path to the workspace for programs outside. A copy has one. An overlay is mounted in a namespace alone: the way there leads through
+ * the root of a process inside, which the kernel shows to the same user as /proc/PID/root. Not that of pid 1, which hides itself.
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/slot.h"
+
+#define PATIENCE_NS 3000000000LL
+
+struct search {
+	const char *path; /* inside */
+	char *found;
+};
+
+static bool try_slot(int slot, const struct slot_note *note, void *arg)
+{
+	struct search *s = arg;
+	AUTO_FREE char *children = NULL;
+	char name[64];
+	struct stat st;
+
+	(void)slot;
+	snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)note->pid, (int)note->pid);
+	if (!slot_is_alive(note) || note->kind == SLOT_PLAIN ||
+	    fd_read_file(AT_FDCWD, name, 1 << 20, &children, NULL) < 0)
+		return false;
+	s->found = str_format("/proc/%ld/root%s", strtol(children, NULL, 10), s->path);
+	if (s->found && *children && stat(s->found, &st) == 0)
+		return true;
+	free(s->found);
+	s->found = NULL;
+	return false;
+}
+
+static char *find_live(struct atoll *a, const char *uuid, const char *path)
+{
+	AUTO_FD fd = lock_open(a, uuid);
+	struct search s = { .path = path };
+
+	if (fd >= 0)
+		slot_each(fd, try_slot, &s);
+	return s.found;
+}
+
+/* The program of one that was just started may not be there yet. */
+static char *wait_live(struct atoll *a, const char *uuid, const char *path)
+{
+	int64_t end = clock_monotonic_ns() + PATIENCE_NS;
+	char *found;
+
+	while (!(found = find_live(a, uuid, path)) && clock_monotonic_ns() < end)
+		usleep(1000);
+	return found;
+}
+
+/* The resource that a path lies in; *ret_rest is what follows its root, with a slash before it or empty. */
+static struct resource *find_resource(struct session *s, const char *path, char **ret_rest)
+{
+	if (!path || *path != '/') {
+		*ret_rest = path && *path ? str_format("/%s", path) : strdup("");
+		return s->n > 0 ? &s->resources[0] : NULL;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		struct resource *r = &s->resources[i];
+
+		if (path_is_below(path, r->row.path)) {
+			*ret_rest = strdup(path + strlen(r->row.path));
+			return r;
+		}
+	}
+	return NULL;
+}
+
+static int find_path(struct session *s, const char *path, int idle_ms, char **ret, struct atoll_error *err)
+{
+	AUTO_FREE char *rest = NULL;
+	AUTO_FREE char *inside = NULL;
+	struct resource *r = find_resource(s, path, &rest);
+	struct stat st;
+
+	if (!r)
+		return error_set(err, ATOLL_NOT_FOUND, 0, "path", path,
+				 "\"%s\" lies in no resource of the sandbox \"%s\"", path ? path : "", s->box.name);
+	inside = rest ? str_format("%s%s", r->row.path, rest) : NULL;
+	if (!inside)
+		return error_oom(err, "path");
+	if (!(r->ops->capabilities & STRATEGY_OVERLAY)) {
+		*ret = r->ops->workspace ? str_format("%s/%s%s", r->row.work, r->ops->workspace, rest) : strdup(inside);
+	} else {
+		AUTO_FREE char *root = find_live(s->a, s->box.uuid, r->row.path);
+
+		if (!root) {
+			int k = atoll_keep(s->a, s->box.name, NULL, idle_ms, err);
+
+			if (k < 0)
+				return k;
+			root = wait_live(s->a, s->box.uuid, r->row.path);
+		}
+		*ret = root ? str_format("%s%s", root, rest) : NULL;
+	}
+	if (!*ret || stat(*ret, &st) < 0)
+		return error_set(err, ATOLL_NOT_FOUND, ENOENT, "path", path, "there is no \"%s\" in the sandbox \"%s\"",
+				 inside, s->box.name);
+	return 0;
+}
+
+int atoll_path(struct atoll *a, const char *name, const char *path, int idle_ms, char **ret, struct atoll_error *err)
+{
+	struct session s = { .lock_fd = -EBADF };
+	char *found = NULL;
+	int r;
+
+	if (!a || !ret)
+		return error_set(err, ATOLL_INVALID, 0, "path", name, "no place was given for the path");
+	r = session_peek(a, name, &s, err);
+	if (r < 0)
+		return r;
+	session_pause(&s);
+	r = find_path(&s, path, idle_ms, &found, err);
+	session_release(&s);
+	if (r < 0) {
+		free(found);
+		return r;
+	}
+	*ret = found;
+	return 0;
+}
