@@ -13,6 +13,7 @@
 #define NOTES_OFFSET 1024 /* behind all bytes that are locked */
 #define NOTE_SIZE 192
 #define PATIENCE_MS 30000 /* longer than a mount may take */
+#define FORBIDDEN_MS 1000 /* a process that is dying may not be looked into any more either */
 
 _Static_assert(sizeof(struct slot_note) <= NOTE_SIZE, "a note has its place");
 _Static_assert(FIRST_BYTE + SLOT_MAX <= NOTES_OFFSET, "locks and notes are apart");
@@ -323,7 +324,7 @@ int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail
 		/* Without namespaces all work in one place anyway. */
 		if (s.plain || !anybody_lives(lock_fd))
 			return 0;
-		if (s.other_view || s.forbidden || is_late(began, PATIENCE_MS))
+		if (s.other_view || is_late(began, s.forbidden ? FORBIDDEN_MS : PATIENCE_MS))
 			return refuse(&s, name, err);
 		nap();
 	}
