@@ -132,6 +132,7 @@ int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, s
 /* ---- ending ---- */
 
 struct kill {
+	int lock_fd;
 	int64_t run;
 	int sig;
 	size_t n;
@@ -152,11 +153,15 @@ static bool send_to(int slot, const struct slot_note *note, void *arg)
 	return false;
 }
 
+/* The processes, and whoever looked after them: the sandbox can be changed then. */
 static bool all_gone(const struct kill *k)
 {
-	for (size_t i = 0; i < k->n; i++)
-		if (slot_is_alive(&k->notes[i]))
+	for (size_t i = 0; i < k->n; i++) {
+		struct lookup l = { .number = k->notes[i].run };
+
+		if (slot_is_alive(&k->notes[i]) || slot_each(k->lock_fd, is_of_run, &l))
 			return false;
+	}
 	return true;
 }
 
@@ -175,7 +180,7 @@ static bool wait_gone(const struct kill *k, int ms)
 /* Asked to end, then ended. */
 static int end_all(int fd, struct kill *k, int grace_ms, const char *name, struct atoll_error *err)
 {
-	struct kill again = { .run = k->run, .sig = SIGKILL };
+	struct kill again = { .lock_fd = fd, .run = k->run, .sig = SIGKILL };
 
 	if (wait_gone(k, grace_ms))
 		return 0;
@@ -198,6 +203,7 @@ int atoll_kill(struct atoll *a, const char *name, const struct atoll_kill_option
 	fd = open_lock(a, name, &found, err);
 	if (fd < 0 && fd != -EBADF)
 		return fd;
+	k.lock_fd = fd;
 	k.run = options->run;
 	k.sig = options->signal ? options->signal : SIGTERM;
 	if (fd >= 0)
