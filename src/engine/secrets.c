@@ -6,6 +6,7 @@
  */
 #include "engine/run.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* "~/" is the home directory. */
@@ -91,7 +92,9 @@ size_t secrets_count(void)
 /* What cannot be read needs no hiding. */
 static char *find(const char *path)
 {
-	return access(path, R_OK) == 0 || access(path, X_OK) == 0 ? realpath(path, NULL) : NULL;
+	if (access(path, R_OK) < 0 && (errno != EACCES || access(path, X_OK) < 0))
+		return NULL;
+	return realpath(path, NULL);
 }
 
 char *secrets_path(size_t i, const char *home)

@@ -21,6 +21,13 @@ LIMITS = {"fork_without_end": ("--pids", "30"), "take_all_memory": ("--memory", 
 SECRETS = {".ssh/id_test": "PRIVATE KEY", ".aws/credentials": "secret", ".config/gcloud/token": "secret", ".mozilla/logins.json": "secret",
            ".netrc": "password"}
 SHM_KEY = 0x61746f6c
+VICTIM = """
+import signal
+signal.signal(signal.SIGWINCH, lambda *_: exit(9))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
 
 
 class Outside:
@@ -72,8 +79,11 @@ class Outside:
         self.sockets[-1].listen()
 
     def start_victim(self):
-        """Ends on any signal; the second one is in the process group in which atoll is started."""
-        return subprocess.Popen(["sleep", "600"], preexec_fn=lambda: os.setpgid(0, 0), **self.box.identity())
+        """Ends on the one signal that is nothing to others; the second one is in the process group in which atoll is started."""
+        victim = subprocess.Popen([t.PYTHON, "-I", "-S", "-c", VICTIM], preexec_fn=lambda: os.setpgid(0, 0), stdout=subprocess.PIPE,
+                                  **self.box.identity())
+        victim.stdout.readline()
+        return victim
 
     def state(self):
         return {"beside": self.listing(self.beside),
@@ -127,6 +137,7 @@ class Outside:
         for victim in self.victims:
             victim.send_signal(signal.SIGKILL)
             victim.wait()
+            victim.stdout.close()
         for s in [*self.sockets, self.server]:
             s.close()
         for path in (self.tmp, self.shm):

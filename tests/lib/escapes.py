@@ -2,7 +2,8 @@
 """Attempts to get out of a sandbox, run inside: escapes.py NAME[,NAME…] CONTEXT
 
 An attempt that is refused raises: an OSError, or Stopped where the refusal is seen in another way. One that comes to its end is a hole.
-Prints a line for each: its name, a tab, and "stopped WHY" or "HOLE". Run without arguments it prints the names. CONTEXT is a Python literal: what there is outside.
+No attempt does harm where it succeeds: what belongs to the machine is opened for writing and left as it is, and what is sent to all is a signal
+that means nothing to anybody but the suite. Prints a line for each: its name, a tab, and "stopped WHY" or "HOLE". Run without arguments it prints the names. CONTEXT is a Python literal: what there is outside.
 """
 import ast
 import ctypes
@@ -66,6 +67,11 @@ def write_to(path, text="escaped\n", flags=os.O_WRONLY):
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+def open_to_write(path):
+    """What belongs to the machine: that it could be written is hole enough."""
+    os.close(os.open(path, os.O_WRONLY))
 
 
 def first_error(actions):
@@ -246,12 +252,12 @@ def remove_the_root_of_the_resource():
 
 @attempt("EROFS|ETXTBSY|EACCES")
 def overwrite_a_program_of_the_host():
-    write_to(os.path.realpath(sys.executable))
+    open_to_write(os.path.realpath(sys.executable))
 
 
 @attempt("EROFS|EACCES")
 def add_a_user_to_the_host():
-    write_to("/etc/passwd", "evil::0:0::/:/bin/sh\n", os.O_WRONLY | os.O_APPEND)
+    open_to_write("/etc/passwd")
 
 
 @attempt("the original is as it was")
@@ -357,7 +363,7 @@ def read_the_program_of_pid_1():
 
 @attempt("EACCES|EPERM")
 def overwrite_the_program_of_pid_1():
-    write_to("/proc/1/exe")
+    open_to_write("/proc/1/exe")
 
 
 @attempt("EACCES|EPERM")
@@ -377,7 +383,7 @@ def use_the_fds_of_pid_1():
 
 @attempt("EACCES|EPERM|EROFS")
 def write_the_memory_of_pid_1():
-    write_to("/proc/1/mem")
+    open_to_write("/proc/1/mem")
 
 
 @attempt("EACCES|EPERM")
@@ -411,7 +417,7 @@ def kill_pid_1():
 
 @attempt("ESRCH")
 def signal_a_process_outside():
-    os.kill(x["victim"], signal.SIGKILL)
+    os.kill(x["victim"], signal.SIGWINCH)
 
 
 @attempt("ESRCH|EPERM|kept to its own")
@@ -419,14 +425,14 @@ def signal_everybody():
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        os.kill(-1, signal.SIGTERM)
+        os.kill(-1, signal.SIGWINCH)
         os._exit(0)
     raise Stopped("kept to its own: the suite looks whether the others live")
 
 
 @attempt("kept to its own")
 def signal_the_process_group_of_the_caller():
-    os.kill(0, signal.SIGUSR1)  # would end the process outside that is of this group
+    os.kill(0, signal.SIGWINCH)  # would end the process outside that is of this group
     raise Stopped("kept to its own: the suite looks whether the others live")
 
 
@@ -711,41 +717,40 @@ def open_devices_of_the_host():
 
 @attempt("EROFS|EACCES|EPERM")
 def set_the_core_pattern():
-    write_to("/proc/sys/kernel/core_pattern", "|" + x["resource"] + "/evil")
+    open_to_write("/proc/sys/kernel/core_pattern")
 
 
 @attempt("EROFS|EACCES|EPERM|ENOENT")
 def set_the_module_loader():
-    write_to("/proc/sys/kernel/modprobe", x["resource"] + "/evil")
+    open_to_write("/proc/sys/kernel/modprobe")
 
 
 @attempt("EROFS|EACCES|EPERM|ENOENT")
 def press_the_magic_key():
-    write_to("/proc/sysrq-trigger", "h")
+    open_to_write("/proc/sysrq-trigger")
 
 
 @attempt("EROFS|EACCES|EPERM|ENOENT")
 def register_a_binary_format():
-    write_to("/proc/sys/fs/binfmt_misc/register", ":evil:M::evil::/evil:")
+    open_to_write("/proc/sys/fs/binfmt_misc/register")
 
 
 @attempt("EROFS|EACCES|EPERM|nothing there")
 def set_a_release_agent():
     agents = [os.path.join(top, name) for top, _, names in os.walk("/sys/fs/cgroup") for name in names if name == "release_agent"]
-    first_error([lambda path=path: write_to(path, x["resource"] + "/evil") for path in agents])
+    first_error([lambda path=path: open_to_write(path) for path in agents])
 
 
 @attempt("EROFS|EACCES|EPERM|nothing there")
 def leave_the_control_group():
     tops = [os.path.join("/sys/fs/cgroup", name) for name in os.listdir("/sys/fs/cgroup")] + ["/sys/fs/cgroup"]
     tops = [top for top in tops if os.path.exists(os.path.join(top, "cgroup.procs"))]
-    first_error([lambda top=top: write_to(os.path.join(top, "cgroup.procs"), "0") for top in tops] +
-                [lambda top=top: os.mkdir(os.path.join(top, "evil")) for top in tops])
+    first_error([lambda top=top: open_to_write(os.path.join(top, "cgroup.procs")) for top in tops])
 
 
 @attempt("EROFS|EACCES|EPERM|ENOENT")
 def set_the_uevent_helper():
-    write_to("/sys/kernel/uevent_helper", x["resource"] + "/evil")
+    open_to_write("/sys/kernel/uevent_helper")
 
 
 @attempt("EACCES|EPERM|EROFS|empty|ENOENT")
@@ -761,20 +766,26 @@ def read_the_kernels_traces():
 
 
 @attempt("EPERM|EACCES")
-def set_a_limit_of_the_host():
-    call("sethostname", b"evil", 4)
+def name_the_machine():
+    name = os.uname().nodename.encode()
+    call("sethostname", name, len(name))
+
+
+@attempt("EPERM")
+def restart_the_machine():
+    call("reboot", 0, 0, 0, 0)  # without the magic numbers the kernel would say EINVAL
 
 
 def _refused(name):
     def function():
-        call(name, 0, 0, 0, 0, 0)
+        call(name, 1, 1, 1, 1, 1)  # nothing that would do harm
     function.__name__ = "call_" + name
     return function
 
 
 for _name, _by in (("bpf", "EPERM"), ("perf_event_open", "EPERM"), ("userfaultfd", "EPERM"), ("io_uring_setup", "ENOSYS"), ("keyctl", "EPERM"),
                    ("add_key", "EPERM"), ("request_key", "EPERM"), ("kexec_load", "EPERM"), ("init_module", "EPERM"), ("finit_module", "EPERM"),
-                   ("delete_module", "EPERM"), ("fanotify_init", "EPERM"), ("syslog", "EPERM"), ("reboot", "EPERM"), ("swapon", "EPERM"),
+                   ("delete_module", "EPERM"), ("fanotify_init", "EPERM"), ("syslog", "EPERM"), ("swapon", "EPERM"),
                    ("settimeofday", "EPERM"), ("clock_settime", "EPERM"), ("acct", "EPERM"), ("quotactl", "EPERM"), ("vhangup", "EPERM"),
                    ("iopl", "EPERM"), ("kcmp", "EPERM"), ("move_pages", "EPERM"), ("setdomainname", "EPERM")):
     if _name in NUMBERS:
@@ -796,8 +807,6 @@ def main():
         print("\n".join("%s\t%s" % (name, by) for name, (_, by) in ATTEMPTS.items()))
         return
     x.update(ast.literal_eval(sys.argv[2]))
-    for number in (signal.SIGTERM, signal.SIGUSR1):  # what is sent to all comes back
-        signal.signal(number, signal.SIG_IGN)
     for name in sys.argv[1].split(","):
         # In a process of its own: one attempt must not change what the next one finds.
         if os.fork() == 0:
