@@ -78,7 +78,7 @@ def close(box, path):
 
 def sharing(place, tap, who, strategy):
     path, box = scene(place, who, strategy)
-    first = start(box, path, "stat -c %d .; echo one > a; read x; cat b; read x; echo end")
+    first = start(box, path, "echo one > a; stat -c %d .; read x; cat b; read x; echo end")
     device = started(first)
     second = start(box, path, "echo two > b; echo three > /tmp/c; stat -c %d .; cat a; read x; echo still > d/e; cat a")
     other = started(second)
