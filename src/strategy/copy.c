@@ -13,10 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/sys.h"
-#include "strategy/baseline.h"
-
-#define TREE "tree"
-#define BASELINE "baseline"
+#include "strategy/copy.h"
 
 struct clone {
 	struct resource *r;
@@ -44,7 +41,7 @@ static int note_left_out(const char *path, const struct tree_stat *st, void *arg
 	return 0;
 }
 
-static void describe_copy(struct base_entry *e, const struct tree_stat *st)
+void copy_describe(struct base_entry *e, const struct tree_stat *st)
 {
 	e->ino = st->ino;
 	e->size = S_ISDIR(st->mode) ? 0 : st->size;
@@ -64,7 +61,7 @@ static int note_copied(const char *path, const struct tree_stat *from, int from_
 
 	if (!e)
 		return -ENOMEM;
-	describe_copy(e, to);
+	copy_describe(e, to);
 	return resource_look(from_dir, from_name, from, &e->original);
 }
 
@@ -102,7 +99,7 @@ static int make_mount_points(struct resource *r, int tree_fd)
 }
 
 /* Later writes must be told apart from the copying itself by their ctime. */
-static int settle(int tree_fd)
+int copy_settle(int tree_fd)
 {
 	int64_t ignored;
 
@@ -154,17 +151,17 @@ static int copy_begin(struct resource *r, struct atoll_error *err)
 
 	if (!base)
 		return error_oom(err, "new");
-	rc = sys_mkdir(r->work_fd, TREE, 0700);
-	tree = rc < 0 ? rc : fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	rc = sys_mkdir(r->work_fd, COPY_TREE, 0700);
+	tree = rc < 0 ? rc : fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
 	rc = tree < 0 ? tree : tree_copy(r->root_fd, tree, TREE_COPY_KEEP_SET_ID, &hooks, &report, &path);
 	if (rc >= 0)
 		rc = make_mount_points(r, tree);
 	if (rc >= 0) {
 		baseline_sort(base);
-		rc = baseline_save(r->work_fd, BASELINE, base);
+		rc = baseline_save(r->work_fd, COPY_BASELINE, base);
 	}
 	if (rc >= 0)
-		rc = settle(r->work_fd);
+		rc = copy_settle(r->work_fd);
 	baseline_free(base);
 	if (rc < 0)
 		return error_sys(err, rc, "new", r->row.path, "cannot copy \"%s%s%s\" into its workspace", r->row.path,
@@ -174,7 +171,7 @@ static int copy_begin(struct resource *r, struct atoll_error *err)
 
 static int copy_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
 {
-	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	AUTO_FD tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
 
 	if (tree < 0)
 		return error_sys(err, tree, "run", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
@@ -185,14 +182,14 @@ static int copy_view(struct resource *r, struct strategy_view *ret, struct atoll
 
 /* ---- changes ---- */
 
-static int load(struct resource *r, struct baseline **ret, struct atoll_error *err)
+int copy_load(struct resource *r, struct baseline **ret, struct atoll_error *err)
 {
 	int rc = 0;
 
 	if (!r->priv) {
 		struct baseline *b = NULL;
 
-		rc = baseline_load(r->work_fd, BASELINE, &b);
+		rc = baseline_load(r->work_fd, COPY_BASELINE, &b);
 		if (rc < 0)
 			return error_set(err, rc == -EBADMSG ? ATOLL_CORRUPT : ATOLL_FAILED, -rc, "diff", r->row.path,
 					 "the baseline of \"%s\" in \"%s\" cannot be read: %s", r->row.path,
@@ -203,7 +200,7 @@ static int load(struct resource *r, struct baseline **ret, struct atoll_error *e
 	return 0;
 }
 
-static void copy_release(struct resource *r)
+void copy_release(struct resource *r)
 {
 	r->priv = baseline_free(r->priv);
 }
@@ -366,7 +363,7 @@ static void mark_below_types_seen(struct copy_walk *w)
 static struct changes *copy_changes(struct resource *r, bool exact, struct atoll_error *err)
 {
 	CLEANUP(cleanup_changes) struct changes *changes = changes_new();
-	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
+	AUTO_FD tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
 	struct copy_walk w = { .classify = { r, changes, { r->root_fd, NULL, -EBADF }, exact } };
 	AUTO_FREE char *path = NULL;
 	int rc;
@@ -380,7 +377,7 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 			  r->row.work);
 		return NULL;
 	}
-	if (load(r, &w.base, err) < 0)
+	if (copy_load(r, &w.base, err) < 0)
 		return NULL;
 	for (size_t i = 0; i < w.base->n; i++)
 		w.base->v[i].seen = w.base->v[i].pinned = false;
@@ -404,7 +401,7 @@ static int copy_base(struct resource *r, const char *path, struct store_touch *r
 {
 	struct base_entry *e;
 	struct baseline *b = NULL;
-	int rc = load(r, &b, err);
+	int rc = copy_load(r, &b, err);
 
 	if (rc < 0)
 		return rc;
@@ -423,7 +420,7 @@ static int copy_origin(struct resource *r, const struct change *c, struct tree_i
 	const struct base_entry *found;
 	struct baseline *b = NULL;
 
-	if (load(r, &b, NULL) < 0)
+	if (copy_load(r, &b, NULL) < 0)
 		return 0;
 	found = baseline_find_inode(b, c->after.ino, c->after.btime);
 	if (found)
@@ -431,177 +428,12 @@ static int copy_origin(struct resource *r, const struct change *c, struct tree_i
 	return found != NULL;
 }
 
-/* ---- after commit and undo: the baseline follows ---- */
-
-struct rebase {
-	struct resource *r;
-	struct baseline *base;
-	const char *top;
-	struct peer peer;
-	bool compare; /* mark the copy as to be compared */
-	int tree_fd;
-};
-
-static int rebase_entry(const struct tree_entry *e, void *arg)
-{
-	struct rebase *b = arg;
-	AUTO_FREE char *path = *e->path ? (*b->top ? str_format("%s/%s", b->top, e->path) : strdup(e->path))
-					: strdup(b->top);
-	struct base_entry *entry;
-	struct tree_stat copy;
-	int peer, r;
-
-	if (!path)
-		return -ENOMEM;
-	if (*path && resource_excludes(b->r, path))
-		return TREE_WALK_SKIP;
-	entry = baseline_add(b->base, path);
-	if (!entry)
-		return -ENOMEM;
-	r = resource_look(e->dirfd, e->name, &e->stat, &entry->original);
-	if (r < 0)
-		return r;
-	entry->special = tree_is_special(e->stat.mode);
-	peer = peer_dir(&b->peer, path, path_parent_size(path));
-	if (peer >= 0 && tree_stat(peer, path_base_name(path), &copy) >= 0) {
-		describe_copy(entry, &copy);
-		if (b->compare)
-			entry->ctime = 0;
-	}
-	return TREE_WALK_GO;
-}
-
-static bool moves_entries(const struct store_step *step)
-{
-	return step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_INSTALL || step->kind == STORE_STEP_TAKE;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-	return path_compare(*(char *const *)a, *(char *const *)b);
-}
-
-/* The topmost paths at which the steps moved entries, sorted. */
-static int collect_tops(struct resource *r, const struct store_step *steps, size_t n, const char ***ret, size_t *ret_n)
-{
-	const char **tops = reallocarray(NULL, n ? n : 1, sizeof *tops);
-	size_t count = 0, kept = 0;
-
-	if (!tops)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (steps[i].resource == r->row.id && moves_entries(&steps[i]))
-			tops[count++] = steps[i].path;
-	qsort(tops, count, sizeof *tops, compare_paths);
-	for (size_t i = 0; i < count; i++)
-		if (!kept || !path_is_below(tops[i], tops[kept - 1]))
-			tops[kept++] = tops[i];
-	*ret = tops;
-	*ret_n = kept;
-	return 0;
-}
-
-static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
-{
-	size_t kept = 0, at = 0;
-
-	for (size_t i = 0; i < b->n; i++) {
-		while (at < n && path_compare(tops[at], b->v[i].path) < 0 && !path_is_below(b->v[i].path, tops[at]))
-			at++;
-		if (at < n && path_is_below(b->v[i].path, tops[at]))
-			free(b->v[i].path);
-		else
-			b->v[kept++] = b->v[i];
-	}
-	b->n = kept;
-}
-
-/* A directory that stayed: its copy, as it is, is the base of its own metadata. */
-static void rebase_directory(struct rebase *b, const char *path)
-{
-	AUTO_FD fd = fd_open_beneath(b->tree_fd, path, O_PATH | O_DIRECTORY);
-	AUTO_FD original = fd_open_beneath(b->r->root_fd, path, O_PATH | O_DIRECTORY);
-	struct base_entry *entry = baseline_find(b->base, path);
-	struct store_look look;
-	struct tree_stat st;
-
-	if (!entry)
-		return;
-	if (original >= 0 && tree_stat(original, "", &st) >= 0 && resource_look(original, "", &st, &look) >= 0)
-		entry->original = look;
-	if (fd < 0 || tree_stat(fd, "", &st) < 0)
-		return;
-	describe_copy(entry, &st);
-	if (b->compare)
-		entry->ctime = 0;
-}
-
-static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
-{
-	drop_tops(b->base, tops, n);
-	for (size_t i = 0; i < n; i++) {
-		AUTO_FD fd = fd_open_beneath(b->r->root_fd, tops[i], O_PATH);
-		int rc;
-
-		if (fd == -ENOENT || fd == -ENOTDIR)
-			continue;
-		b->top = tops[i];
-		rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);
-		if (rc < 0)
-			return rc;
-	}
-	baseline_sort(b->base);
-	return 0;
-}
-
-/* Takes the originals at the steps' paths as the new base. */
-static int rebase(struct resource *r, const struct store_step *steps, size_t n, bool compare, struct atoll_error *err)
-{
-	AUTO_FD tree = fd_open_beneath(r->work_fd, TREE, O_RDONLY | O_DIRECTORY);
-	struct rebase b = { .r = r, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
-	AUTO_FREE const char **tops = NULL;
-	size_t n_tops = 0;
-	int rc;
-
-	/* Files of one directory share a baseline: another of them may have renewed it. */
-	copy_release(r);
-	rc = load(r, &b.base, err);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < n; i++)
-		if (steps[i].resource == r->row.id &&
-		    (steps[i].kind == STORE_STEP_META || steps[i].kind == STORE_STEP_TIME))
-			rebase_directory(&b, steps[i].path);
-	rc = tree < 0 ? tree : collect_tops(r, steps, n, &tops, &n_tops);
-	if (rc >= 0)
-		rc = rebase_tops(&b, tops, n_tops);
-	peer_release(&b.peer);
-	if (rc >= 0)
-		rc = baseline_save(r->work_fd, BASELINE, b.base);
-	if (rc >= 0)
-		rc = settle(r->work_fd);
-	if (rc < 0)
-		return error_sys(err, rc, "commit", r->row.path, "cannot renew the baseline of \"%s\" in \"%s\"",
-				 r->row.path, r->row.work);
-	return 0;
-}
-
-static int copy_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
-{
-	return rebase(r, steps, n, false, err);
-}
-
-static int copy_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
-{
-	return rebase(r, steps, n, true, err);
-}
-
 const struct strategy_ops strategy_copy = {
 	.name = "copy_on_write",
 	.summary = "a private copy of the tree, by reflink where the filesystem can; works everywhere",
 	.strength = 30,
 	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_SINGLE_FILE,
-	.workspace = TREE,
+	.workspace = COPY_TREE,
 	.begin = copy_begin,
 	.cost = copy_cost,
 	.view = copy_view,
