@@ -211,7 +211,7 @@ static const struct command commands[] = {
 		  "sandbox; Atoll warns.",
 	  .examples = "atoll run -- make # then: summary, and a question\n"
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
-		      "atoll run --net allow:registry.npmjs.org -- npm install # reaches that host alone\n"
+		      "atoll run --net allow:api.example.com -- ./fetch # reaches that host alone\n"
 		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
 		      "atoll run --explain --net host # what could it do?\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
