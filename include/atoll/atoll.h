@@ -253,8 +253,8 @@ struct atoll_run_result {
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */
 struct atoll_ability {
-	const char *what;   /* "see", "write", "hidden", "reach", "call", "use" */
-	const char *object; /* a path, a host, a limit */
+	const char *what;   /* "see", "write", "hidden", "reach", "be", "call", "use" */
+	const char *object; /* a path, a host, a user, a limit */
 	const char *text;   /* one line */
 };
 typedef void (*atoll_ability_fn)(const struct atoll_ability *ability, void *arg);

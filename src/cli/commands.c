@@ -18,6 +18,7 @@
 	{ "env-file", "FILE", NULL, "set the variables of FILE, one NAME=VALUE a line", COMPLETE_FILE, 0 }, \
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
+	{ "user", "root|self", "root self", "who the command is inside: yourself, or root over nothing but your own files", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
 	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
@@ -185,6 +186,9 @@ static const struct command commands[] = {
 		  "The command gets your environment, but for the variables that steer the dynamic loader (LD_*); "
 		  "--clear-env leaves only HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TZ and USER of it. "
 		  "--env-file and then --env come on top.\n\n"
+		  "With --user root the command is root inside, as many installers want: what it makes is yours all the same, and "
+		  "over the host it has no more rights than you. Ids other than root's exist inside if they were granted to you in "
+		  "/etc/subuid and /etc/subgid. Root is root inside anyway.\n\n"
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
 		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
 		  "stays if the changes are discarded; Atoll warns.\n\n"

@@ -151,6 +151,16 @@ static int tell_limits(const struct explainer *e, struct run_options *o, struct 
 	return 0;
 }
 
+static void tell_identity(const struct explainer *e, const struct run_options *o)
+{
+	if (jail_is_root())
+		tell(e, "be", "root", "over files and processes inside; over the host nobody");
+	else if (o->as_root)
+		tell(e, "be", "root", "inside alone: its files are yours, and its rights too");
+	else
+		tell(e, "be", "yourself", "without any capability");
+}
+
 static int explain(const struct explainer *e, struct session *s, struct run_options *o, struct atoll_error *err)
 {
 	int r = tell_view(e, s, o, err);
@@ -158,6 +168,7 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 	if (r < 0)
 		return r;
 	tell_network(e, &o->net);
+	tell_identity(e, o);
 	tell(e, "call", "the kernel",
 	     "through a filter, without capabilities over the host and with no way to gain any");
 	return tell_limits(e, o, err);

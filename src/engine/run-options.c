@@ -86,6 +86,13 @@ static int make_environment(const struct atoll_run_options *options, const struc
 				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
 }
 
+static void find_user(const struct atoll_settings *settings, struct run_options *ret)
+{
+	const char *user = last(settings, "user");
+
+	ret->as_root = user && strcmp(user, "root") == 0;
+}
+
 /* The values were checked when they were given. */
 static void find_limits(const struct atoll_settings *settings, struct run_options *ret)
 {
@@ -240,6 +247,7 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 	if (r < 0)
 		return r;
 	find_limits(settings, &o);
+	find_user(settings, &o);
 	*ret = o;
 	o = (struct run_options){ 0 };
 	return 0;

@@ -29,6 +29,7 @@ struct run_options {
 	char **kept; /* parts of the home directory that the caller takes to be resources */
 	size_t n_kept;
 	bool terminal;
+	bool as_root; /* inside */
 	struct net_policy net;
 };
 

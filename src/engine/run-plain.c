@@ -33,6 +33,15 @@ static char *translate(struct session *s, const char *cwd)
 	return strdup(cwd);
 }
 
+static int refuse_root(const struct run_options *o, struct atoll_error *err)
+{
+	if (!o->as_root || geteuid() == 0)
+		return 0;
+	return error_set(
+		err, ATOLL_UNSUPPORTED, 0, "run", NULL,
+		"--user root needs user namespaces, which this machine does not let you make: see `atoll doctor`");
+}
+
 static int refuse_overlays(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -277,6 +286,8 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 			err, ATOLL_UNSUPPORTED, 0, "run", NULL,
 			"--net allow: and --publish need user namespaces, which this machine does not let you make: see "
 			"`atoll doctor`");
+	if (r >= 0)
+		r = refuse_root(o, err);
 	if (r >= 0)
 		r = refuse_limits(o, err);
 	if (r >= 0)

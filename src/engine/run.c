@@ -230,6 +230,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .stands = let_others_in,
 					  .started_arg = in,
 					  .terminal = o->terminal,
+					  .as_root = o->as_root,
 					  .hold_fd = in->lock_fd };
 
 		if (in->keeper && in->keeper->holds) {
@@ -316,8 +317,9 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
 	o.keeper = keeper;
-	/* Nobody is there who could want a network. */
+	/* Nobody is there who could want a network, or be anybody. */
 	if (keeper && keeper->holds) {
+		o.as_root = false;
 		net_policy_release(&o.net);
 		o.net = (struct net_policy){ 0 };
 	}

@@ -164,6 +164,11 @@ static bool is_switch(const char *value)
 	return settings_switch(value, &on) == 0;
 }
 
+static bool is_user(const char *value)
+{
+	return strcmp(value, "root") == 0 || strcmp(value, "self") == 0;
+}
+
 static bool is_path(const char *value)
 {
 	return *value && strlen(value) < PATH_MAX;
@@ -227,6 +232,7 @@ static const struct kind kinds[] = {
 	  is_duration,
 	  "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d" },
 	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "user", ATOLL_SETTING_ONE, "self" }, is_user, "it must be root or self" },
 };
 
 const struct atoll_setting_kind *atoll_setting_at(size_t i)

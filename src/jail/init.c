@@ -244,11 +244,34 @@ static int set_up_net(const struct init *in)
 	return r;
 }
 
+/* Ids can be mapped only by one who may be looked into; nobody is here yet who could. */
+static int make_inner_root(struct init *in, struct view_failure *f)
+{
+	if (!in->wall.inner || in->wall.userns_fd >= 0)
+		return 0;
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	in->wall.userns_fd = ids_inner_root();
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	f->step = VIEW_STEP_IDS;
+	f->error = -in->wall.userns_fd;
+	return in->wall.userns_fd < 0 ? -1 : 0;
+}
+
+/* The host's /proc can always be written, that of a view not everywhere; but in one that is joined there is none of ours before. */
+static int make_view(struct init *in, struct view_failure *f)
+{
+	int r = in->namespaces ? make_inner_root(in, f) : view_join(in->view, f);
+
+	if (r == 0)
+		r = in->namespaces ? view_build(in->view, f) : make_inner_root(in, f);
+	return r;
+}
+
 static int prepare(struct init *in, struct view_failure *f)
 {
 	int r;
 
-	if ((in->namespaces ? view_build(in->view, f) : view_join(in->view, f)) < 0)
+	if (make_view(in, f) < 0)
 		return -1;
 	r = enter_cwd(in->cwd);
 	f->step = VIEW_STEP_CWD;

@@ -124,6 +124,8 @@ struct jail_spec {
 	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
 	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
 	bool terminal;
+	/* An ordinary user's command is root, in a user namespace in which that is the user. Root's is anyway. */
+	bool as_root;
 	/* Called in the parent with the pid of pid 1 as it is outside, now and again: in how many milliseconds it wants to be called next, or
 	 * 0 to end the run. May be NULL. */
 	int (*watch)(pid_t pid, void *arg);

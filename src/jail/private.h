@@ -34,6 +34,9 @@ int ids_wide_userns(void);
  * they have no capability. Kept like the other. -errno where there can be none. */
 int ids_root_userns(void);
 
+/* ids-inner.c. Child side, in pid 1 before it is sealed: a user namespace within the present one in which the user is root. Its fd, or -errno. */
+int ids_inner_root(void);
+
 /* ---- name.c ---- */
 
 /* The user's name, malloc'ed, or NULL. grants: the texts in which it is wanted, lines that begin with "name:", ended by NULL. If
@@ -220,7 +223,8 @@ char *cgroup_parse_mount(const char *text, char **ret_root);
 /* ---- wall.c, wall-landlock.c, wall-seccomp.c: child side, in the command itself ---- */
 
 struct wall {
-	bool root;     /* the caller is */
+	bool root;     /* the command is, over its own files */
+	bool inner;    /* pid 1 makes the user namespace in which it is */
 	int userns_fd; /* to be entered, or -EBADF */
 	bool host_net; /* the network is the host's */
 	const int *pass_fds;

@@ -467,7 +467,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .signals = old,
 				  .stands = spec->stands,
 				  .stands_arg = spec->started_arg,
-				  .wall = { .root = jail_is_root(),
+				  .wall = { .root = jail_is_root() || spec->as_root,
+					    .inner = !jail_is_root() && spec->as_root,
 					    .userns_fd = jail_is_root() ? ids_root_userns() : -EBADF,
 					    .pass_fds = spec->pass_fds,
 					    .n_pass_fds = spec->n_pass_fds } };

@@ -4,7 +4,8 @@
  *
  *   fds            all but the standard ones are closed by exec
  *   capabilities   an ordinary user's command has none, in no namespace. Root's enters a user namespace with all of the host's ids, and
- *                  has there those that work on files and identities: over the host, its mounts and its settings it has none
+ *                  has there those that work on files and identities: over the host, its mounts and its settings it has none. So does
+ *                  one that a user runs as root inside, in a namespace in which root is the user
  *   Landlock       wall-landlock.c
  *   seccomp        wall-seccomp.c, the last, since it refuses what the others need
  *

@@ -3,6 +3,7 @@
 # timeout: 300
 """The options of a run: what each of them does, and what is refused, as root and as an ordinary user."""
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,55 @@ def directory(g):
     g.refused("a cwd that is a file", ["--cwd", g.path + "/f"], g.path + "/f", (125,))
     g.refused("an empty cwd", ["--cwd", ""], "cwd")
     g.refused("a cwd that exists outside only", ["--cwd", g.box.state + "/boxes"], "boxes", (125,))
+
+
+def user(g):
+    g.says("without --user the command is oneself", [], ("id", "-u"), b"%d\n" % g.place.uid(g.who))
+    g.says("--user self is the same", ["--user", "root", "--user", "self"], ("id", "-u"), b"%d\n" % g.place.uid(g.who))
+    g.says("--user root is root inside", ["--user", "root"], ("sh", "-c", "id -u; id -g; echo x > of-root; mkdir sub; chmod 0 sub; mv sub moved; "
+           "touch moved/x && stat -c %u:%g of-root moved/x f"), b"0\n0\n0:0\n0:0\n0:0\n")
+    g.says("who sees what is root's as his own outside", [], ("stat", "-c", "%u", "of-root"), b"%d\n" % g.place.uid(g.who))
+    first = subprocess.Popen([g.box.program, "run", "box", "--user", "root", "--", "sh", "-c", "echo up; read x; cat joined; stat -c %u joined"],
+                             cwd=g.path, env=g.box.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **g.box.identity())
+    first.stdout.readline()
+    g.says("one that is oneself joins one that is root", [], ("sh", "-c", "id -u; echo joined > joined"), b"%d\n" % g.place.uid(g.who))
+    g.says("and one that is root does", ["--user", "root"], ("id", "-u"), b"0\n")
+    out = first.communicate(b"\n", timeout=60)[0]
+    g.tap.check("they share their files, %s" % g.who, out == b"joined\n0\n" and first.returncode == 0, out, first.returncode)
+    done = g.box.commit()
+    owners = {os.lstat(os.path.join(g.path, name)).st_uid for name in os.listdir(g.path)}
+    g.tap.check("what root made inside is the user's after a commit, %s" % g.who, done.returncode == 0 and owners == {g.place.uid(g.who)} and
+                "of-root" in os.listdir(g.path), t.said(done), owners)
+    made = g.box.atoll("new", "kept", "--dir", g.path, "--user", "root")
+    shown = g.box.atoll("config", "kept")
+    done = g.box.atoll("run", "kept", "--", "id", "-u")
+    g.tap.check("--user is kept with a sandbox, %s" % g.who, done.stdout == b"0\n" and b"root" in
+                next(line for line in shown.stdout.splitlines() if line.startswith(b"user ")), t.said(made), t.said(shown), t.said(done))
+    g.box.atoll("rm", "kept")
+    for wrong in ("", "nobody", "0", "ROOT"):
+        g.refused("the user %r" % wrong, ["--user", wrong], "user")
+
+
+def granted(g):
+    """With ids that were granted: /etc/subuid."""
+    if g.who == "root" or not g.place.is_root:
+        return
+    with open("/etc/subuid", encoding="ascii") as file:
+        rows = [line.strip().split(":") for line in file if line.count(":") == 2]
+    names = [(name, int(first)) for name, first, _ in rows if not name.isdigit() and shutil.which("newuidmap")]
+    if not names:
+        g.tap.skip("root inside has the ids that were granted", "nobody has any in /etc/subuid")
+        return
+    entry = pwd.getpwnam(names[0][0])
+    path = g.place.fresh("granted")
+    os.chown(path, entry.pw_uid, entry.pw_gid)
+    script = "cd %s && export HOME=%s ATOLL_STATE_DIR=%s/../granted-state && %s run --user root --discard -- sh -c 'id -u; touch a; chown %d a; " \
+        "stat -c %%u a; cat /proc/self/uid_map'" % (path, path, path, g.box.program, names[0][1] + 1)
+    state = os.path.normpath(path + "/../granted-state")
+    os.mkdir(state, 0o700)
+    os.chown(state, entry.pw_uid, entry.pw_gid)
+    done = subprocess.run(["sh", "-c", script], user=entry.pw_uid, group=entry.pw_gid, extra_groups=[], capture_output=True, check=False, timeout=60)
+    g.tap.check("root inside has the ids that were granted", done.stdout.splitlines()[:2] == [b"0", b"%d" % (names[0][1] + 1)], done)
 
 
 def alive(marker):
@@ -334,7 +384,7 @@ def root(g):
 
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, timeout, files, places, explain, shell, keep_home, root):
+        for part in (environment, directory, user, granted, timeout, files, places, explain, shell, keep_home, root):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)

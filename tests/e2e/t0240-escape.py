@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
-"""Attempts to get out (tests/lib/escapes.py), each in a process of its own, by an ordinary user and by root: what stopped each is printed, and
+"""Attempts to get out (tests/lib/escapes.py), each in a process of its own, by an ordinary user, by one who is root inside, and by root: what stopped each is printed, and
 must be the wall that is meant to. Afterwards everything outside is as it was."""
 import ctypes
 import os
@@ -33,8 +33,9 @@ while True:
 class Outside:
     """What a command must not reach, and whether it did."""
 
-    def __init__(self, place, who):
-        self.place, self.who, self.uid = place, who, place.uid(who)
+    def __init__(self, place, who, inside):
+        self.place, self.uid, self.inside = place, place.uid(who), inside
+        self.who = who if inside == "self" else "%s as root inside" % who
         self.top = place.fresh("top", who)
         self.resource, self.beside = os.path.join(self.top, "resource"), os.path.join(self.top, "beside")
         self.canary = os.path.join(self.beside, "canary")
@@ -45,10 +46,11 @@ class Outside:
         self.box = t.Box(place, who, dirs=[self.resource], environment={
             "LD_PRELOAD": "", "LD_LIBRARY_PATH": "/nowhere", "GCONV_PATH": "/nowhere", "SSH_AUTH_SOCK": "/nowhere", "DOCKER_HOST": "unix:///nowhere",
             "XDG_RUNTIME_DIR": "/nowhere"})
+        self.box.home = self.box.environment["HOME"] = place.fresh("home", who)
         for name, text in SECRETS.items():
             self.write(os.path.join(self.box.home, name), text)
         self.sockets = []
-        self.tmp = os.path.join("/tmp", os.path.basename(place.root) + "-" + who)
+        self.tmp = os.path.join("/tmp", os.path.basename(place.root) + "-" + who + "-" + inside)
         paths = [os.path.join(self.beside, "s"), os.path.join(self.resource, "socket"), os.path.join(self.box.home, "socket"), self.tmp]
         for path in [*paths, "\0" + self.tmp]:
             self.listen(path)
@@ -109,7 +111,7 @@ class Outside:
 
     def context(self):
         disk = os.stat(self.top).st_dev
-        return repr({"root": self.who == "root", "beside": self.beside, "canary": self.canary, "resource": self.resource, "state": self.box.state,
+        return repr({"root": "root" in self.who, "beside": self.beside, "canary": self.canary, "resource": self.resource, "state": self.box.state,
                      "open_fd": 7, "victim": self.victims[0].pid, "marker": self.marker(), "port": self.server.getsockname()[1],
                      "abstract": self.tmp, "socket_beside": "../beside/s", "socket_tmp": self.tmp, "shm": self.shm, "shmkey": SHM_KEY,
                      "disk": (os.major(disk), os.minor(disk))})
@@ -129,7 +131,7 @@ class Outside:
             os.setpgid(0, group)
 
         with open(self.canary, "rb") as stdin:
-            return self.box.atoll("run", self.box.name, *LIMITS.get(names[0], ()), "--", t.PYTHON, "-I", "-S",
+            return self.box.atoll("run", self.box.name, "--user", self.inside, *LIMITS.get(names[0], ()), "--", t.PYTHON, "-I", "-S",
                                   os.path.join(self.place.lib, "escapes.py"), ",".join(names), self.context(), cwd=self.resource, stdin=stdin,
                                   close_fds=False, preexec_fn=prepare, timeout=60)
 
@@ -172,6 +174,8 @@ def all_attempts(tap, outside):
     try:
         made = outside.box.new()
         tap.check("a sandbox is made, %s" % who, made.returncode == 0, t.said(made))
+        done = outside.box.atoll("run", outside.box.name, "--user", outside.inside, "--", "id", "-u")
+        tap.check("the command is who it is meant to be, %s" % who, done.stdout == (b"0\n" if "root" in who else b"%d\n" % outside.uid), t.said(done))
         for names in batches([name for name in escapes.ATTEMPTS if t.only(name)]):
             done = outside.run(names)
             lines = dict(line.split("\t", 1) for line in done.stdout.decode(errors="replace").splitlines() if "\t" in line)
@@ -192,7 +196,7 @@ def main(place, tap):
     shutil.copy(os.path.join(t.LIB, "escapes.py"), place.lib)
     os.chmod(os.path.join(place.lib, "escapes.py"), 0o644)
     libc, memory = sysv_memory()
-    outsides = [Outside(place, who) for who in place.users()]
+    outsides = [Outside(place, who, "self") for who in place.users()] + [Outside(place, "user", "root")]
     try:
         t.parallel(lambda outside: all_attempts(tap, outside), outsides)
     finally:
