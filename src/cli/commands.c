@@ -19,6 +19,8 @@
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
 	{ "user", "root|self", "root self", "who the command is inside: yourself, or root over nothing but your own files", COMPLETE_WORDS, 0 }, \
+	{ "seccomp", "PROFILE", NULL, "refuse more system calls: strict, or those of a FILE as containers have them", COMPLETE_FILE, 0 }, \
+	{ "userns", "[YES|NO]", "yes no", "let the command make user namespaces; warned", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
 	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
@@ -189,6 +191,10 @@ static const struct command commands[] = {
 		  "With --user root the command is root inside, as many installers want: what it makes is yours all the same, and "
 		  "over the host it has no more rights than you. Ids other than root's exist inside if they were granted to you in "
 		  "/etc/subuid and /etc/subgid. Root is root inside anyway.\n\n"
+		  "Calls of the kernel that hardly any program needs are refused always. --seccomp takes more away and never gives "
+		  "back: strict also refuses debugging, System V IPC, asynchronous I/O, netlink sockets and other rarities; a FILE is a profile in JSON as docker "
+		  "and podman take it. --userns lets the command make user namespaces, as browsers want for their own "
+		  "sandbox; mounts stay out of its reach.\n\n"
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
 		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
 		  "stays if the changes are discarded; Atoll warns.\n\n"

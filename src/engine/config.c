@@ -79,7 +79,7 @@ static int parse_setting(struct parser *p, char *line, struct atoll_error *err)
 		return wrong(p, "a setting before the line [run]", err);
 	if (!unquote(value))
 		return wrong(p, "the quotes do not pair up", err);
-	if (settings_is_path(name) && *value != '/' && *value != '~')
+	if (settings_is_path(name, value) && *value != '/' && *value != '~')
 		return wrong(p, "a path must begin with / or ~/ here", err);
 	return atoll_settings_add(p->settings, name, value, p->where, err);
 }

@@ -151,6 +151,26 @@ static int tell_limits(const struct explainer *e, struct run_options *o, struct 
 	return 0;
 }
 
+static void tell_calls(const struct explainer *e, const struct run_options *o)
+{
+	AUTO_FREE char *text = NULL;
+	unsigned refused, conditional;
+
+	tell(e, "call", "the kernel",
+	     "through a filter, without capabilities over the host and with no way to gain any");
+	if (o->userns)
+		tell(e, "call", "user namespaces", "may be made, and others in them, with every capability there");
+	if (!o->profile)
+		return;
+	jail_profile_count(o->profile, &refused, &conditional);
+	if (strcmp(o->profile_name, "strict") == 0)
+		text = strdup("refuses what only debuggers and the like need, too");
+	else
+		text = str_format("refuses %u calls more, and %u by their arguments", refused, conditional);
+	if (text)
+		tell(e, "call", o->profile_name, text);
+}
+
 static void tell_identity(const struct explainer *e, const struct run_options *o)
 {
 	if (jail_is_root())
@@ -169,8 +189,7 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 		return r;
 	tell_network(e, &o->net);
 	tell_identity(e, o);
-	tell(e, "call", "the kernel",
-	     "through a filter, without capabilities over the host and with no way to gain any");
+	tell_calls(e, o);
 	return tell_limits(e, o, err);
 }
 

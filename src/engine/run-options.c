@@ -86,11 +86,23 @@ static int make_environment(const struct atoll_run_options *options, const struc
 				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
 }
 
-static void find_user(const struct atoll_settings *settings, struct run_options *ret)
+static int find_rights(const struct atoll_settings *settings, struct run_options *ret, struct atoll_error *err)
 {
-	const char *user = last(settings, "user");
+	const char *user = last(settings, "user"), *userns = last(settings, "userns");
+	const char *profile = last(settings, "seccomp");
 
 	ret->as_root = user && strcmp(user, "root") == 0;
+	ret->userns = userns && strcmp(userns, "yes") == 0;
+	/* Its ids could not be mapped: root's /proc is read-only inside. */
+	if (ret->userns && jail_is_root())
+		return error_set(err, ATOLL_UNSUPPORTED, 0, "run", NULL,
+				 "--userns is for ordinary users: root may not map ids inside");
+	if (!profile)
+		return 0;
+	ret->profile_name = expand(profile);
+	if (!ret->profile_name)
+		return error_oom(err, "run");
+	return jail_profile_open(ret->profile_name, ret->userns, &ret->profile, err);
 }
 
 /* The values were checked when they were given. */
@@ -189,6 +201,8 @@ void run_options_release(struct run_options *o)
 	net_policy_release(&o->net);
 	free(o->cwd);
 	free(o->root);
+	free(o->profile_name);
+	jail_profile_free(o->profile);
 	environment_free(o->env);
 	*o = (struct run_options){ 0 };
 }
@@ -244,10 +258,11 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 		r = error_oom(err, "run");
 	if (r >= 0)
 		r = find_net(settings, &o, err);
+	if (r >= 0)
+		r = find_rights(settings, &o, err);
 	if (r < 0)
 		return r;
 	find_limits(settings, &o);
-	find_user(settings, &o);
 	*ret = o;
 	o = (struct run_options){ 0 };
 	return 0;

@@ -30,6 +30,9 @@ struct run_options {
 	size_t n_kept;
 	bool terminal;
 	bool as_root; /* inside */
+	bool userns;  /* may make user namespaces */
+	char *profile_name;
+	struct jail_profile *profile; /* NULL: none but the default */
 	struct net_policy net;
 };
 

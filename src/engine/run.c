@@ -231,6 +231,8 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .started_arg = in,
 					  .terminal = o->terminal,
 					  .as_root = o->as_root,
+					  .userns = o->userns,
+					  .profile = o->profile,
 					  .hold_fd = in->lock_fd };
 
 		if (in->keeper && in->keeper->holds) {
@@ -305,6 +307,10 @@ static int run_limited(struct session *s, const struct atoll_run_options *option
 	return r;
 }
 
+static const char userns_warning[] =
+	"with --userns the command can have every capability in namespaces of its own: far more of the kernel is "
+	"within its reach";
+
 int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,
 	      struct atoll_run_result *ret, struct atoll_error *err)
 {
@@ -319,7 +325,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	o.keeper = keeper;
 	/* Nobody is there who could want a network, or be anybody. */
 	if (keeper && keeper->holds) {
-		o.as_root = false;
+		o.as_root = o.userns = false;
+		o.profile = jail_profile_free(o.profile);
 		net_policy_release(&o.net);
 		o.net = (struct net_policy){ 0 };
 	}
@@ -327,6 +334,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		r = run_places_check(&o, &s, &local);
 	if (r >= 0)
 		run_places_tell(&o, options);
+	if (r >= 0 && o.userns && options->notice)
+		options->notice(true, userns_warning, options->notice_arg);
 	if (r >= 0)
 		r = run_limited(&s, options, &o, ret, &local);
 	session_release(&s);

@@ -192,6 +192,17 @@ static bool is_published(const char *value)
 	return good;
 }
 
+/* One that stands for itself, or a path. */
+static bool is_profile_name(const char *value)
+{
+	return strcmp(value, "default") == 0 || strcmp(value, "strict") == 0;
+}
+
+static bool is_profile(const char *value)
+{
+	return is_profile_name(value) || is_path(value);
+}
+
 /* Relative to the home directory, and in it. */
 static bool is_in_home(const char *value)
 {
@@ -228,11 +239,13 @@ static const struct kind kinds[] = {
 	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "root", ATOLL_SETTING_ONE, "/" }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "seccomp", ATOLL_SETTING_ONE, "default" }, is_profile, "it must be default, strict or a path" },
 	{ { "timeout", ATOLL_SETTING_ONE },
 	  is_duration,
 	  "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d" },
 	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "user", ATOLL_SETTING_ONE, "self" }, is_user, "it must be root or self" },
+	{ { "userns", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 };
 
 const struct atoll_setting_kind *atoll_setting_at(size_t i)
@@ -248,11 +261,11 @@ static const struct kind *find_kind(const char *name)
 	return NULL;
 }
 
-bool settings_is_path(const char *name)
+bool settings_is_path(const char *name, const char *value)
 {
 	const struct kind *kind = find_kind(name);
 
-	return kind && kind->check == is_path;
+	return kind && (kind->check == is_path || (kind->check == is_profile && !is_profile_name(value)));
 }
 
 /* ---- the list ---- */
@@ -329,7 +342,7 @@ int atoll_settings_add(struct atoll_settings **settings, const char *name, const
 		return error_oom(err, "settings");
 	(*settings)->v = grown;
 	s.name = strdup(name);
-	s.value = find_kind(name)->check == is_path ? make_absolute(value) : strdup(value);
+	s.value = settings_is_path(name, value) ? make_absolute(value) : strdup(value);
 	s.source = source ? strdup(source) : NULL;
 	if (!s.name || !s.value || (source && !s.source)) {
 		release(&s);

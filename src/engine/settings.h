@@ -21,7 +21,7 @@ int settings_count(const char *text, uint64_t *ret);
 /* "yes", "no". */
 int settings_switch(const char *text, bool *ret);
 
-bool settings_is_path(const char *name); /* whether its value is a path */
+bool settings_is_path(const char *name, const char *value); /* whether that is a path */
 
 /* As one text, and back: "name=value" lines in which backslash and newline are escaped. NULL is an empty list. */
 int settings_encode(const struct atoll_settings *settings, char **ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the seccomp filter, by libseccomp, when Atoll is built: generate-filter CPU-FAMILY > filter.h
+ * Makes the seccomp filters, by libseccomp, when Atoll is built: generate-filter CPU-FAMILY > filter.h
+ * With them come the names of all calls, for profiles that are read when a command is run.
  *
  * So a run needs neither the library nor memory, and takes the time of one system call. Programs of another kind of machine code (32 bit on
  * a 64-bit machine) are ended at their first call: their calls have other numbers and other arguments.
@@ -9,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,12 @@ static const unsigned namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEW
 				       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
 static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
 static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
+
+/* Those of which libseccomp knows the calls by name: what is a name on any of them is no mistake in a profile. */
+static const uint32_t machines[] = { SCMP_ARCH_X86,  SCMP_ARCH_X86_64, SCMP_ARCH_ARM,     SCMP_ARCH_AARCH64,
+				     SCMP_ARCH_MIPS, SCMP_ARCH_MIPS64, SCMP_ARCH_PPC64LE, SCMP_ARCH_S390X,
+				     SCMP_ARCH_S390, SCMP_ARCH_PPC,    SCMP_ARCH_RISCV64, SCMP_ARCH_PARISC };
+#define NUMBERS_MAX 6400 /* the greatest base of the numbers of a machine is 6000 */
 
 static void must(int r, const char *what)
 {
@@ -87,17 +95,30 @@ static void refuse_families(scmp_filter_ctx ctx)
 	refuse_if(ctx, "socket", EAFNOSUPPORT, SCMP_A0(SCMP_CMP_GT, (scmp_datum_t)families[n - 1]));
 }
 
-static void add_rules(scmp_filter_ctx ctx)
+#define REFUSE(name, number, error, why) refuse(ctx, #name, number, error);
+
+/* What nobody is spared, whatever the profile. */
+static void add_floor(scmp_filter_ctx ctx)
 {
-#define X(name, number, error, why) refuse(ctx, #name, number, error);
-	CALLS_REFUSED(X)
-#undef X
-	refuse_namespaces(ctx);
+	CALLS_REFUSED(REFUSE)
 	refuse_devices(ctx);
 	refuse_families(ctx);
 	/* What is put into a terminal's input is typed by the user, for whoever reads it next. */
 	for (size_t i = 0; i < sizeof(terminal_requests) / sizeof(terminal_requests[0]); i++)
 		refuse_if(ctx, "ioctl", EPERM, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, terminal_requests[i]));
+}
+
+static void add_default(scmp_filter_ctx ctx)
+{
+	add_floor(ctx);
+	CALLS_REFUSED_WITHOUT_USERNS(REFUSE)
+	refuse_namespaces(ctx);
+}
+
+static void add_strict(scmp_filter_ctx ctx)
+{
+	CALLS_REFUSED_STRICTLY(REFUSE)
+	refuse_if(ctx, "socket", EAFNOSUPPORT, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, AF_NETLINK));
 }
 
 static void print(const struct sock_filter *code, size_t n)
@@ -135,21 +156,100 @@ static void print_rules(scmp_filter_ctx ctx)
 	fclose(file);
 }
 
-int main(int argc, char **argv)
+static void print_filter(const char *name, void (*add)(scmp_filter_ctx ctx), bool judged)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-	uint32_t arch = argc > 1 ? seccomp_arch_resolve_name(argv[1]) : 0;
 
-	if (!ctx || arch != seccomp_arch_native())
-		must(-EINVAL, argc > 1 ? argv[1] : "which machine?");
+	if (!ctx)
+		must(-ENOMEM, name);
 	must(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "other machine code");
 	must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "a tree");
-	add_rules(ctx);
-	printf("/* Made by generate-filter.c from calls.h. */\n#include <linux/filter.h>\n\n"
-	       "static const struct sock_filter filter[] = {\n");
-	print_judged();
+	add(ctx);
+	printf("static const struct sock_filter %s[] = {\n", name);
+	if (judged)
+		print_judged();
 	print_rules(ctx);
 	printf("};\n");
 	seccomp_release(ctx);
+}
+
+struct name {
+	char *text;
+	int number; /* here; -1 if this machine has no such call */
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+	int r = strcmp(x->text, y->text);
+
+	/* The known number first. */
+	return r ? r : (x->number < y->number) - (x->number > y->number);
+}
+
+static void add_name(struct name **names, size_t *n, const char *text, int number)
+{
+	*names = realloc(*names, (*n + 1) * sizeof(**names));
+	if (!*names)
+		must(-ENOMEM, "names");
+	(*names)[(*n)++] = (struct name){ strdup(text), number > 0 || strcmp(text, "read") == 0 ? number : -1 };
+}
+
+static void print_names(void)
+{
+	struct name *names = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+		for (int nr = 0; nr < NUMBERS_MAX; nr++) {
+			char *text = seccomp_syscall_resolve_num_arch(machines[i], nr);
+			int here = text ? seccomp_syscall_resolve_name_arch(seccomp_arch_native(), text) : -1;
+
+			if (text)
+				add_name(&names, &n, text, here >= 0 ? here : -1);
+			free(text);
+		}
+	}
+#define NAME(name, number, error, why) add_name(&names, &n, #name, number);
+	CALLS_REFUSED(NAME)
+	CALLS_REFUSED_WITHOUT_USERNS(NAME)
+	CALLS_REFUSED_STRICTLY(NAME)
+	CALLS_NEWER(NAME)
+	qsort(names, n, sizeof(*names), compare);
+	printf("static const struct filter_name { const char *text; int number; } names[] = {\n");
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || strcmp(names[i].text, names[i - 1].text) != 0)
+			printf("\t{ \"%s\", %d },\n", names[i].text, names[i].number);
+	}
+	printf("};\n");
+}
+
+static void print_number(const char *name, int number)
+{
+	int nr = seccomp_syscall_resolve_name_arch(seccomp_arch_native(), name);
+
+	if (nr == __NR_SCMP_ERROR)
+		nr = number;
+	if (nr > 0)
+		printf(" %d,", nr);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t arch = argc > 1 ? seccomp_arch_resolve_name(argv[1]) : 0;
+
+	if (arch != seccomp_arch_native())
+		must(-EINVAL, argc > 1 ? argv[1] : "which machine?");
+	printf("/* Made by generate-filter.c from calls.h. */\n#include <linux/filter.h>\n\n");
+	print_filter("filter", add_default, true);
+	print_filter("filter_with_userns", add_floor, true);
+	print_filter("filter_strict", add_strict, false);
+	print_names();
+#define NUMBER(name, number, error, why) print_number(#name, number);
+	printf("/* Refused whatever the arguments. */\nstatic const int refused[] = {");
+	CALLS_REFUSED(NUMBER)
+	printf(" };\nstatic const int refused_without_userns[] = {");
+	CALLS_REFUSED_WITHOUT_USERNS(NUMBER)
+	printf(" };\n");
 	return 0;
 }

@@ -95,6 +95,8 @@ struct jail_namespaces {
 	size_t n;
 };
 
+struct jail_profile;
+
 struct jail_spec {
 	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
 	 * the host is there below all of them, read-only, with a private /proc and /dev, and a private tmpfs on /tmp, /run, /dev/shm
@@ -126,6 +128,9 @@ struct jail_spec {
 	bool terminal;
 	/* An ordinary user's command is root, in a user namespace in which that is the user. Root's is anyway. */
 	bool as_root;
+	bool userns; /* the command may make user namespaces, and others in them */
+	const struct jail_profile
+		*profile; /* of system calls that it is refused beside those that always are, or NULL */
 	/* Called in the parent with the pid of pid 1 as it is outside, now and again: in how many milliseconds it wants to be called next, or
 	 * 0 to end the run. May be NULL. */
 	int (*watch)(pid_t pid, void *arg);
@@ -135,6 +140,15 @@ struct jail_spec {
 	size_t n_pass_fds;
 	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
 };
+
+/* ---- profile.c ---- */
+
+/* A filter of system calls: "default" is none beside the one that always stands (*ret is NULL then), "strict" refuses what hardly
+ * anything needs, everything else is the path of a file, whose mistakes are ATOLL_INVALID with the line. userns: as in the spec. */
+int jail_profile_open(const char *name, bool userns, struct jail_profile **ret, struct atoll_error *err);
+struct jail_profile *jail_profile_free(struct jail_profile *p); /* returns NULL */
+/* Of one from a file: the calls that it refuses beside those that always are, and those of which the arguments decide. */
+void jail_profile_count(const struct jail_profile *p, unsigned *ret_refused, unsigned *ret_conditional);
 
 /* ---- signal.c ---- */
 

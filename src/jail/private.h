@@ -227,12 +227,14 @@ struct wall {
 	bool inner;    /* pid 1 makes the user namespace in which it is */
 	int userns_fd; /* to be entered, or -EBADF */
 	bool host_net; /* the network is the host's */
+	bool userns;   /* it may make user namespaces */
+	const struct jail_profile *profile;
 	const int *pass_fds;
 	size_t n_pass_fds;
 };
 int wall_raise(const struct wall *w);
 int wall_landlock(bool host_net);
-int wall_filter(void);
+int wall_filter(bool userns, const struct jail_profile *profile);
 
 /* ---- run.c ---- */
 

@@ -470,6 +470,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .wall = { .root = jail_is_root() || spec->as_root,
 					    .inner = !jail_is_root() && spec->as_root,
 					    .userns_fd = jail_is_root() ? ids_root_userns() : -EBADF,
+					    .userns = spec->userns,
+					    .profile = spec->profile,
 					    .pass_fds = spec->pass_fds,
 					    .n_pass_fds = spec->n_pass_fds } };
 	/* Of a view that is joined it is not known. */

@@ -73,5 +73,5 @@ int wall_raise(const struct wall *w)
 		r = drop_capabilities(w->root ? kept_by_root : 0);
 	/* A change of capabilities may have set it, and pid 1's memory is still shared. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return r < 0 ? r : wall_filter();
+	return r < 0 ? r : wall_filter(w->userns, w->profile);
 }
