@@ -4,6 +4,7 @@
 #	make            the program at build/atoll, the library at build/src
 #	make test       every suite; ends with "N passed, N failed, N skipped"      (TESTS="unit/fd e2e" selects)
 #	make torture    the same with the exhaustive parameters; takes hours
+#	make coverage   which lines the suites reach (build-coverage/coverage)
 #	make bench      measures, and compares with the limits
 #	make demo       shows what it does, in a temporary directory
 #	make install    DESTDIR, PREFIX (/usr/local), LIBDIR (lib)
@@ -20,13 +21,16 @@ TESTS ?=
 SOURCES = $(shell cd '$(ROOT)' && find include src tests bench examples -name '*.[ch]' 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: all faults test torture bench demo install clean format format-check lint deps-%
+.PHONY: all faults test coverage torture bench demo install clean format format-check lint deps-%
 
 all: deps-build
 	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 
 faults: deps-build
 	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true
+
+coverage: deps-test
+	@'$(ROOT)/scripts/coverage' $(TESTS)
 
 test: deps-test all faults
 	@'$(ROOT)/scripts/run-tests' $(TESTS)

@@ -148,7 +148,8 @@ static int refuse_kept(struct session *s, struct atoll_error *err)
 				 : tree_walk(fd, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL);
 
 		if (r < 0 && !is_absent(r))
-			return error_sys(err, r, "rm", path, "cannot look for kept versions in \"%s\"", path);
+			return error_sys(err, r, "rm", path, "cannot look for kept versions in \"%s\"",
+					 s->resources[i].row.stage);
 		if (found)
 			return error_set(
 				err, ATOLL_REFUSED, 0, "rm", s->box.name,

@@ -36,7 +36,7 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 TEST_UID = 54321  # nobody on any machine: an ordinary user without passwd entry or subordinate ids
 TORTURE = os.environ.get("ATOLL_TORTURE", "") not in ("", "0")
 KEPT_ENVIRONMENT = ("ATOLL", "ATOLL_FAULTS_BIN", "ATOLL_TORTURE", "ATOLL_OLD_KERNEL", "TEST_TMP", "BUILD", "SRC", "PATH",
-                    "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "ATOLL_TEST_ONLY")
+                    "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_ERROR_FILE", "ATOLL_TEST_ONLY")
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -203,7 +203,7 @@ class Box:
                     os.chown(self.home, place.uid(who), place.uid(who))
         self.environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home,
                             "LC_ALL": "C", "NO_COLOR": "1", "ATOLL_STATE_DIR": self.state, "PYTHONDONTWRITEBYTECODE": "1"}
-        for variable in ("ATOLL_OLD_KERNEL", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+        for variable in ("ATOLL_OLD_KERNEL", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_ERROR_FILE"):
             if variable in os.environ:
                 self.environment[variable] = os.environ[variable]
         self.environment.update(environment or {})
