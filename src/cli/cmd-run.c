@@ -130,10 +130,7 @@ static void tell_unconfined(struct cli *cli, const char *name)
 		AUTO_FREE char *quoted = info->resources[i].workspace ? str_quote(info->resources[i].workspace) : NULL;
 
 		if (quoted)
-			message_error(
-				"no user namespaces here: the command ran in the copy \"%s\", not at the original's path; "
-				"writes elsewhere were refused, but the network was the host's",
-				quoted);
+			message_error("the command ran in the copy \"%s\", not at the original's path", quoted);
 	}
 }
 

@@ -19,6 +19,7 @@
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
 	{ "user", "root|self", "root self", "who the command is inside: yourself, or root over nothing but your own files", COMPLETE_WORDS, 0 }, \
+	{ "isolation", "full|best", "full best", "best: run also where user namespaces are forbidden, without a boundary; warned", COMPLETE_WORDS, 0 }, \
 	{ "seccomp", "PROFILE", NULL, "refuse more system calls: strict, or those of a FILE as containers have them", COMPLETE_FILE, 0 }, \
 	{ "userns", "[YES|NO]", "yes no", "let the command make user namespaces; warned", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
@@ -195,6 +196,9 @@ static const struct command commands[] = {
 		  "back: strict also refuses debugging, System V IPC, asynchronous I/O, netlink sockets and other rarities; a FILE is a profile in JSON as docker "
 		  "and podman take it. --userns lets the command make user namespaces, as browsers want for their own "
 		  "sandbox; mounts stay out of its reach.\n\n"
+		  "Where user namespaces are forbidden nothing is run, and Atoll says what to change. --isolation=best runs the command "
+		  "all the same, in the copy itself and at that path, under Landlock and the filter of system calls: it writes nowhere else, "
+		  "but has your network and reads all that you can. That is no boundary, and Atoll warns.\n\n"
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
 		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
 		  "stays if the changes are discarded; Atoll warns.\n\n"

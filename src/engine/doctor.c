@@ -48,16 +48,17 @@ static int check_kernel(struct checks *c)
 static int check_userns(struct checks *c)
 {
 	int r = jail_is_root() ? 0 : jail_probe_userns();
+	const char *finding, *advice;
 
 	if (jail_is_root())
 		return add(c, "user-namespaces", ATOLL_CHECK_OK, strdup("not needed: running as root"), NULL);
 	if (r == 0)
 		return add(c, "user-namespaces", ATOLL_CHECK_OK, strdup("can be made by this user"), NULL);
-	return add(
-		c, "user-namespaces", ATOLL_CHECK_MISSING, str_format("refused (%s)", strerror(-r)),
-		"allow them: sysctl user.max_user_namespaces=15000; on Debian kernel.unprivileged_userns_clone=1; on Ubuntu "
-		"kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile with 'userns'; in a container run it with "
-		"--security-opt seccomp=unconfined or --privileged");
+	jail_userns_advice(r, &finding, &advice);
+	return add(c, "user-namespaces", ATOLL_CHECK_MISSING,
+		   str_format("refused (%s): %s; commands run with --isolation=best alone, which is no boundary",
+			      strerror(-r), finding),
+		   advice);
 }
 
 static int check_overlay(struct checks *c)

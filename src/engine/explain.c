@@ -111,6 +111,23 @@ static void tell_network(const struct explainer *e, const struct net_policy *net
 	}
 }
 
+/* Where there are no namespaces. */
+static int tell_plain(const struct explainer *e, const struct session *s)
+{
+	tell(e, "see", "/", "the host's files as you may read them, and all processes: there is no boundary");
+	tell(e, "write", "/tmp, /var/tmp, /dev", "the host's own, unless an original lies there");
+	for (size_t i = 0; i < s->n; i++) {
+		const struct resource *r = &s->resources[i];
+		AUTO_FREE char *copy = r->ops->workspace ? str_format("%s/%s", r->row.work, r->ops->workspace) : NULL;
+
+		tell(e, "write", copy ? copy : r->root_path,
+		     copy ? "the copy itself, where the command runs"
+			  : "the original itself: this resource is not isolated");
+	}
+	tell(e, "reach", "everything", "the host's own network, its loopback included");
+	return 0;
+}
+
 static void tell_limit(const struct explainer *e, const char *object, const char *by)
 {
 	AUTO_FREE char *text = str_format("kept by %s", by);
@@ -183,11 +200,17 @@ static void tell_identity(const struct explainer *e, const struct run_options *o
 
 static int explain(const struct explainer *e, struct session *s, struct run_options *o, struct atoll_error *err)
 {
-	int r = tell_view(e, s, o, err);
+	bool without = !jail_is_root() && jail_probe_userns() < 0;
+	int r;
 
+	if (without)
+		r = o->best ? tell_plain(e, s) : run_plain_refuse(err);
+	else
+		r = tell_view(e, s, o, err);
 	if (r < 0)
 		return r;
-	tell_network(e, &o->net);
+	if (!without)
+		tell_network(e, &o->net);
 	tell_identity(e, o);
 	tell_calls(e, o);
 	return tell_limits(e, o, err);

@@ -89,9 +89,10 @@ static int make_environment(const struct atoll_run_options *options, const struc
 static int find_rights(const struct atoll_settings *settings, struct run_options *ret, struct atoll_error *err)
 {
 	const char *user = last(settings, "user"), *userns = last(settings, "userns");
-	const char *profile = last(settings, "seccomp");
+	const char *profile = last(settings, "seccomp"), *isolation = last(settings, "isolation");
 
 	ret->as_root = user && strcmp(user, "root") == 0;
+	ret->best = isolation && strcmp(isolation, "best") == 0;
 	ret->userns = userns && strcmp(userns, "yes") == 0;
 	/* Its ids could not be mapped: root's /proc is read-only inside. */
 	if (ret->userns && jail_is_root())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running where no namespace can be made: the command works in the copies themselves, at their own paths. Its edits are shown and
- * committed as ever. Landlock keeps its writes out of everything else, the originals first of all; where the kernel has none, or one
+ * Running where no namespace can be made, if that was asked for: the command works in the copies themselves, at their own paths. Its edits
+ * are shown and committed as ever. Landlock keeps its writes out of everything else, the originals first of all, and its signals from other
+ * processes; the filter of system calls stands as ever; where the kernel has none, or one
  * that does not guard against truncation, nothing is run. It is a weaker wall than a mount namespace (modes and times of files
  * elsewhere can still be set, and what the command leaves running goes on), and the result says so.
  */
@@ -20,6 +21,19 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+
+int run_plain_refuse(struct atoll_error *err)
+{
+	int error = jail_probe_userns();
+	const char *finding, *advice;
+
+	jail_userns_advice(error, &finding, &advice);
+	return error_set(
+		err, ATOLL_UNSUPPORTED, -error, "run", NULL,
+		"user namespaces cannot be made here: %s; to change it: %s. Without them --isolation=best runs the command "
+		"in a copy, which is no boundary",
+		finding, advice);
+}
 
 /* The same place in the workspace, or the path itself if it lies in no resource. */
 static char *translate(struct session *s, const char *cwd)
@@ -78,6 +92,13 @@ static int refuse_limits(const struct run_options *o, struct atoll_error *err)
 #define ACCESS_TRUNCATE (1ULL << 14) /* not in every header */
 #define ABI_TRUNCATE 3               /* Linux 6.2; before it any file could be emptied */
 
+#define ABI_SCOPES 6 /* Linux 6.12 */
+#define SCOPE_ABSTRACT (1ULL << 0)
+#define SCOPE_SIGNAL (1ULL << 1)
+struct rules_attr {
+	uint64_t fs, net, scoped;
+};
+
 static const uint64_t write_accesses =
 	LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
 	LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
@@ -124,9 +145,11 @@ static int allow_places(int rules, struct session *s)
 static int make_rules(struct session *s, int *ret, struct atoll_error *err)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	struct landlock_ruleset_attr attr = { .handled_access_fs = write_accesses };
+	struct rules_attr attr = { .fs = write_accesses,
+				   .scoped = abi >= ABI_SCOPES ? SCOPE_ABSTRACT | SCOPE_SIGNAL : 0 };
 	AUTO_FD rules = abi < ABI_TRUNCATE ? -EOPNOTSUPP
-					   : (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+					   : (int)syscall(SYS_landlock_create_ruleset, &attr,
+							  abi >= ABI_SCOPES ? sizeof attr : sizeof attr.fs, 0);
 	int r;
 
 	if (rules < 0)
@@ -182,7 +205,8 @@ static void execute(const struct command *c)
 	environ = c->o->env;
 	if (chdir(c->cwd) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, c->rules, 0) == 0 &&
-	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0 && jail_limit_apply(&c->o->limits) == 0)
+	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0 && jail_limit_apply(&c->o->limits) == 0 &&
+	    jail_filter(c->o->profile) == 0)
 		execvp(c->argv[0], c->argv);
 	why = errno;
 	(void)!write(c->report[1], &why, sizeof why);

@@ -191,18 +191,25 @@ static void let_others_in(void *arg)
 
 /* ---- the run ---- */
 
+static const char no_boundary[] =
+	"without user namespaces there is no boundary: the command runs in the copy itself, with your network and all that "
+	"you can read; only its writes elsewhere are refused";
+
 /* Without namespaces the run is its holder's. */
-static int run_without(struct session *s, struct inside *in, char *const *argv, const struct run_options *o,
-		       struct atoll_run_result *ret, struct atoll_error *err)
+static int run_without(struct session *s, struct inside *in, const struct atoll_run_options *options,
+		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	uint64_t start_time;
 	int r = slot_start_time(getpid(), &start_time);
+
+	if (options->notice)
+		options->notice(true, no_boundary, options->notice_arg);
 
 	in->note.kind = SLOT_PLAIN;
 	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot read when this process started")
 		  : note_run(getpid(), start_time, &(struct jail_namespaces){ 0 }, in, err);
 	let_others_in(in);
-	return r < 0 ? r : run_plain(s, argv, o, ret, err);
+	return r < 0 ? r : run_plain(s, options->argv, o, ret, err);
 }
 
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
@@ -246,7 +253,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 	run_view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
 	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
-		return run_without(s, in, options->argv, o, ret, err);
+		return o->best ? run_without(s, in, options, o, ret, err) : run_plain_refuse(err);
 	return r;
 }
 

@@ -22,6 +22,9 @@ void run_view_release(struct run_view *v);
 int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
 	      struct atoll_error *err);
 
+/* Why nothing is run here without namespaces, unless that was asked for. */
+int run_plain_refuse(struct atoll_error *err);
+
 /* atoll_run(), with a keeper around it or NULL. */
 struct keeper;
 int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,

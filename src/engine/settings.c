@@ -169,6 +169,11 @@ static bool is_user(const char *value)
 	return strcmp(value, "root") == 0 || strcmp(value, "self") == 0;
 }
 
+static bool is_isolation(const char *value)
+{
+	return strcmp(value, "full") == 0 || strcmp(value, "best") == 0;
+}
+
 static bool is_path(const char *value)
 {
 	return *value && strlen(value) < PATH_MAX;
@@ -228,6 +233,7 @@ static const struct kind kinds[] = {
 	{ { "env", ATOLL_SETTING_LIST }, is_assignment, "it must be NAME=VALUE" },
 	{ { "env-file", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "isolation", ATOLL_SETTING_ONE, "full" }, is_isolation, "it must be full or best" },
 	{ { "keep-home", ATOLL_SETTING_LIST }, is_in_home, "it must be a path in the home directory" },
 	{ { "memory", ATOLL_SETTING_ONE },
 	  is_memory,

@@ -21,6 +21,8 @@
 
 bool jail_is_root(void);     /* effective uid 0 with CAP_SYS_ADMIN in this namespace: no user namespace is needed */
 int jail_probe_userns(void); /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
+/* Why it was refused, and what to change: one clause each. error: as jail_probe_userns() gave it. */
+void jail_userns_advice(int error, const char **ret_finding, const char **ret_advice);
 int jail_probe_overlay(
 	void); /* 0 if an overlay can be mounted the way view.c does, else -errno; leaves nothing behind */
 /* Whether an overlay works over these very directories (an fs may refuse to be upper). Not cached. As after a run, the kernel's own
@@ -149,6 +151,9 @@ int jail_profile_open(const char *name, bool userns, struct jail_profile **ret, 
 struct jail_profile *jail_profile_free(struct jail_profile *p); /* returns NULL */
 /* Of one from a file: the calls that it refuses beside those that always are, and those of which the arguments decide. */
 void jail_profile_count(const struct jail_profile *p, unsigned *ret_refused, unsigned *ret_conditional);
+
+/* Child side: the filter that always stands, and a profile (or NULL) beside it. After no_new_privs. */
+int jail_filter(const struct jail_profile *profile);
 
 /* ---- signal.c ---- */
 

@@ -43,6 +43,10 @@ int ids_inner_root(void);
  * /etc/passwd knows every name there but not the user, he has none that matters. */
 char *name_of_user(uid_t uid, const char *const *grants);
 
+/* ---- advice.c ---- */
+
+void advice_userns(const char *proc, int error, const char **ret_finding, const char **ret_advice);
+
 /* ---- spawn.c ---- */
 
 struct spawn {

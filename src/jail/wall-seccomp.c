@@ -29,6 +29,11 @@ int wall_filter(bool userns, const struct jail_profile *profile)
 	return r;
 }
 
+int jail_filter(const struct jail_profile *profile)
+{
+	return wall_filter(false, profile);
+}
+
 static int compare(const void *name, const void *entry)
 {
 	return strcmp(name, ((const struct filter_name *)entry)->text);

@@ -54,6 +54,7 @@ def without(box, what):
     inner = box.command
     helper = [t.PYTHON, "-I", "-S", os.path.join(box.place.lib, "without.py"), what]
     box.command = lambda argv, **more: inner([*helper, *argv], **more)
+    box.run = lambda *argv, **more: box.atoll("run", "--isolation=best", box.name, "--", *argv, **more)
     return box
 
 
@@ -66,9 +67,20 @@ def works(place, tap, what):
     shown = box.atoll("show", "plain")
     tap.check("a sandbox is a copy and says that there are no namespaces (%s)" % what, made.returncode == 0 and
               b"copy_on_write" in shown.stdout and b"without namespaces" in shown.stdout, t.said(made), t.said(shown))
+    done = box.atoll("run", "plain", "--", "touch", "ran", cwd=path)
+    wanted = {"namespaces": b"max_user_namespaces", "clone": b"seccomp=unconfined"}[what]
+    tap.check("nothing is run unless asked for, and what to change is said (%s)" % what, done.returncode == 125 and wanted in done.stderr and
+              b"--isolation=best" in done.stderr and done.stderr.count(b"\n") == 1 and not box.diff("--name-status").stdout, t.said(done))
+    told = box.atoll("doctor")
+    tap.check("doctor says the same (%s)" % what, b"missing  user-namespaces" in told.stdout and wanted in told.stdout and
+              b"no boundary" in told.stdout, t.said(told))
+    done = box.atoll("run", "--explain", "plain", cwd=path), box.atoll("run", "--explain", "--isolation=best", "plain", cwd=path)
+    tap.check("--explain knows it (%s)" % what, done[0].returncode == 125 and wanted in done[0].stderr and
+              b"the copy itself" in done[1].stdout and b"reach   everything" in done[1].stdout, *[t.said(d) for d in done])
     done = box.run("sh", "-c", "pwd; echo more >> f; rm gone; mkdir new; echo x > new/file; exit 7", cwd=path)
     tap.check("the command works in the copy, which is named, and gives its own status (%s)" % what, done.returncode == 7 and
-              done.stdout.strip() != os.fsencode(path) and done.stdout.strip() in done.stderr, t.said(done))
+              done.stdout.strip() != os.fsencode(path) and done.stdout.strip() in done.stderr and
+              b"warning: " in done.stderr and b"no boundary" in done.stderr, t.said(done))
     tap.check("the original is untouched (%s)" % what, mf.manifest(path) == before)
     done = box.run("python3", "-c", ATTACK, path, outside, cwd=path)
     tap.check("writes to the original and elsewhere are refused (%s)" % what, done.returncode == 0 and not done.stdout and
@@ -76,6 +88,9 @@ def works(place, tap, what):
     done = box.run("sh", "-c", "echo x > /dev/null && t=$(mktemp -p /tmp) && echo x > $t && rm $t && cat %s/f" % outside, cwd=path + "/d")
     tap.check("/dev and /tmp can be written, everything can be read (%s)" % what, done.returncode == 0 and done.stdout == b"content\n",
               t.said(done))
+    done = box.run("unshare", "-U", "true", cwd=path), box.run("sh", "-c", "grep Seccomp: /proc/self/status; kill -0 %d" % os.getpid(), cwd=path)
+    tap.check("the filter of system calls stands, and others get no signals (%s)" % what, done[0].returncode == 1 and
+              b"Seccomp:\t2" in done[1].stdout and done[1].returncode == 1, *[t.said(d) for d in done])
     done = box.run("./no-such-program", cwd=path)
     tap.check("what cannot be executed is named (%s)" % what, done.returncode == 127 and b"no-such-program" in done.stderr, t.said(done))
     done = box.commit()
@@ -94,15 +109,29 @@ def options(place, tap):
     path = t.build_tree(place, "user", BASE)
     box = without(t.Box(place, "user", name="plain", dirs=[path]), "namespaces")
     box.new()
-    done = box.atoll("run", "plain", "--env", "A=b", "--nofile", "50", "--", "sh", "-c", "echo $A; ulimit -Hn", cwd=path)
+    done = box.atoll("run", "plain", "--isolation", "best", "--env", "A=b", "--nofile", "50", "--", "sh", "-c", "echo $A; ulimit -Hn", cwd=path)
     tap.check("environment and open files are as asked for", done.returncode == 0 and done.stdout == b"b\n50\n", t.said(done))
     began = time.monotonic()
-    done = box.atoll("run", "plain", "--timeout", "0.3", "--", "sh", "-c", "trap '' TERM; while :; do :; done", cwd=path)
+    done = box.atoll("run", "plain", "--isolation", "best", "--timeout", "0.3", "--", "sh", "-c", "trap '' TERM; while :; do :; done", cwd=path)
     took = time.monotonic() - began
     tap.check("a time limit ends the command", done.returncode == 124 and took < 5 and b"time limit" in done.stderr, t.said(done), took)
-    done = box.atoll("run", "plain", "--hide", "/etc", "--", "true", cwd=path)
-    tap.check("what cannot be hidden is refused", done.returncode == 125 and len(done.stderr.splitlines()) == 1 and
-              b"mount namespace" in done.stderr, t.said(done))
+    for option, named in ((("--hide", "/etc"), b"mount namespace"), (("--user", "root"), b"--user root"), (("--memory", "1G"), b"memory"),
+                          (("--net", "allow:localhost"), b"--net allow:")):
+        done = box.atoll("run", "plain", "--isolation", "best", *option, "--", "true", cwd=path)
+        tap.check("what %s asks for cannot be and is refused" % option[0], done.returncode == 125 and named in done.stderr.splitlines()[-1] and
+                  b"doctor" in done.stderr, t.said(done))
+    box.atoll("new", "kept", "--dir", path, "--isolation", "best")
+    done = box.atoll("run", "kept", "--", "cat", "f", cwd=path)
+    tap.check("--isolation is kept with a sandbox", done.returncode == 0 and done.stdout == b"content\n", t.said(done))
+    box.atoll("rm", "kept")
+    profile = os.path.join(place.fresh("profile", "user"), "p.json")
+    with open(profile, "w", encoding="ascii") as file:
+        file.write('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}')
+    done = box.atoll("run", "plain", "--isolation", "best", "--seccomp", profile, "--", "mkdir", "made", cwd=path)
+    tap.check("a profile holds", done.returncode == 1 and b"not permitted" in done.stderr, t.said(done))
+    for wrong in ("", "none", "BEST"):
+        done = box.atoll("run", "plain", "--isolation", wrong, "--", "true", cwd=path)
+        tap.check("the isolation %r is refused" % wrong, done.returncode == 2 and done.stderr.count(b"\n") == 1, t.said(done))
     box.drop()
     t.remove_tree(path)
 
@@ -144,7 +173,7 @@ def ends(place, tap):
     box.new()
     helper = [t.PYTHON, "-I", "-S", os.path.join(place.lib, "without.py"), "namespaces"]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        process = subprocess.Popen([*helper, box.program, "run", "plain", "--", "sh", "-c", "echo $$; exec sleep 60"], cwd=path,
+        process = subprocess.Popen([*helper, box.program, "run", "--isolation=best", "plain", "--", "sh", "-c", "echo $$; exec sleep 60"], cwd=path,
                                    env=box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    **box.identity())
         command = int(process.stdout.readline())

@@ -117,6 +117,10 @@ def user(g):
     g.tap.check("--user is kept with a sandbox, %s" % g.who, done.stdout == b"0\n" and b"root" in
                 next(line for line in shown.stdout.splitlines() if line.startswith(b"user ")), t.said(made), t.said(shown), t.said(done))
     g.box.atoll("rm", "kept")
+    done = g.run(["--isolation", "best"], "sh", "-c", "pwd; readlink /proc/self/ns/user")
+    g.tap.check("--isolation=best is the whole of it where that can be, and says nothing, %s" % g.who, not done.stderr and
+                done.stdout.splitlines()[0] == os.fsencode(g.path) and done.stdout.splitlines()[1] != os.fsencode(os.readlink("/proc/self/ns/user")),
+                t.said(done))
     for wrong in ("", "nobody", "0", "ROOT"):
         g.refused("the user %r" % wrong, ["--user", wrong], "user")
 
