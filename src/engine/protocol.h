@@ -82,6 +82,11 @@ const struct change *boot_find_unsynced(const struct resource *r, const struct c
 /* Before a workspace is written again: after a restart that took nothing from it, it counts as of this boot. */
 int boot_renew(struct session *s, struct atoll_error *err);
 
+/* ---- strays.c ---- */
+
+/* Removes what a killed run may have left half done in the workspaces. */
+void strays_remove(struct session *s);
+
 /* stage.c */
 int stage_all(struct op *op, struct atoll_error *err);
 

@@ -189,6 +189,17 @@ static void let_others_in(void *arg)
 		keeper_tell_started(in->keeper, in->record.number);
 }
 
+/* A directory that is moved may be so by a process that outlives this one for an instant; it has the door with it. */
+static int set_door(bool closed, void *arg)
+{
+	const struct inside *in = arg;
+
+	if (closed)
+		return slot_close_door(in->lock_fd, in->name, NULL);
+	slot_open_door(in->lock_fd);
+	return 0;
+}
+
 /* ---- the run ---- */
 
 static const char no_boundary[] =
@@ -240,6 +251,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .as_root = o->as_root,
 					  .userns = o->userns,
 					  .profile = o->profile,
+					  .door = { set_door, in },
 					  .hold_fd = in->lock_fd };
 
 		if (in->keeper && in->keeper->holds) {

@@ -231,6 +231,8 @@ int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 	}
 	if (r >= 0)
 		r = resource_set_excluded(&s, err);
+	if (r >= 0)
+		strays_remove(&s);
 	if (r < 0) {
 		session_release(&s);
 		return r;

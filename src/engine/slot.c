@@ -224,6 +224,53 @@ static bool anybody_lives(int lock_fd)
 	return false;
 }
 
+/* What the notes say of runs that nobody has ended in order. */
+enum remains { REMAINS_NOTHING, REMAINS_DEAD, REMAINS_DYING, REMAINS_LIVING };
+
+static enum remains look_for_remains(int lock_fd, size_t *ret_n)
+{
+	enum remains found = REMAINS_NOTHING;
+	struct notes notes;
+
+	read_notes(lock_fd, &notes);
+	*ret_n = notes.n;
+	for (size_t i = 0; i < notes.n; i++) {
+		struct slot_note note = note_at(&notes, i);
+		enum remains here = note.pid == 0                                      ? REMAINS_NOTHING
+				    : !slot_is_alive(&note)                            ? REMAINS_DEAD
+				    : process_is_alive(note.holder, note.holder_start) ? REMAINS_LIVING
+										       : REMAINS_DYING;
+
+		found = MAX(found, here);
+	}
+	return found;
+}
+
+bool slot_close_after_dead(int lock_fd)
+{
+	int64_t began = clock_monotonic_ns();
+	enum remains found;
+	size_t n;
+
+	while ((found = look_for_remains(lock_fd, &n)) == REMAINS_DYING && !is_late(began, PATIENCE_MS))
+		nap();
+	if (found != REMAINS_DEAD || slot_close_door(lock_fd, "", NULL) < 0)
+		return false;
+	if (look_for_remains(lock_fd, &n) == REMAINS_DEAD)
+		return true;
+	slot_open_door(lock_fd);
+	return false;
+}
+
+void slot_forget_dead(int lock_fd)
+{
+	size_t n;
+
+	for (size_t i = 0; look_for_remains(lock_fd, &n) == REMAINS_DEAD && i < n; i++)
+		if (set_lock(lock_fd, F_WRLCK, FIRST_BYTE + (off_t)i) == 0)
+			slot_leave(lock_fd, (int)i);
+}
+
 int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_error *err)
 {
 	int64_t began = clock_monotonic_ns();

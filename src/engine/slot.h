@@ -48,6 +48,9 @@ int slot_write(int lock_fd, int slot, struct slot_note *note);
 /* With the door closed: the view to share. 1 and *ret, whose fds are the caller's; 0 if nobody is inside, and nobody dying either. */
 int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail_namespaces *ret,
 		   struct atoll_error *err);
+/* Whether notes name nobody but processes that were killed; the door is closed then, and to be opened again. */
+bool slot_close_after_dead(int lock_fd);
+void slot_forget_dead(int lock_fd); /* what killed them has been seen to */
 /* Until no note names a living process; for whoever changes the sandbox. */
 int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_error *err);
 

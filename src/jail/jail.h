@@ -90,6 +90,12 @@ struct jail_limit_events {
 	bool memory, pids; /* that it was run into; known of a control group only */
 };
 
+/* Nobody mounts the same layers while a directory is being moved: the process that does it may outlive its caller for an instant. */
+struct rename_door {
+	int (*set)(bool closed, void *arg); /* may be NULL */
+	void *arg;
+};
+
 /* The namespaces of a run, by fds: what is to be entered first stands first. */
 #define JAIL_NAMESPACES_MAX 6
 struct jail_namespaces {
@@ -137,6 +143,7 @@ struct jail_spec {
 	 * 0 to end the run. May be NULL. */
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
+	struct rename_door door;
 	/* What the command gets beside the standard fds, which are never closed: all others are. A directory of the host is a way out. */
 	const int *pass_fds;
 	size_t n_pass_fds;

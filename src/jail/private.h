@@ -306,8 +306,25 @@ void terminal_stop(int sig, bool take_back);            /* the caller: stops as 
 
 /* Child side: makes the process, and all it will start, report its renames. The fd to be handed to the caller, or -errno. */
 int rename_report(void);
+/* One end of a rename, as the command named it. */
+struct rename_side {
+	int base; /* where the path begins */
+	char *path;
+	const char *above; /* the path of the directory */
+	uint64_t resolve;  /* how that is found */
+	int dir;           /* what was found */
+	const char *name;  /* in it */
+};
+int rename_open_dir(const struct rename_side *s);
 /* The caller: answers one report. */
-void rename_answer(int listener);
+void rename_answer(int listener, const struct rename_door *door);
+
+/* ---- rights.c ---- */
+
+/* renameat2() with the rights that the process pid has: a command may have become somebody else. 0 or -errno; 1: that must be
+ * left to the kernel. */
+int rights_rename(pid_t pid, const struct rename_side *from, const struct rename_side *to, unsigned flags);
+
 /* ---- namespaces.c ---- */
 
 /* Child side: sends the caller's own namespaces, those of the flags, with the report. */

@@ -4,9 +4,8 @@
  * namespace and which would make the layer unreadable for everybody but itself. Programs that are not mv take the refusal as final.
  *
  * A seccomp filter reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
- * directory's rename he does himself, on what the command named, with no more rights than the command's user has; where the overlay
- * refuses, the directory is copied within the view, put in place by one rename, and the old one removed, by a process with power over the
- * user's own files.
+ * directory's rename he does himself, on what the command named, with no more rights than the process that asked for it has (rights.c);
+ * where the overlay refuses, the directory is made anew within the view (src/tree/move.c), by a process with power over the user's own files.
  *
  * This is a convenience, not a wall: the strings the command gave are read once and used as read, and what is let go on is judged by the
  * kernel as ever.
@@ -25,7 +24,6 @@
 #include <sys/uio.h>
 
 #include "base/fd.h"
-#include "base/random.h"
 #include "base/strbuf.h"
 #include "jail/private.h"
 #include "tree/tree.h"
@@ -86,19 +84,12 @@ int rename_report(void)
 
 /* ---- the caller: what was asked for ---- */
 
-struct side {
-	int base; /* the directory the path begins at */
-	char *path;
-	int dir; /* of the last name */
-	const char *name;
-};
-
 struct request {
-	struct side from, to;
+	struct rename_side from, to;
 	unsigned flags;
 };
 
-static void side_release(struct side *s)
+static void side_release(struct rename_side *s)
 {
 	fd_close(s->base);
 	fd_close(s->dir);
@@ -152,13 +143,19 @@ static int open_base(pid_t pid, int dirfd, bool absolute)
 	return fd < 0 ? -errno : fd;
 }
 
+int rename_open_dir(const struct rename_side *s)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = s->resolve };
+	int fd = (int)syscall(SYS_openat2, s->base, s->above, &how, sizeof how);
+
+	return fd < 0 ? -errno : fd;
+}
+
 /* Splits the path and opens the directory of its last name. Links on the way are followed only where their absolute targets can be found in
  * the command's own root. */
-static int open_parent(struct side *s)
+static int open_parent(struct rename_side *s)
 {
 	bool absolute = s->path[0] == '/';
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_NO_MAGICLINKS | (absolute ? RESOLVE_IN_ROOT : RESOLVE_NO_SYMLINKS) };
 	size_t size = strlen(s->path);
 	char *slash;
 
@@ -170,11 +167,13 @@ static int open_parent(struct side *s)
 		return -EINVAL;
 	if (slash)
 		*slash = '\0';
-	s->dir = (int)syscall(SYS_openat2, s->base, slash && *s->path ? s->path : ".", &how, sizeof how);
-	return s->dir < 0 ? -errno : 0;
+	s->above = slash && *s->path ? s->path : ".";
+	s->resolve = RESOLVE_NO_MAGICLINKS | (absolute ? RESOLVE_IN_ROOT : RESOLVE_NO_SYMLINKS);
+	s->dir = rename_open_dir(s);
+	return MIN(s->dir, 0);
 }
 
-static int read_side(pid_t pid, int dirfd, uint64_t address, struct side *ret)
+static int read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret)
 {
 	int r = read_string(pid, address, &ret->path);
 
@@ -209,115 +208,44 @@ struct waiting {
 	uint64_t id;
 };
 
-static bool is_waiting(struct waiting *w)
+static bool is_waiting(void *arg)
 {
+	struct waiting *w = arg;
+
 	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0;
 }
 
-/* Whether a tree can be copied whole and taken away afterwards. */
-static int check_movable(const struct tree_entry *e, void *arg)
-{
-	(void)arg;
-	if (tree_is_special(e->stat.mode))
-		return -EXDEV;
-	if (!S_ISDIR(e->stat.mode))
-		return TREE_WALK_GO;
-	return e->fd >= 0 && (e->stat.uid == geteuid() || faccessat(e->fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
-		       ? TREE_WALK_GO
-		       : -EXDEV;
-}
-
-/* The command may have been killed meanwhile. */
-static int go_on(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
-		 const struct tree_stat *to, int to_dir, const char *to_name, void *arg)
-{
-	return is_waiting(arg) ? 0 : -ECANCELED;
-}
-
-static int copy_to(struct waiting *w, int from_fd, int dir, const char *name)
-{
-	const struct tree_copy_hooks hooks = { .copied = go_on, .arg = w };
-	struct tree_copy_report report = { 0 };
-	AUTO_FD fd = -EBADF;
-	int r;
-
-	if (mkdirat(dir, name, 0700) < 0)
-		return -errno;
-	fd = fd_open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
-	r = fd < 0 ? fd : tree_copy(from_fd, fd, TREE_COPY_KEEP_SET_ID, &hooks, &report, NULL);
-	return r == 0 && (report.owner_lost || report.xattrs_lost) ? -EXDEV : r;
-}
-
-static int any_entry(const struct tree_entry *e, void *arg)
-{
-	(void)e;
-	(void)arg;
-	return -ENOTEMPTY;
-}
-
-/* What rename() would find out at the end is found out before anything is copied. */
-static int check_target(const struct request *q)
-{
-	AUTO_FD fd = -EBADF;
-	struct stat st;
-
-	if (fstatat(q->to.dir, q->to.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (q->flags & RENAME_NOREPLACE)
-		return -EEXIST;
-	if (!S_ISDIR(st.st_mode))
-		return -ENOTDIR;
-	fd = fd_open_beneath(q->to.dir, q->to.name, O_RDONLY | O_DIRECTORY);
-	return fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT, any_entry, NULL, NULL);
-}
-
-/* Once the new directory is in place it is whole; should the removal of the old one fail, both are there and the error is told. */
-static int move_by_copy(struct waiting *w, const struct request *q)
-{
-	AUTO_FD from_fd = fd_open_beneath(q->from.dir, q->from.name, O_RDONLY | O_DIRECTORY);
-	AUTO_FREE char *name = NULL;
-	uint64_t number;
-	int r = check_target(q);
-
-	if (r == 0)
-		r = from_fd < 0 ? from_fd : tree_walk(from_fd, 0, check_movable, NULL, NULL);
-	if (r < 0)
-		return r;
-	random_bytes(&number, sizeof number);
-	name = str_format(".atoll-move-%016llx", (unsigned long long)number);
-	if (!name)
-		return -ENOMEM;
-	r = copy_to(w, from_fd, q->to.dir, name);
-	if (r == 0 && renameat2(q->to.dir, name, q->to.dir, q->to.name, q->flags & RENAME_NOREPLACE) < 0)
-		r = -errno;
-	if (r < 0) {
-		(void)tree_remove(q->to.dir, name);
-		return r;
-	}
-	return tree_remove(q->from.dir, q->from.name);
-}
-
-struct move {
-	struct waiting *w;
-	const struct request *q;
-};
-
 static int move_work(void *arg, int out)
 {
-	const struct move *m = arg;
-
 	(void)out;
-	return move_by_copy(m->w, m->q);
+	return tree_move(arg);
 }
 
-/* A rename asks nobody for the right to read what it moves: the user's own files are copied whatever their mode. */
-static int move(struct waiting *w, const struct request *q)
+/* A rename asks nobody for the right to read what it moves: the user's own files are moved whatever their mode. */
+static int move(struct waiting *w, const struct request *q, const struct rename_door *door)
 {
-	struct move m = { w, q };
+	struct tree_move m = { .from_dir = q->from.dir,
+			       .from_name = q->from.name,
+			       .to_dir = q->to.dir,
+			       .to_name = q->to.name,
+			       .flags = q->flags,
+			       .is_wanted = is_waiting,
+			       .arg = w };
 	struct atoll_error err = { 0 };
-	int r = jail_call(move_work, &m, NULL, &err);
+	int r = door->set ? door->set(true, door->arg) : 0;
 
-	return err.code ? -EIO : r;
+	if (r < 0)
+		return -EBUSY;
+	tree_move_name(&m);
+	r = jail_call(move_work, &m, NULL, &err);
+	if (err.code) {
+		/* The process that did it was killed. */
+		(void)tree_remove(m.to_dir, m.name);
+		r = -EIO;
+	}
+	if (door->set)
+		(void)door->set(false, door->arg);
+	return r;
 }
 
 static bool is_one_mount(const struct request *q)
@@ -328,9 +256,10 @@ static bool is_one_mount(const struct request *q)
 }
 
 /* 0 or -errno for the command; 1: let the kernel do it. */
-static int answer(struct waiting *w, const struct seccomp_notif *n, struct request *q)
+static int answer(struct waiting *w, const struct seccomp_notif *n, const struct rename_door *door, struct request *q)
 {
 	struct stat st;
+	int r;
 
 	if (read_request(n, q) < 0 || (q->flags & ~(unsigned)RENAME_NOREPLACE) ||
 	    fstatat(q->from.dir, q->from.name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
@@ -338,14 +267,12 @@ static int answer(struct waiting *w, const struct seccomp_notif *n, struct reque
 	/* What was read was the command's only if it is still waiting. */
 	if (!is_waiting(w))
 		return 1;
-	if (renameat2(q->from.dir, q->from.name, q->to.dir, q->to.name, q->flags) == 0)
-		return 0;
-	if (errno != EXDEV || !is_one_mount(q))
-		return -errno;
-	return move(w, q);
+	/* Where the kernel says EXDEV, everything else was in order. */
+	r = rights_rename((pid_t)n->pid, &q->from, &q->to, q->flags);
+	return r == -EXDEV && is_one_mount(q) ? move(w, q, door) : r;
 }
 
-void rename_answer(int listener)
+void rename_answer(int listener, const struct rename_door *door)
 {
 	struct seccomp_notif n = { 0 };
 	struct seccomp_notif_resp reply = { 0 };
@@ -357,7 +284,7 @@ void rename_answer(int listener)
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
 		return;
 	w.id = n.id;
-	r = answer(&w, &n, &q);
+	r = answer(&w, &n, door, &q);
 	reply.id = n.id;
 	reply.error = MIN(r, 0);
 	reply.flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;

@@ -43,6 +43,7 @@ struct run {
 	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
 	int renames; /* on which the command's renames are reported, or -EBADF */
+	const struct rename_door *door;
 	bool reported;
 	struct init_report report;
 	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
@@ -275,7 +276,7 @@ static int wait_for_end(struct run *run)
 		}
 		pass_signals_on(run);
 		if (fds[3].revents & POLLIN)
-			rename_answer(run->renames);
+			rename_answer(run->renames, run->door);
 		/* The last word, or nobody is there any more. */
 		if (fds[2].revents && (!read_report(run) || run->reported))
 			fds[2].fd = -1;
@@ -362,6 +363,7 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	send_byte(run->socket, INIT_GO);
 	if (spec->timeout_ms > 0)
 		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
+	run->door = &spec->door;
 	run->watch = spec->watch;
 	run->watch_arg = spec->watch_arg;
 	run->watch_at = spec->watch ? clock_monotonic_ns() : 0;

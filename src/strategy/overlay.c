@@ -123,6 +123,12 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
+/* Atoll's own places, and a directory that is being moved just now. */
+static bool is_left_out(const struct resource *r, const struct tree_entry *e)
+{
+	return resource_excludes(r, e->path) || (S_ISDIR(e->stat.mode) && tree_is_move_name(e->name));
+}
+
 static bool has_origin(int fd)
 {
 	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 ||
@@ -273,7 +279,7 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 		w->in_covered = false;
 	if (w->in_opaque && !path_is_below(e->path, strbuf_str(&w->opaque)))
 		w->in_opaque = false;
-	if (*e->path && resource_excludes(w->classify.r, e->path))
+	if (*e->path && is_left_out(w->classify.r, e))
 		return TREE_WALK_SKIP;
 	if (is_whiteout(&e->stat))
 		return w->in_covered ? TREE_WALK_GO : visit_whiteout(w, e);
@@ -399,7 +405,7 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 	struct tree_stat st;
 	int peer, r;
 
-	if (*e->path && resource_excludes(w->r, e->path))
+	if (*e->path && is_left_out(w->r, e))
 		return TREE_WALK_SKIP;
 	if (find_touch(w->known, e->path))
 		return S_ISDIR(e->stat.mode) && e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;

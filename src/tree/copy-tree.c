@@ -124,7 +124,9 @@ static int copy_leaf(struct tree_copier *c, const struct tree_entry *e)
 		return -EXDEV;
 	r = link_to_seen(c, e);
 	if (r == 0) {
-		r = tree_copy_entry(e->dirfd, e->name, to_dir, e->name, c->flags, c->report);
+		r = c->flags & TREE_COPY_LINK && S_ISREG(e->stat.mode)
+			    ? sys_link(e->dirfd, e->name, to_dir, e->name)
+			    : tree_copy_entry(e->dirfd, e->name, to_dir, e->name, c->flags, c->report);
 		if (r == 0 && e->stat.nlink > 1)
 			r = seen_add(c, e);
 	}

@@ -135,6 +135,7 @@ bool tree_can_share(int from_dir, int to_dir);
 
 enum {
 	TREE_COPY_KEEP_SET_ID = 1 << 0, /* set-id bits and file capabilities, where the owner could be kept */
+	TREE_COPY_LINK = 1 << 1,        /* of a whole tree: regular files get a further name, all else is made anew */
 };
 struct tree_copy_report {
 	bool owner_lost;  /* owner or group could not be kept */
@@ -173,6 +174,24 @@ int tree_same_target(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 int tree_remove(int dirfd, const char *name);
 /* Removes everything below the directory, not itself. */
 int tree_empty(int dirfd);
+
+/* ---- move.c ---- */
+
+/* Moves a directory within a mount that refuses to rename it, losing nothing of what others do to it meanwhile. Both ends in one mount. */
+#define TREE_MOVE_NAME_MAX 32
+struct tree_move {
+	int from_dir, to_dir;
+	const char *from_name, *to_name;
+	unsigned flags;               /* 0 or RENAME_NOREPLACE */
+	bool (*is_wanted)(void *arg); /* asked now and again; false gives -ECANCELED */
+	void *arg;
+	char name[TREE_MOVE_NAME_MAX]; /* in to_dir, of the private directory in which it is made ready */
+};
+void tree_move_name(struct tree_move *m); /* a new one */
+/* 0 or -errno: -EXDEV if it holds what cannot be moved so. */
+int tree_move(const struct tree_move *m);
+/* Whether such a name is of a private directory. What a kill has left there is nobody's. */
+bool tree_is_move_name(const char *name);
 
 /* ---- stamp.c: a time of the filesystem's own clock ---- */
 

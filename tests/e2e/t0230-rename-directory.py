@@ -36,8 +36,24 @@ RENAMES = {
     "of what is not there": 'os.rename("nothing", "z")',
     "of a file": 'os.rename("full/x", "z"); os.replace("z", "full/x")',
 }
+# By root's command after it has become somebody else.
+BECOME = "os.setgroups([]); os.setgid(54321); os.setuid(54321); "
+AS_ANOTHER = {
+    "by somebody who may not": BECOME + 'os.rename("a", "z")',
+    "by somebody who may": 'os.chmod(".", 0o777); ' + BECOME + 'os.rename("a", "z")',
+    "of root, in a sticky directory, by somebody else": 'os.chmod(".", 0o1777); ' + BECOME + 'os.rename("a", "z")',
+    "out of a directory that may not be entered": 'os.chmod(".", 0o777); os.chmod("full", 0o700); os.mkdir("full/open"); '
+        'os.chmod("full/open", 0o777); os.rename("void", "full/open/void"); ' + BECOME + 'os.rename("full/open/void", "z")',
+    "that is not writable to another directory, by somebody else": 'os.chmod("full", 0o777); os.chmod(".", 0o777); ' + BECOME +
+        'os.rename("a", "full/a")',
+    "by root without power over files": 'os.chmod(".", 0o555); os.chown(".", 1, 1); ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); '
+        'drop(); os.rename("a", "z")',
+}
 FRAME = """
-import os
+import ctypes, os, struct
+def drop():
+    header, none = struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6)
+    assert ctypes.CDLL(None).capset(header, none) == 0
 try:
     %s
 except OSError as error:
@@ -130,6 +146,8 @@ def with_git(place, tap, who):
 def main(place, tap):
     for who in place.users():
         for what, code in RENAMES.items():
+            compare(place, tap, who, "a directory renamed " + what, ["python3", "-c", FRAME % code])
+        for what, code in (AS_ANOTHER if who == "root" else {}).items():
             compare(place, tap, who, "a directory renamed " + what, ["python3", "-c", FRAME % code])
         compare(place, tap, who, "mv of a directory", ["sh", "-c", "mv a z && ls"])
         refused_as_before(place, tap, who)
