@@ -282,7 +282,7 @@ static void race_threads(const struct actor *actors, size_t n, int each)
 	}
 	sleep(SECONDS);
 	/* A slow machine is given more time to have done everything once. */
-	for (int i = 0; i < 30 && !all_done(actors, n); i++)
+	for (int i = 0; i < 120 && !all_done(actors, n); i++)
 		sleep(1);
 	over = true;
 	for (size_t i = 0; i < started; i++)
