@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "cli/cost.h"
 #include "cli/decide.h"
@@ -243,13 +244,54 @@ static void print_ability(const struct atoll_ability *a, void *arg)
 	printf("%-7s %s: %s\n", a->what, strbuf_str(&object), a->text);
 }
 
-static int explain(struct cli *cli, const struct run_settings *s, const struct atoll_info *info, const struct decide *d)
+static void print_ability_json(const struct atoll_ability *a, void *arg)
+{
+	struct json *j = arg;
+
+	json_object(j, NULL);
+	json_string(j, "what", a->what);
+	json_string(j, "object", a->object);
+	json_string(j, "text", a->text);
+	json_object_end(j);
+}
+
+/* Nothing is printed of an explanation that fails half-way. */
+static int explain_json(struct cli *cli, const char *name, const struct atoll_run_options *options)
+{
+	AUTO_FREE char *text = NULL;
+	struct atoll_error err;
+	struct json j;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int r;
+
+	if (!out) {
+		(void)error_oom(&err, "explain");
+		return message_fail(cli, &err);
+	}
+	json_init(&j, out, true);
+	json_array(&j, NULL);
+	r = atoll_explain(cli->a, name, options, print_ability_json, &j, &err);
+	json_array_end(&j);
+	json_finish(&j);
+	if (fclose(out) != 0 && r >= 0)
+		r = error_oom(&err, "explain");
+	if (r < 0)
+		return message_fail(cli, &err);
+	fwrite(text, 1, size, stdout);
+	return 0;
+}
+
+static int explain(struct cli *cli, const struct options *o, const struct run_settings *s,
+		   const struct atoll_info *info, const struct decide *d)
 {
 	struct atoll_run_options options = { .wait_ms = d->wait_ms, .defaults = s->config, .settings = s->own };
 	struct atoll_error err;
 	int status = 0;
 
-	if (atoll_explain(cli->a, info->name, &options, print_ability, NULL, &err) < 0)
+	if (options_has(o, "json"))
+		status = explain_json(cli, info->name, &options);
+	else if (atoll_explain(cli->a, info->name, &options, print_ability, NULL, &err) < 0)
 		status = message_fail(cli, &err);
 	if (d->is_new)
 		remove_useless(cli, info);
@@ -286,6 +328,8 @@ int cmd_run(struct cli *cli, const struct options *o)
 
 	if (o->n_rest == 0 && !options_has(o, "explain"))
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
+	if (options_has(o, "json") && !options_has(o, "explain"))
+		return message_usage(cli->command, "--json goes with --explain");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms) ||
 	    !resolve_keep_alive(cli, o, &keep_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
@@ -312,5 +356,5 @@ int cmd_run(struct cli *cli, const struct options *o)
 			       .wait_ms = d.wait_ms, .defaults = settings.config, .settings = settings.own },
 		       keep_ms, &err) < 0)
 		return message_fail(cli, &err);
-	return options_has(o, "explain") ? explain(cli, &settings, info, &d) : run(cli, o, &settings, info, &d);
+	return options_has(o, "explain") ? explain(cli, o, &settings, info, &d) : run(cli, o, &settings, info, &d);
 }

@@ -70,6 +70,7 @@ static const struct option_spec run_options[] = {
 	KEEP_ALIVE,
 	{ "detach", NULL, NULL, "run in the background; the number of the run is printed", COMPLETE_NONE, 'd' },
 	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
+	{ "json", NULL, NULL, "with --explain: print JSON instead of text", COMPLETE_NONE, 0 },
 	CONFIG,
 	SETTINGS,
 	END,

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
 """The options of a run: what each of them does, and what is refused, as root and as an ordinary user."""
+import json
 import os
 import pwd
 import shutil
@@ -283,6 +284,14 @@ def explain(g):
               ("use", "memory 1073741824: kept by "), ("reach", "example.org: port 8443"), ("see", "/: "), ("call", "")]
     missing = [w for w in wanted if not any(what == w[0] and text.startswith(w[1]) for what, text in lines)]
     g.tap.check("--explain lists what a command could do, %s" % g.who, done.returncode == 0 and not missing, missing, t.said(done))
+    found = g.box.atoll("run", "box", "--explain", "--json", "--hide", "/srv", cwd=g.path)
+    listed = json.loads(found.stdout)
+    g.tap.check("--explain --json says the same to programs, %s" % g.who, {"what": "hidden", "object": "/srv", "text": "looks empty"} in listed and
+                all(sorted(each) == ["object", "text", "what"] for each in listed) and {"see", "write", "hidden", "reach", "be", "call", "use"} ==
+                {each["what"] for each in listed}, t.said(found))
+    found = g.box.atoll("run", "box", "--explain", "--json", "--hide", "/not/there", cwd=g.path)
+    g.tap.check("and nothing where it fails, %s" % g.who, found.returncode == 125 and not found.stdout and found.stderr.count(b"\n") == 1, t.said(found))
+    g.refused("--json without --explain", ["--json"], "--explain")
     done, lines = explained(g)
     g.tap.check("and what holds without options, %s" % g.who, ["reach", "nothing: no network but a loopback of its own"] in lines and
                 any(what == "use" and text.startswith("everything") for what, text in lines), t.said(done))
