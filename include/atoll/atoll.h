@@ -238,12 +238,13 @@ struct atoll_run_options {
 };
 
 struct atoll_run_result {
-	int exit_status;     /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
-	int signal;          /* 0, or the signal that ended it */
-	bool not_started;    /* exit_status is 126 or 127 because exec failed */
-	bool timed_out;      /* exit_status is 124: the time limit passed, and every process inside was ended */
-	bool wanted_network; /* it had none, and something inside looked for it */
-	char limited[200];   /* "", or in one line which limit of memory, disk or processes was run into */
+	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
+	int signal;       /* 0, or the signal that ended it */
+	bool not_started; /* exit_status is 126 or 127 because exec failed */
+	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
+	bool ended_from_outside; /* somebody killed its pid 1, and with that everything inside */
+	bool wanted_network;     /* it had none, and something inside looked for it */
+	char limited[200];       /* "", or in one line which limit of memory, disk or processes was run into */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
 	int64_t elapsed_ns;

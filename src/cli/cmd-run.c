@@ -202,6 +202,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	if (result.timed_out)
 		message_error("the time limit passed after %.1f seconds: everything inside was ended",
 			      (double)result.elapsed_ns / 1e9);
+	if (result.ended_from_outside && !cli->quiet)
+		message_error("the first process inside was killed from outside, and everything with it");
 	if (result.limited[0])
 		message_error("%s", result.limited);
 	if (result.not_started) {

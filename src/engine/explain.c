@@ -200,7 +200,7 @@ static void tell_identity(const struct explainer *e, const struct run_options *o
 
 static int explain(const struct explainer *e, struct session *s, struct run_options *o, struct atoll_error *err)
 {
-	bool without = !jail_is_root() && jail_probe_userns() < 0;
+	bool without = jail_userns_is_forbidden();
 	int r;
 
 	if (without)

@@ -264,7 +264,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 	}
 	run_view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
-	if (r < 0 && !jail_is_root() && jail_probe_userns() < 0)
+	if (r < 0 && jail_userns_is_forbidden())
 		return o->best ? run_without(s, in, options, o, ret, err) : run_plain_refuse(err);
 	return r;
 }

@@ -21,6 +21,8 @@
 
 bool jail_is_root(void);     /* effective uid 0 with CAP_SYS_ADMIN in this namespace: no user namespace is needed */
 int jail_probe_userns(void); /* 0, or -errno of the refused unshare/map (EPERM, ENOSPC, EINVAL …) */
+bool jail_userns_is_forbidden(
+	void); /* that answer, where it was not for want of something that may be there in a moment */
 /* Why it was refused, and what to change: one clause each. error: as jail_probe_userns() gave it. */
 void jail_userns_advice(int error, const char **ret_finding, const char **ret_advice);
 int jail_probe_overlay(

@@ -237,6 +237,14 @@ static int mount_error(const struct view *v, const struct view_failure *f, struc
 	return error_sys(err, f->error, operation, path, "cannot mount the view at \"%s\"", path);
 }
 
+int view_no_process(struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_FAILED, EAGAIN, operation, NULL,
+		"no further process can be started: the limit of your processes (ulimit -u) or that of your control "
+		"group (pids.max) is reached");
+}
+
 int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err)
 {
 	switch (f->step) {
@@ -278,5 +286,7 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 	case VIEW_STEP_START:
 		break;
 	}
+	if (f->error == EAGAIN)
+		return view_no_process(err);
 	return error_sys(err, f->error, operation, NULL, "cannot start a process inside the sandbox");
 }

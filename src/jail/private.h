@@ -206,6 +206,8 @@ struct view_failure {
 int view_build(struct view *v, struct view_failure *ret);
 /* Child side: in a copy of a mount namespace in which a view stands, the one thing that is not shared: a new /proc. */
 int view_join(const struct view *v, struct view_failure *ret);
+/* plan.c: that there may be no more processes, which is nobody's fault here. */
+int view_no_process(struct atoll_error *err);
 /* Makes the error of a failure (plan.c). */
 int view_error(const struct view *v, const char *cwd, const struct view_failure *f, struct atoll_error *err);
 

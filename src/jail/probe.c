@@ -94,6 +94,17 @@ int jail_probe_userns(void)
 	return answer_get(&userns, find_userns);
 }
 
+bool jail_userns_is_forbidden(void)
+{
+	static const int final[] = { -EPERM, -EACCES, -ENOSPC, -EUSERS, -EINVAL, -ENOSYS };
+	int r = jail_is_root() ? 0 : jail_probe_userns();
+
+	for (size_t i = 0; i < ARRAY_SIZE(final); i++)
+		if (r == final[i])
+			return true;
+	return false;
+}
+
 static int open_new_dir(int dir, const char *name)
 {
 	int fd;

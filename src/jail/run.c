@@ -48,6 +48,7 @@ struct run {
 	struct init_report report;
 	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
 	bool timed_out;
+	bool ended; /* by us */
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
 	int64_t watch_at; /* when to look again; 0: never */
@@ -103,6 +104,8 @@ static int clone_error(int r, struct atoll_error *err)
 		return error_set(err, ATOLL_UNSUPPORTED, -r, operation, NULL,
 				 "this machine does not let you make user namespaces (%s): see `atoll doctor`",
 				 strerror(-r));
+	if (r == -EAGAIN)
+		return view_no_process(err);
 	return error_sys(err, r, operation, NULL, "cannot make the sandbox's namespaces");
 }
 
@@ -304,6 +307,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 
 		ret->signal = sig;
 		ret->exit_status = 128 + sig;
+		ret->ended_from_outside = !run->ended;
 		return 0;
 	}
 	switch (run->report.event) {
@@ -375,7 +379,8 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 					 "the view could not be mounted: a filesystem below it does not answer");
 		return error_sys(err, r, operation, NULL, "cannot wait for the command");
 	}
-	r = r == -ETIME ? spawn_end(&run->child) : spawn_wait(&run->child);
+	run->ended = r == -ETIME;
+	r = run->ended ? spawn_end(&run->child) : spawn_wait(&run->child);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
 	return read_result(run, r, ret, err);

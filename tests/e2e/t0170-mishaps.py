@@ -231,7 +231,9 @@ def killed(place, tap, who, strategy):
         command = children(init)[0]
         os.kill(process.pid if victim == "atoll" else init, signal.SIGKILL)
         done = box.commit("--wait=10")
-        process.communicate()
+        said = process.communicate()[1]
+        tap.check("of a killed %s one line is said, or nothing, %s, %s" % (victim, strategy, who), said.count(b"\n") == (victim == "pid 1") and
+                  (victim == "atoll" or b"killed from outside" in said), said)
         tap.check("a run whose %s is killed is over, and its edits can be committed, %s, %s" % (victim, strategy, who),
                   done.returncode == 0 and read(box.path + "/f") == "content\nin\n" and not is_alive(init) and not is_alive(command) and
                   process.returncode == (-9 if victim == "atoll" else 137), process.returncode, t.said(done))

@@ -5,6 +5,7 @@
 import json
 import os
 import pwd
+import resource
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,29 @@ def directory(g):
     g.refused("a cwd that is a file", ["--cwd", g.path + "/f"], g.path + "/f", (125,))
     g.refused("an empty cwd", ["--cwd", ""], "cwd")
     g.refused("a cwd that exists outside only", ["--cwd", g.box.state + "/boxes"], "boxes", (125,))
+
+
+def command(g):
+    g.refused("a command that is not there", [], "./none", (127,), argv=("./none",))
+    g.refused("a directory as command", [], g.path + "/d", (126,), argv=(g.path + "/d",))
+    g.refused("a file that is no program", [], g.path + "/f", (126,), argv=(g.path + "/f",))
+    g.refused("an empty command", [], '""', (127,), argv=("",))
+    g.refused("no command", [], "after --", (2,), argv=())
+    g.refused("a host name that does not resolve", ["--net", "allow:nobody.invalid"], "nobody.invalid", (125,))
+
+
+def no_processes(g):
+    """No process is left for a run to use."""
+    if g.who == "root":
+        return  # whose processes nobody counts
+    for most in range(0, 8):
+        limit = lambda most=most: resource.setrlimit(resource.RLIMIT_NPROC, (most, most))  # noqa: E731
+        done = g.run(["--isolation=best"], "sh", "-c", "exit 0", preexec_fn=limit)
+        lines = done.stderr.splitlines()
+        g.tap.check("with %d processes left a run says in one line that there are too few, or runs, %s" % (most, g.who), done.returncode == 0 or
+                    (done.returncode == 125 and len(lines) == 1 and b"process" in lines[0] and b"boundary" not in lines[0]), t.said(done))
+    done = g.run([], "true")
+    g.tap.check("and leaves nothing that would keep the next one, %s" % g.who, done.returncode == 0, t.said(done))
 
 
 def user(g):
@@ -397,7 +421,7 @@ def root(g):
 
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, user, granted, timeout, files, places, explain, shell, keep_home, root):
+        for part in (environment, directory, command, no_processes, user, granted, timeout, files, places, explain, shell, keep_home, root):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)
