@@ -598,3 +598,35 @@ CONTRACT(a_commit_says_whether_the_resource_is_isolated)
 		CHECK_STR(tap_read(tap_dirfd, "original/one"), "x\n");
 	}
 }
+
+static int count_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(d != NULL);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+CONTRACT(a_program_that_uses_the_library_for_long_has_no_more_descriptors_open)
+{
+	int before;
+
+	begin();
+	scene_run("echo x > original/one");
+	CHECK_DONE(commit_with(NULL), err);
+	before = count_descriptors();
+	for (int i = 0; i < 20; i++) {
+		AUTO_FREE char *script = str_format("echo %d > original/one", i);
+
+		scene_run(script);
+		atoll_result_free(result);
+		result = NULL;
+		CHECK_DONE(commit_with(NULL), err);
+		(void)scene_pending();
+	}
+	CHECK_EQ(count_descriptors(), before);
+}
