@@ -34,7 +34,9 @@
 
 #define TAP_UNUSED __attribute__((unused))
 #define TAP_MAX_TESTS 512
+#ifndef TAP_SECONDS
 #define TAP_SECONDS 60
+#endif
 #define TAP_SKIPPED 77
 
 struct tap_test {

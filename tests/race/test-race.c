@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#define TAP_SECONDS 240
 #include "../contract/contract.h"
 
 #define FILES 4
