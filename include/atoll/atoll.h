@@ -412,6 +412,7 @@ enum atoll_item_kind {
 	ATOLL_ITEM_NOTE,     /* landed, with something to know */
 	ATOLL_ITEM_FOREIGN,  /* edited between crash and recovery: left as it is, the other version is at `kept` */
 	ATOLL_ITEM_STEP,     /* dry run: one step of the plan */
+	ATOLL_ITEM_LOST, /* somebody removed from Atoll's areas what recovery needed: left as it is, or moved to `kept` */
 	ATOLL_ITEM_KIND_COUNT
 };
 const char *atoll_item_kind_name(enum atoll_item_kind kind);

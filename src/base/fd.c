@@ -65,6 +65,8 @@ int fd_open_beneath(int dirfd, const char *path, int flags)
 	AUTO_FD at = -EBADF;
 	int r;
 
+	if (dirfd < 0 && dirfd != AT_FDCWD)
+		return dirfd;
 	r = open_long_prefix(dirfd, &path, &at);
 	if (r < 0)
 		return r;

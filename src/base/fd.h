@@ -12,7 +12,8 @@
 #include "base/macros.h"
 
 /* openat2 with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS, plus O_CLOEXEC|O_NOFOLLOW. path is relative, of any
- * length (opened piece by piece beyond PATH_MAX); "" and "." open the directory again. Flags: never O_CREAT. */
+ * length (opened piece by piece beyond PATH_MAX); "" and "." open the directory again. Flags: never O_CREAT. A dirfd that is the
+ * -errno of a failed opening is the answer. */
 int fd_open_beneath(int dirfd, const char *path, int flags);
 
 /* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. -EINVAL

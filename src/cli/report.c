@@ -66,6 +66,7 @@ static bool is_trouble(enum atoll_item_kind kind)
 	case ATOLL_ITEM_REFUSED:
 	case ATOLL_ITEM_BUSY:
 	case ATOLL_ITEM_FOREIGN:
+	case ATOLL_ITEM_LOST:
 		return true;
 	case ATOLL_ITEM_CHANGE:
 	case ATOLL_ITEM_SKIPPED:
@@ -90,6 +91,18 @@ static void print_troubles(const struct atoll_info *info, const struct atoll_res
 	}
 }
 
+/* Whether paths of a resource were left as they are, each of which is named; all else of it is settled then. */
+static bool is_settled(const struct atoll_result *result, const struct atoll_resource_result *r)
+{
+	for (size_t i = 0; i < result->n_items; i++) {
+		const struct atoll_item *item = &result->items[i];
+
+		if (item->resource == r->seq && (item->kind == ATOLL_ITEM_FOREIGN || item->kind == ATOLL_ITEM_LOST))
+			return !r->cause;
+	}
+	return false;
+}
+
 /* Where an original could not be put back, or a workspace not reset, people must know which. */
 static void print_outcomes(const struct atoll_result *result)
 {
@@ -103,7 +116,9 @@ static void print_outcomes(const struct atoll_result *result)
 			strbuf_adds(&cause, ": ");
 			quote_prose(&cause, r->cause);
 		}
-		if (r->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED)
+		if (r->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED && is_settled(result, r))
+			message_error("\"%s\" was put back, but for the paths above", strbuf_str(&path));
+		else if (r->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED)
 			message_error("\"%s\" could not be put back%s; run: atoll recover", strbuf_str(&path),
 				      strbuf_str(&cause));
 		else if (r->outcome == ATOLL_OUTCOME_NOT_ISOLATED)

@@ -16,7 +16,7 @@ struct run {
 	struct step_site *site;
 	enum direction direction;
 	bool tolerate;
-	bool foreign;
+	bool left; /* something was left as it is, and reported */
 	size_t done;
 	struct atoll_error *err;
 };
@@ -26,28 +26,59 @@ static bool is_entry(const struct store_step *step)
 	return step->kind != STORE_STEP_META && step->kind != STORE_STEP_TIME;
 }
 
+/* The step is settled by leaving things as they are. Takes `kept`. */
+static int leave(struct run *run, struct store_step *step, struct resource *r, enum atoll_item_kind kind,
+		 const char *note, char *kept)
+{
+	struct atoll_item *item = result_add(run->op->result, kind, r->row.seq, step->path, note);
+	struct atoll_resource_result *line;
+
+	if (!item) {
+		free(kept);
+		return error_oom(run->err, "recover");
+	}
+	item->change = step->change;
+	item->kept = kept;
+	line = result_resource(run->op->result, &r->row, ATOLL_OUTCOME_ROLLBACK_FAILED);
+	if (!line)
+		return error_oom(run->err, "recover");
+	/* Why it was to be taken back is told by the error; why it is not wholly back, by this item. */
+	free(line->cause);
+	line->cause = NULL;
+	step->dropped = true;
+	run->left = true;
+	return 0;
+}
+
+static int cannot_keep(struct run *run, const struct store_step *step, int rc)
+{
+	return error_sys(run->err, rc, "recover", step->path, "cannot set aside the other version of \"%s\"",
+			 step->path);
+}
+
 static int keep_foreign(struct run *run, struct store_step *step, struct resource *r)
 {
-	AUTO_FREE char *kept = NULL;
-	struct atoll_resource_result *line;
-	struct atoll_item *item;
+	char *kept = NULL;
 	int rc = is_entry(step) && step->kind != STORE_STEP_RETIRE ? step_keep_other(run->site, step, &kept) : 0;
 
 	if (rc < 0)
-		return error_sys(run->err, rc, "recover", step->path, "cannot set aside the other version of \"%s\"",
-				 step->path);
-	item = result_add(run->op->result, ATOLL_ITEM_FOREIGN, r->row.seq, step->path,
-			  "was changed by somebody else meanwhile and is left as it is");
-	if (!item)
-		return error_oom(run->err, "recover");
-	item->change = step->change;
-	item->kept = TAKE_PTR(kept);
-	line = result_find(run->op->result, r->row.seq);
-	if (line)
-		line->outcome = ATOLL_OUTCOME_ROLLBACK_FAILED;
-	step->dropped = true;
-	run->foreign = true;
-	return 0;
+		return cannot_keep(run, step, rc);
+	return leave(run, step, r, ATOLL_ITEM_FOREIGN, "was changed by somebody else meanwhile and is left as it is",
+		     kept);
+}
+
+static int keep_lost(struct run *run, struct store_step *step, struct resource *r)
+{
+	char *kept = NULL;
+	int rc = step_set_aside(run->site, step, run->direction, &kept);
+
+	if (rc < 0)
+		return cannot_keep(run, step, rc);
+	run->op->lost = true;
+	return leave(run, step, r, ATOLL_ITEM_LOST,
+		     kept ? "was taken out again, but its place in the sandbox was removed by somebody"
+			  : "is left as it is: somebody has removed the other version from Atoll's area",
+		     kept);
 }
 
 static int report_conflict(struct run *run, const struct store_step *step, struct resource *r, bool in_use)
@@ -76,6 +107,8 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 	}
 	if (rc == -ESTALE && run->tolerate)
 		return keep_foreign(run, step, r);
+	if (rc == -ENODATA && run->tolerate)
+		return keep_lost(run, step, r);
 	if (rc == -ESTALE || rc == -EAGAIN)
 		return report_conflict(run, step, r, rc == -EAGAIN);
 	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place", step->path,
@@ -175,7 +208,7 @@ static void note_failure(struct run *run, size_t index)
 	}
 }
 
-int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_foreign, struct atoll_error *err)
+int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_left, struct atoll_error *err)
 {
 	struct run run = { .op = op, .direction = direction, .tolerate = tolerate, .err = err };
 	struct atoll_error local;
@@ -204,7 +237,7 @@ int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_fore
 			break;
 	}
 	step_leases_end(&before);
-	if (ret_foreign)
-		*ret_foreign = run.foreign;
+	if (ret_left)
+		*ret_left = run.left;
 	return first;
 }

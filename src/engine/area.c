@@ -121,26 +121,27 @@ static char *candidate(struct atoll *a, int i, int root_fd, const char *root_pat
 	}
 }
 
-static int make_area(const char *place, const char *uuid, int seq, char **ret)
+/* place, place/uuid, place/uuid/seq */
+int area_make(const char *path)
 {
-	AUTO_FREE char *box = str_format("%s/%s", place, uuid);
-	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
-	AUTO_FD fd = -EBADF;
+	AUTO_FREE char *at = strdup(path);
+	char *box = at ? strrchr(at, '/') : NULL;
+	char *place = box ? memrchr(at, '/', (size_t)(box - at)) : NULL;
+	char *const ends[] = { place, box, NULL };
 
-	if (!box || !area)
-		return -ENOMEM;
-	fd = open_private(place);
-	if (fd < 0)
-		return fd;
-	fd_close(fd);
-	fd = open_private(box);
-	if (fd < 0)
-		return fd;
-	fd_close(fd);
-	fd = open_private(area);
-	if (fd < 0)
-		return fd;
-	*ret = TAKE_PTR(area);
+	if (!at || !place)
+		return at ? -EINVAL : -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		AUTO_FD fd = -EBADF;
+
+		if (ends[i])
+			*ends[i] = 0;
+		fd = open_private(at);
+		if (fd < 0)
+			return fd;
+		if (ends[i])
+			*ends[i] = '/';
+	}
 	return 0;
 }
 
@@ -178,9 +179,9 @@ static bool overlay_works(const char *area, int root_fd)
 static int try_place(const char *place, const char *uuid, int seq, int root_fd, bool overlay, bool *ret_same,
 		     char **ret_area)
 {
-	AUTO_FREE char *area = NULL;
+	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
 	AUTO_FD fd = -EBADF;
-	int r = make_area(place, uuid, seq, &area);
+	int r = area ? area_make(area) : -ENOMEM;
 
 	if (r < 0)
 		return r;

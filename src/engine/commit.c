@@ -152,22 +152,22 @@ static void remove_staged(struct op *op)
 static int take_back(struct op *op, int cause, struct atoll_error *err)
 {
 	struct atoll_error why = { 0 };
-	bool foreign = false;
-	int r = apply(op, BACKWARD, true, &foreign, &why);
+	bool left = false;
+	int r = apply(op, BACKWARD, true, &left, &why);
 
 	if (r >= 0)
 		r = finish_failed(op, &why);
 	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
-	if (r < 0 || foreign) {
-		if (foreign && r >= 0)
-			return error_set(
-				err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
-				"the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile",
-				op->s->box.name);
+	if (r < 0)
 		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
 				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover",
 				 op->s->box.name, why.message);
-	}
+	/* What was left is theirs, and named; nothing remains to be done. */
+	if (left)
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+			"the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile",
+			op->s->box.name);
 	return cause;
 }
 

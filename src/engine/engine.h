@@ -76,6 +76,8 @@ int session_order(const struct session *s, size_t **ret, struct atoll_error *err
 
 /* Opens original and areas; an original that is gone or was replaced is ATOLL_CONFLICT. */
 int resource_open(struct session *s, struct resource *r, struct atoll_error *err);
+/* The same; areas that are gone are made again, empty. */
+int resource_open_mended(struct session *s, struct resource *r, struct atoll_error *err);
 /* Areas only; whatever is not there stays -EBADF. */
 int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err);
 void resource_release(struct resource *r);
@@ -91,6 +93,8 @@ int resource_set_excluded(struct session *s, struct atoll_error *err);
 
 int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay,
 		char **ret_work, char **ret_stage, bool *ret_copies, struct atoll_error *err);
+/* Makes an area, and what holds it, unless it is there: ours, 0700, no link. */
+int area_make(const char *path);
 /* Removes a resource's areas and, if empty then, what held them. */
 int area_remove(const char *path);
 /* Whether a path lies in a place of Atoll's. */

@@ -148,12 +148,25 @@ int finish_decide_commit(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+/* Workspaces that recovery has found to be gone: it makes them fresh, now or after the next crash. */
+static int mark_dirty(struct op *op, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; op->lost && i < op->s->n && r >= 0; i++)
+		if (op->s->resources[i].row.dirty)
+			r = store_resource_update(op->s->store, &op->s->resources[i].row, err);
+	return r;
+}
+
 static int set_phase_lazily(struct op *op, enum store_op_phase phase, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, false, err);
 
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, phase, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = mark_dirty(op, err);
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);
@@ -164,7 +177,9 @@ int finish_commit(struct op *op, struct atoll_error *err)
 {
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct resource *r = &op->s->resources[i];
-		int rc = op->resources[i].op && r->ops->landed ? r->ops->landed(r, op->steps, op->n, err) : 0;
+		int rc = op->resources[i].op && r->ops->landed && !r->row.dirty
+				 ? r->ops->landed(r, op->steps, op->n, err)
+				 : 0;
 
 		if (rc < 0)
 			return rc;
@@ -272,7 +287,7 @@ static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 	struct resource *r = &op->s->resources[index];
 	int rc = reload_stamps(op->s, r, err);
 
-	if (rc < 0 || !r->ops->ran)
+	if (rc < 0 || !r->ops->ran || r->row.dirty)
 		return rc;
 	rc = store_begin(op->s->store, false, err);
 	if (rc >= 0)
@@ -283,11 +298,25 @@ static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 	return rc;
 }
 
+/* The edits are dropped: their layer goes with the workspace, which is reset next. */
+static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = op_remove_dirs(op, r);
+
+	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"",
+				  r->row.path)
+		      : 0;
+}
+
 static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
-	int rc = merge_layers(op, index);
+	int rc;
 
+	if (r->row.dirty)
+		return tidy_dropped(op, index, err);
+	rc = merge_layers(op, index);
 	if (rc >= 0)
 		rc = merge_retired(op, index);
 	if (rc < 0)
@@ -302,17 +331,6 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	if (rc < 0)
 		return error_sys(err, rc, "undo", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path);
 	return 0;
-}
-
-/* The edits are dropped: their layer goes with the workspace, which is reset next. */
-static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
-{
-	struct resource *r = &op->s->resources[index];
-	int rc = op_remove_dirs(op, r);
-
-	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"",
-				  r->row.path)
-		      : 0;
 }
 
 static void report_untidy(struct op *op, size_t index, const struct atoll_error *why)
@@ -363,6 +381,8 @@ int finish_undo(struct op *op, struct atoll_error *err)
 		r = store_step_forget(op->s->store, op->row.commit_op, err);
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_DONE, clock_realtime_ns(), err);
+	if (r >= 0)
+		r = mark_dirty(op, err);
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);
@@ -428,6 +448,8 @@ int finish_failed(struct op *op, struct atoll_error *err)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_FAILED, clock_realtime_ns(), err);
 	if (r >= 0)
 		r = commit ? store_step_forget(op->s->store, op->row.id, err) : drop_steps(op, err);
+	if (r >= 0)
+		r = mark_dirty(op, err);
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);

@@ -45,6 +45,8 @@ struct op {
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
 	struct changes **changes;                   /* commits only */
+	bool salvage; /* recovery: what somebody removed from the areas is done without, and reported */
+	bool lost;    /* and something was */
 	atoll_progress_fn progress;
 	void *progress_arg;
 };
@@ -99,20 +101,23 @@ struct step_site *step_site_free(struct step_site *site);
 /* Where the step stands. -errno on failure. */
 int step_state(struct step_site *site, const struct store_step *step);
 /* Moves the step to the wanted side if it is on the other. Returns 1 if it was moved, 0 if it was there already, -ESTALE if what is
- * there is neither or was edited (nothing was changed then), -EAGAIN if somebody has the original open for writing, else -errno. */
+ * there is neither or was edited (nothing was changed then), -ENODATA if what it needs was removed from Atoll's areas (likewise), -EAGAIN if
+ * somebody has the original open for writing, else -errno. */
 int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease);
 /* Whether the step stands on that side (BACKWARD: the old one) and nobody else has changed what stands there: 1, 0 or -errno. */
 int step_is_intact(struct step_site *site, const struct store_step *step, enum direction side);
 /* Sets aside the version that does not stand in the original, for a human. *ret_path: where. */
 int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path);
+/* Of a step that cannot be moved because of a loss: what would go to the sandbox, where its place is gone, is set aside too. */
+int step_set_aside(struct step_site *site, const struct store_step *step, enum direction direction, char **ret_path);
 int step_site_switch(struct step_site *site, enum direction direction);
 int step_site_sync(struct step_site *site);
 
 /* apply.c */
 /* All steps of all resources. tolerate: the way back, on which a resource that fails does not stop the others (it is reported as stuck), and
- * foreign edits are left, kept aside, reported and their steps dropped. Else the first failure ends it, a foreign edit with
+ * foreign edits and losses are left, kept aside, reported and their steps dropped (*ret_left). Else the first failure ends it, a foreign edit with
  * ATOLL_CONFLICT. */
-int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_foreign, struct atoll_error *err);
+int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_left, struct atoll_error *err);
 
 /* finish.c */
 int finish_commit(struct op *op, struct atoll_error *err);
@@ -136,6 +141,12 @@ void reset_empty_trash(int area_fd);
 /* All that are marked dirty, parents before children. One that fails never stops the others; each is in the report, and the first failure
  * is the answer. */
 int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err);
+
+/* salvage.c: recovery without what somebody removed from Atoll's areas */
+/* Opens all resources; areas that are gone are made again, empty. */
+int salvage_open_all(struct session *s, struct atoll_error *err);
+/* Takes the workspaces that are gone for lost: reported, and marked to be made fresh in the transaction that closes the op. */
+int salvage_mark_lost(struct op *op, struct atoll_error *err);
 
 /* recover.c */
 int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);

@@ -103,45 +103,76 @@ static int remove_strays(struct session *s, struct atoll_error *err)
 
 /* ---- ops ---- */
 
+#define NAMED_PATHS 3
+
+/* The paths that were left, for those who see no more of the report than its message. */
+static void add_left(struct strbuf *out, const struct atoll_result *result)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < result->n_items; i++) {
+		const struct atoll_item *item = &result->items[i];
+
+		if (item->kind != ATOLL_ITEM_FOREIGN && item->kind != ATOLL_ITEM_LOST)
+			continue;
+		if (n++ >= NAMED_PATHS)
+			continue;
+		strbuf_addf(out, "%s\"%s\"", n > 1 ? ", " : "", item->path);
+		if (item->kept)
+			strbuf_addf(out, " (the other version is at \"%s\")", item->kept);
+	}
+	if (n > NAMED_PATHS)
+		strbuf_addf(out, " and %zu more", n - NAMED_PATHS);
+}
+
 static int in_doubt(struct op *op, struct atoll_error *err)
 {
+	AUTO_STRBUF paths = STRBUF_INIT;
+
+	add_left(&paths, op->result);
 	return error_set(
 		err, ATOLL_IN_DOUBT, 0, "recover", op->s->box.name,
-		"recovered \"%s\", but for paths that somebody else changed meanwhile: those are left as they are",
-		op->s->box.name);
+		op->lost ? "recovered \"%s\", but for what somebody removed from Atoll's areas: %s"
+			 : "recovered \"%s\", but for paths that somebody else changed meanwhile, which are left as "
+			   "they are: %s",
+		op->s->box.name, strbuf_str(&paths));
 }
 
 static int settle_commit(struct op *op, struct atoll_error *err)
 {
 	bool back = op->row.phase == STORE_PREPARED;
-	bool foreign = false;
+	bool left = false;
 	/* Once decided everything is in place and on disk; what others did to it since is theirs. */
-	int r = back ? apply(op, BACKWARD, true, &foreign, err) : 0;
+	int r = back ? apply(op, BACKWARD, true, &left, err) : 0;
 
 	op_set_outcomes(op, back ? ATOLL_OUTCOME_ROLLED_BACK : ATOLL_OUTCOME_COMMITTED);
+	if (r >= 0)
+		r = salvage_mark_lost(op, err);
 	if (r >= 0)
 		r = back ? finish_failed(op, err) : finish_commit(op, err);
 	if (r < 0)
 		return r;
 	op->result->commit = back ? 0 : op->row.number;
-	return foreign ? in_doubt(op, err) : 0;
+	return left || op->lost ? in_doubt(op, err) : 0;
 }
 
 static int settle_undo(struct op *op, struct atoll_error *err)
 {
 	bool forward = op->row.phase == STORE_PREPARED;
-	bool foreign = false;
+	bool left = false;
 	int r = 0;
 
 	/* Once decided, the steps are back and the newer edits are being put on top: only that is left. */
 	if (forward)
-		r = apply(op, FORWARD, true, &foreign, err);
+		r = apply(op, FORWARD, true, &left, err);
 	op_set_outcomes(op, forward ? ATOLL_OUTCOME_COMMITTED : ATOLL_OUTCOME_ROLLED_BACK);
+	if (r >= 0)
+		r = salvage_mark_lost(op, err);
 	if (r >= 0)
 		r = forward ? finish_failed(op, err) : finish_undo(op, err);
 	if (r < 0)
 		return r;
-	return foreign ? in_doubt(op, err) : 0;
+	return left || op->lost ? in_doubt(op, err) : 0;
 }
 
 static int settle_op(struct session *s, const struct store_op *row, struct atoll_result *result,
@@ -153,6 +184,7 @@ static int settle_op(struct session *s, const struct store_op *row, struct atoll
 	if (r < 0)
 		return r;
 	op.result = result;
+	op.salvage = true;
 	result->message = row->message ? strdup(row->message) : NULL;
 	r = row->kind == STORE_OP_COMMIT ? settle_commit(&op, err) : settle_undo(&op, err);
 	op_release(&op);
@@ -174,7 +206,7 @@ static int settle_session(struct session *s, struct atoll_result *result, struct
 {
 	struct store_op row = { 0 };
 	int doubt = 0;
-	int r = open_all(s, err);
+	int r = salvage_open_all(s, err);
 
 	if (r >= 0)
 		r = store_op_unfinished(s->store, s->box.id, &row, err);

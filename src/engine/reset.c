@@ -134,8 +134,11 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 
 static void report_reset(struct atoll_result *result, const struct store_resource *row, const struct atoll_error *why)
 {
-	struct atoll_resource_result *line = result_resource(result, row, ATOLL_OUTCOME_ROLLED_BACK);
+	struct atoll_resource_result *line = result_find(result, row->seq);
 
+	/* What became of the original was said already. */
+	if (!line || (line->outcome != ATOLL_OUTCOME_COMMITTED && line->outcome != ATOLL_OUTCOME_ROLLBACK_FAILED))
+		line = result_resource(result, row, ATOLL_OUTCOME_ROLLED_BACK);
 	if (!line || !why->code)
 		return;
 	line->workspace_dirty = true;

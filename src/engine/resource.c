@@ -78,13 +78,28 @@ static int name_root(struct resource *r)
 	return 0;
 }
 
-int resource_open(struct session *s, struct resource *r, struct atoll_error *err)
+static int make_areas(struct resource *r, struct atoll_error *err)
+{
+	int rc = area_make(r->row.work);
+
+	if (rc >= 0)
+		rc = area_make(r->row.stage);
+	if (rc < 0)
+		return error_sys(err, rc, "open", r->row.path,
+				 "the workspace of \"%s\" is gone from \"%s\", which cannot be made again", r->row.path,
+				 r->row.work);
+	return 0;
+}
+
+static int open_parts(struct session *s, struct resource *r, bool mend, struct atoll_error *err)
 {
 	int rc = name_root(r);
 
 	if (rc < 0)
 		return error_oom(err, "open");
 	rc = open_root(r, err);
+	if (rc >= 0 && mend && resource_isolates(r))
+		rc = make_areas(r, err);
 	if (rc < 0)
 		return rc;
 	rc = resource_open_areas(s, r, err);
@@ -96,6 +111,16 @@ int resource_open(struct session *s, struct resource *r, struct atoll_error *err
 			"the workspace of \"%s\" is gone from \"%s\"; remove the sandbox with atoll rm --force",
 			r->row.path, r->work_fd < 0 ? r->row.work : r->row.stage);
 	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
+}
+
+int resource_open(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	return open_parts(s, r, false, err);
+}
+
+int resource_open_mended(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	return open_parts(s, r, true, err);
 }
 
 void resource_release(struct resource *r)

@@ -187,7 +187,7 @@ const char *atoll_item_kind_name(enum atoll_item_kind kind)
 	static const char *const names[ATOLL_ITEM_KIND_COUNT] = {
 		[ATOLL_ITEM_CHANGE] = "change",   [ATOLL_ITEM_CONFLICT] = "conflict", [ATOLL_ITEM_REFUSED] = "refused",
 		[ATOLL_ITEM_BUSY] = "busy",       [ATOLL_ITEM_SKIPPED] = "skipped",   [ATOLL_ITEM_NOTE] = "note",
-		[ATOLL_ITEM_FOREIGN] = "foreign", [ATOLL_ITEM_STEP] = "step",
+		[ATOLL_ITEM_FOREIGN] = "foreign", [ATOLL_ITEM_STEP] = "step",         [ATOLL_ITEM_LOST] = "lost",
 	};
 
 	return (unsigned)kind < ATOLL_ITEM_KIND_COUNT ? names[kind] : "unknown";

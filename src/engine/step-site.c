@@ -17,24 +17,46 @@ static int identity_of(int dirfd, const char *name, struct tree_id *ret)
 	return r < 0 ? r : tree_identify(dirfd, name, &st, ret);
 }
 
-/* Which of the two layers is in the workspace's place just now. */
-static int find_layer(struct step_site *site)
+/* Which of the two layers is in the workspace's place just now; if somebody removed that one, the other tells. */
+static int find_switched(struct step_site *site)
 {
 	struct tree_id id;
-	int r;
+	int r = identity_of(site->r->work_fd, site->r->ops->workspace, &id);
+	bool gone = r == -ENOENT && site->op->salvage;
 
-	if (site->how->switches) {
-		r = identity_of(site->r->work_fd, site->r->ops->workspace, &id);
-		if (r < 0)
-			return r;
-		site->switched = tree_id_equal(&id, &site->how->fresh);
-	}
+	if (gone)
+		r = identity_of(site->r->work_fd, site->layer, &id);
+	if (r < 0 && !(gone && r == -ENOENT))
+		return r;
+	site->switched = r >= 0 && tree_id_equal(&id, &site->how->fresh) != gone;
+	return 0;
+}
+
+static int find_layer(struct step_site *site)
+{
+	int r = site->how->switches ? find_switched(site) : 0;
+
+	if (r < 0)
+		return r;
 	fd_close(site->workspace_fd);
 	peer_release(&site->workspace);
 	site->workspace_fd = site->switched ? fd_open_beneath(site->r->work_fd, site->layer, O_RDONLY | O_DIRECTORY)
 					    : resource_workspace(site->r);
 	site->workspace.root_fd = site->workspace_fd;
-	return MIN(site->workspace_fd, 0);
+	if (site->workspace_fd != -ENOENT || !site->op->salvage)
+		return MIN(site->workspace_fd, 0);
+	site->mended = true;
+	return 0;
+}
+
+static int open_op_dir(struct step_site *site, bool stage)
+{
+	int fd = op_dir(site->op, site->r, stage);
+
+	if (fd != -ENOENT || !site->op->salvage)
+		return fd;
+	site->mended = true;
+	return fd_make_path(stage ? site->r->stage_fd : site->r->work_fd, site->op->row.dir);
 }
 
 struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_error *err)
@@ -50,11 +72,13 @@ struct step_site *step_site_new(struct op *op, struct resource *r, struct atoll_
 				    .r = r,
 				    .how = op_resource(op, r->row.id),
 				    .workspace_fd = -EBADF,
-				    .stage_op_fd = op_dir(op, r, true),
-				    .work_op_fd = op_dir(op, r, false),
+				    .stage_op_fd = -EBADF,
+				    .work_op_fd = -EBADF,
 				    .original = { r->root_fd, NULL, -EBADF },
 				    .workspace = { -EBADF, NULL, -EBADF },
 				    .layer = op_layer(op) };
+	site->stage_op_fd = open_op_dir(site, true);
+	site->work_op_fd = open_op_dir(site, false);
 	rc = site->layer ? MIN(site->stage_op_fd, site->work_op_fd) : -ENOMEM;
 	if (rc >= 0)
 		rc = find_layer(site);
@@ -80,6 +104,17 @@ struct step_site *step_site_free(struct step_site *site)
 	return NULL;
 }
 
+/* One of the two layers was removed by somebody: the one that is left goes where it belongs. */
+static int switch_alone(struct step_site *site, enum direction direction)
+{
+	int dir = site->r->work_fd;
+	int r = sys_rename(dir, site->layer, dir, site->r->ops->workspace, RENAME_NOREPLACE);
+
+	if (r == -ENOENT && direction == FORWARD)
+		r = sys_rename(dir, site->r->ops->workspace, dir, site->layer, RENAME_NOREPLACE);
+	return r == -ENOENT ? 0 : r;
+}
+
 /* Puts the fresh layer in the workspace's place, or the old one back. One exchange, recognised by the fresh layer's identity. */
 int step_site_switch(struct step_site *site, enum direction direction)
 {
@@ -88,6 +123,8 @@ int step_site_switch(struct step_site *site, enum direction direction)
 	if (!site->how->switches || site->switched == (direction == FORWARD))
 		return 0;
 	r = sys_rename(site->r->work_fd, site->r->ops->workspace, site->r->work_fd, site->layer, RENAME_EXCHANGE);
+	if (r == -ENOENT && site->op->salvage)
+		r = switch_alone(site, direction);
 	if (r < 0)
 		return r;
 	site->switched = direction == FORWARD;

@@ -259,6 +259,9 @@ static int exchange(struct step_site *site, const struct store_step *step, const
 
 	if (r >= 0)
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
+	/* Somebody has removed it since the check. */
+	if (r == -ENOENT && stat_at(original, &source_st) == -ENOENT)
+		return -ESTALE;
 	if (r < 0)
 		return r;
 	r = check_displaced(step, source, verified, then);
@@ -309,8 +312,11 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	struct tree_stat st;
 	int r = step_find_original(site, step, &original);
 
-	if (r >= 0)
+	if (r >= 0) {
 		r = find_source(site, step, &source);
+		if (r == -ENOENT && site->mended)
+			return -ENODATA;
+	}
 	if (r < 0)
 		return r;
 	if (to_original) {
@@ -329,7 +335,9 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 		r = verify(site, step, &original, then, &st);
 	if (r >= 0)
 		r = sys_rename(original.dir, original.name, source.dir, source.name, RENAME_NOREPLACE);
-	if (r >= 0)
+	if (r == -ENOENT)
+		r = -ESTALE; /* somebody has removed it since the check */
+	else if (r >= 0)
 		r = check_displaced(step, &source, &st, then);
 	/* Somebody was quicker than the check: theirs goes back where it was. Should they have filled the place again, it is kept aside. */
 	if (r == -ESTALE)
@@ -343,8 +351,12 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { 0 } };
 	struct place workspace, slot;
 	struct tree_stat st;
-	int r = direction == BACKWARD ? merge_is_hidden(site->workspace_fd, step->path) : 0;
+	int r = 0;
 
+	if (site->workspace_fd < 0)
+		return -ENODATA;
+	if (direction == BACKWARD)
+		r = merge_is_hidden(site->workspace_fd, step->path);
 	/* A newer edit has removed its directory, and it with that. */
 	if (r > 0)
 		return 0;
@@ -387,6 +399,24 @@ static int source_is_settled(struct step_site *site, const struct store_step *st
 	return r < 0 ? r : then->id.size && tree_id_equal(&now.id, &then->id);
 }
 
+/* Whether what the step would bring to the original was removed from Atoll's area. An entry that is only renamed is missed there too if somebody
+ * removed it from the original before it was moved; that is told by whether anything else is gone. */
+static int is_lost(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	bool exchanged = step->kind == STORE_STEP_EXCHANGE;
+	bool renamed = step->kind == (direction == FORWARD ? STORE_STEP_INSTALL : STORE_STEP_TAKE);
+	struct tree_stat st;
+	struct place at;
+	int r;
+
+	if (!exchanged && !(renamed && site->mended))
+		return 0;
+	r = find_source(site, step, &at);
+	if (r >= 0)
+		r = stat_at(&at, &st);
+	return r == -ENOENT ? 1 : MIN(r, 0);
+}
+
 int step_is_intact(struct step_site *site, const struct store_step *step, enum direction direction)
 {
 	const struct store_look *then = direction == BACKWARD ? &step->before : &step->after;
@@ -425,6 +455,12 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 		state = lease ? 0 : source_is_settled(site, step, direction);
 		return state < 0 ? state : state ? 0 : -ESTALE;
 	}
+	if (!lease) {
+		int lost = is_lost(site, step, direction);
+
+		if (lost)
+			return lost < 0 ? lost : -ENODATA;
+	}
 	switch (step->kind) {
 	case STORE_STEP_RETIRE:
 		return do_retire(site, step, direction);
@@ -442,24 +478,51 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 	}
 }
 
-int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path)
+/* Moves something into the directory of what is kept for a human. *ret_path stays as it was if there is nothing. */
+static int keep(struct step_site *site, const struct store_step *step, const struct place *from, char **ret_path)
 {
 	AUTO_FREE char *name = str_format("%s-%lld", site->op->row.dir, (long long)step->seq);
 	AUTO_FD kept = fd_make_path(site->r->stage_fd, "kept");
-	struct place source;
 	int r;
 
 	if (!name)
 		return -ENOMEM;
 	if (kept < 0)
 		return kept;
-	r = find_source(site, step, &source);
-	if (r >= 0)
-		r = sys_rename(source.dir, source.name, kept, name, RENAME_NOREPLACE);
+	r = sys_rename(from->dir, from->name, kept, name, RENAME_NOREPLACE);
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
 	if (r < 0)
 		return r;
 	*ret_path = str_format("%s/kept/%s", site->r->row.stage, name);
 	return *ret_path ? 0 : -ENOMEM;
+}
+
+int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path)
+{
+	struct place source;
+	int r = find_source(site, step, &source);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	return r < 0 ? r : keep(site, step, &source, ret_path);
+}
+
+int step_set_aside(struct step_site *site, const struct store_step *step, enum direction direction, char **ret_path)
+{
+	struct place original;
+	struct tree_stat st;
+	int r;
+
+	if (direction == FORWARD)
+		return 0;
+	if (step->kind == STORE_STEP_RETIRE)
+		return step_keep_other(site, step, ret_path);
+	if (step->kind != STORE_STEP_INSTALL)
+		return 0;
+	r = step_find_original(site, step, &original);
+	if (r >= 0)
+		r = verify(site, step, &original, &step->after, &st);
+	/* Edited by somebody: theirs stays. */
+	return r == -ESTALE ? 0 : r < 0 ? r : keep(site, step, &original, ret_path);
 }

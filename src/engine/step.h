@@ -18,6 +18,7 @@ struct step_site {
 	struct peer original, workspace;
 	char *layer; /* see op_layer() */
 	bool switched;
+	bool mended;      /* recovery: something of its areas was gone */
 	bool moves_ctime; /* seen: exchanging two files moves their ctime on this filesystem */
 };
 

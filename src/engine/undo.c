@@ -57,16 +57,21 @@ static int record(struct op *op, struct atoll_error *err)
 static int put_back(struct op *op, int cause, struct atoll_error *err)
 {
 	struct atoll_error why = { 0 };
-	bool foreign = false;
-	int r = apply(op, FORWARD, true, &foreign, &why);
+	bool left = false;
+	int r = apply(op, FORWARD, true, &left, &why);
 
 	if (r >= 0)
 		r = finish_failed(op, &why);
 	op_set_outcomes(op, ATOLL_OUTCOME_NOT_ATTEMPTED);
-	if (r < 0 || foreign)
+	if (r < 0)
 		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "undo", op->s->box.name,
 				 "the undo of \"%s\" failed and is incomplete (%s); run atoll recover", op->s->box.name,
-				 foreign ? "somebody else changed paths meanwhile" : why.message);
+				 why.message);
+	if (left)
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "undo", op->s->box.name,
+			"the undo of \"%s\" failed; the commit stands, but for paths that somebody else changed meanwhile",
+			op->s->box.name);
 	return cause;
 }
 
