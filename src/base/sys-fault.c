@@ -20,7 +20,7 @@
 #include "base/macros.h"
 #include "base/sys.h"
 
-enum fault_kind { FAULT_NONE, FAULT_COUNT, FAULT_ERROR, FAULT_KILL, FAULT_KILL_AFTER };
+enum fault_kind { FAULT_NONE, FAULT_COUNT, FAULT_ERROR, FAULT_KILL, FAULT_KILL_AFTER, FAULT_STEP };
 
 struct shared {
 	_Atomic uint64_t count;
@@ -69,11 +69,13 @@ static void parse(const char *text)
 	}
 	fault.at = strtoull(text, &end, 10);
 	if (end == text || *end != ':' || fault.at == 0)
-		refuse("not NUMBER:ERROR, NUMBER:kill, NUMBER:kill-after or count");
+		refuse("not NUMBER:ERROR, NUMBER:kill, NUMBER:kill-after, NUMBER:step or count");
 	if (strcmp(end + 1, "kill") == 0) {
 		fault.kind = FAULT_KILL;
 	} else if (strcmp(end + 1, "kill-after") == 0) {
 		fault.kind = FAULT_KILL_AFTER;
+	} else if (strcmp(end + 1, "step") == 0) {
+		fault.kind = FAULT_STEP;
 	} else {
 		fault.kind = FAULT_ERROR;
 		fault.error = error_of_name(end + 1);
@@ -144,6 +146,8 @@ int sys_fault(const char *call)
 	this_call = ++fault.shared->count;
 	if (fault.trace_file)
 		trace(call);
+	if (fault.kind == FAULT_STEP && this_call >= fault.at)
+		kill(getpid(), SIGSTOP);
 	if (this_call != fault.at)
 		return 0;
 	if (fault.kind == FAULT_KILL)

@@ -3,12 +3,13 @@
  * The system calls that touch durable state, each under a name of its own: the declared seam for fault injection.
  *
  * In a release build they are the plain calls. Built with -Dfaults=true (ATOLL_FAULTS defined) each call first asks
- * sys_fault(), which counts and, when the count named by the environment is reached, either makes this one call fail or
- * ends the process by SIGKILL at that instant:
+ * sys_fault(), which counts and, when the count named by the environment is reached, makes this one call fail, ends the
+ * process by SIGKILL at that instant, or stops it for others to act:
  *
  *	ATOLL_FAULT=37:ENOSPC     the 37th call fails with ENOSPC
  *	ATOLL_FAULT=37:kill       SIGKILL before the 37th call is made
  *	ATOLL_FAULT=37:kill-after SIGKILL after the 37th call was made
+ *	ATOLL_FAULT=37:step       SIGSTOP before the 37th call and before every later one
  *	ATOLL_FAULT=count         at exit the number of calls is written to the file ATOLL_FAULT_COUNT names
  *	ATOLL_FAULT_TRACE=FILE    the number and name of every counted call is appended to FILE
  *	ATOLL_FAULT_FROM=prepare  counting begins when sys_fault_mark("prepare") is passed (default: from the start)
