@@ -481,10 +481,13 @@ int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *r
 
 /* ---- Recovery, log, doctor --------------------------------------------------------------------------------------- */
 
-/* Finishes what a crash left, for one sandbox or (name NULL) for all. One result per sandbox that needed it. Every
- * operation above does this for its own sandbox first. */
-int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n,
-		  struct atoll_error *err);
+struct atoll_recover_options {
+	int wait_ms;
+};
+/* Finishes what a crash left, for one sandbox or (name NULL) for all. One result per sandbox that needed it; one that is in use and
+ * needs none is left alone. Every operation above does this for its own sandbox first. */
+int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_options *options,
+		  struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err);
 void atoll_result_list_free(struct atoll_result **list, size_t n);
 
 struct atoll_log_entry {

@@ -31,7 +31,7 @@ static int print_results(struct cli *cli, struct atoll_result **results, size_t 
 		if (result->sandbox)
 			(void)atoll_show(cli->a, result->sandbox, &info, NULL);
 		if (json)
-			s = report_trouble(info, r, result, &result->error);
+			s = report_trouble(cli, info, r, result, &result->error);
 		else
 			s = report_result(cli, info, r, result, &result->error, stdout, false);
 		status = MAX(status, s);
@@ -42,6 +42,7 @@ static int print_results(struct cli *cli, struct atoll_result **results, size_t 
 int cmd_recover(struct cli *cli, const struct options *o)
 {
 	struct atoll_result **results = NULL;
+	struct atoll_recover_options options = { 0 };
 	struct atoll_error err = { 0 };
 	bool json = options_has(o, "json");
 	int r, status;
@@ -49,7 +50,9 @@ int cmd_recover(struct cli *cli, const struct options *o)
 
 	if (options_has(o, "all") && o->n_operands > 0)
 		return message_usage(cli->command, "NAME and --all exclude each other");
-	r = atoll_recover(cli->a, o->n_operands > 0 ? o->operands[0] : NULL, &results, &n, &err);
+	if (!resolve_wait(cli, o, &options.wait_ms))
+		return atoll_code_exit_status(ATOLL_INVALID);
+	r = atoll_recover(cli->a, o->n_operands > 0 ? o->operands[0] : NULL, &options, &results, &n, &err);
 	if (json)
 		print_json(results, n);
 	status = print_results(cli, results, n, json);

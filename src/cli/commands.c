@@ -117,6 +117,7 @@ static const struct option_spec rm_options[] = {
 
 static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
+	WAIT,
 	JSON,
 	END,
 };
@@ -420,7 +421,9 @@ static const struct command commands[] = {
 		  "Brings every original that a crash left in the middle of a commit or undo to all-old or "
 		  "all-new. Every other command does this by itself for its own sandbox. If somebody edited an "
 		  "affected file between crash and recovery, it is left as it is, the place of the other version "
-		  "is printed, and the exit status is 7.",
+		  "is printed, and the exit status is 7. So it is if somebody removed what Atoll had set aside: what "
+		  "can be put back is, and what is lost is named. A sandbox that is in use needs no recovery, or is being "
+		  "recovered: --wait waits for that.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

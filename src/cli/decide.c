@@ -93,7 +93,7 @@ static int discard(struct cli *cli, const struct atoll_info *info, const struct 
 	if (pending == 0)
 		return exit_status;
 	r = atoll_rollback(cli->a, info->name, &(struct atoll_undo_options){ .wait_ms = d->wait_ms }, &result, &err);
-	if (report_trouble(info, r, result, &err) != 0)
+	if (report_trouble(cli, info, r, result, &err) != 0)
 		return cli->command->failure_status;
 	say(cli, "discarded");
 	return exit_status;

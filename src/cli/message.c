@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/message.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <string.h>
 
 /* Declared non-null because gcc with -fsanitize=undefined warns of a null format otherwise. */
 __attribute__((nonnull(2), format(printf, 2, 0))) static void print_line(const char *before, const char *format,
@@ -45,9 +47,27 @@ int message_usage(const struct command *command, const char *format, ...)
 	return atoll_code_exit_status(ATOLL_INVALID);
 }
 
+static bool offers(const struct cli *cli, const char *option)
+{
+	for (const struct option_spec *o = cli->command->options; o && o->name; o++)
+		if (strcmp(o->name, option) == 0)
+			return true;
+	return false;
+}
+
+/* What this command has against a sandbox that is in use. */
+static const char *way_out(const struct cli *cli, const struct atoll_error *err)
+{
+	if (err->code != ATOLL_BUSY || strcmp(err->operation, "lock") != 0)
+		return "";
+	if (err->sys_errno == EBUSY && offers(cli, "wait") && offers(cli, "kill"))
+		return "; wait for it with --wait, or end it with --kill";
+	return offers(cli, "wait") ? "; wait for it with --wait" : "; try again later";
+}
+
 int message_fail(const struct cli *cli, const struct atoll_error *err)
 {
-	message_error("%s", err->message);
+	message_error("%s%s", err->message, way_out(cli, err));
 	return cli->command->failure_status ? cli->command->failure_status : atoll_code_exit_status(err->code);
 }
 

@@ -182,11 +182,11 @@ static void add_headline(struct strbuf *s, const struct atoll_result *result)
 		strbuf_adds(s, "; the edits are still in the sandbox");
 }
 
-int report_trouble(const struct atoll_info *info, int r, const struct atoll_result *result,
+int report_trouble(const struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
 		   const struct atoll_error *err)
 {
 	if (r < 0)
-		message_error("%s", err->message);
+		(void)message_fail(cli, err);
 	if (result) {
 		print_troubles(info, result);
 		print_outcomes(result);
@@ -221,5 +221,5 @@ int report_result(struct cli *cli, const struct atoll_info *info, int r, const s
 	} else if (result && r == 0) {
 		print_result(cli, info, result, out);
 	}
-	return report_trouble(info, r, result, err);
+	return report_trouble(cli, info, r, result, err);
 }

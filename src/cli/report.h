@@ -15,7 +15,7 @@
 int report_result(struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
 		  const struct atoll_error *err, FILE *out, bool json);
 /* Only what there is to say on standard error. */
-int report_trouble(const struct atoll_info *info, int r, const struct atoll_result *result,
+int report_trouble(const struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
 		   const struct atoll_error *err);
 
 struct json;

@@ -52,14 +52,12 @@ static void nap(int ms)
 	nanosleep(&t, NULL);
 }
 
+/* What to do about it is said by whoever offers it; EBUSY tells that a command can be ended. */
 static int busy(int fd, const char *name, struct atoll_error *err)
 {
 	if (slot_has_command(fd))
-		return error_set(err, ATOLL_BUSY, 0, "lock", name,
-				 "a command runs in the sandbox \"%s\"; wait for it with --wait, or end it with --kill",
-				 name);
-	return error_set(err, ATOLL_BUSY, 0, "lock", name,
-			 "the sandbox \"%s\" is in use by another process; wait for it, or use --wait", name);
+		return error_set(err, ATOLL_BUSY, EBUSY, "lock", name, "a command runs in the sandbox \"%s\"", name);
+	return error_set(err, ATOLL_BUSY, 0, "lock", name, "the sandbox \"%s\" is in use by another process", name);
 }
 
 int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,

@@ -244,11 +244,24 @@ int recover_session(struct session *s, struct atoll_result **ret, struct atoll_e
 	return result_finish(result, r, err);
 }
 
+/* Whether the record of a sandbox that somebody uses, who has settled it or is about to, has anything to recover. */
+static bool is_left(struct operation *o)
+{
+	struct session s = { .lock_fd = -EBADF };
+	bool left = session_peek(o->a, o->name, &s, NULL) < 0 || recover_is_needed(&s, NULL);
+
+	session_release(&s);
+	return left;
+}
+
 static int recover_work(struct operation *o, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
-	int r = session_open_raw(o->a, o->name, 0, &s, err);
+	const struct atoll_recover_options *options = o->options;
+	int r = session_open_raw(o->a, o->name, options->wait_ms, &s, err);
 
+	if (r == -ATOLL_BUSY && !is_left(o))
+		return 0;
 	if (r >= 0 && recover_is_needed(&s, err)) {
 		r = recover_session(&s, &o->result, err);
 	} else if (r >= 0) {
@@ -302,10 +315,10 @@ static void remove_stale_locks(struct atoll *a)
 	tree_walk(dir, TREE_WALK_NO_ROOT, remove_stale_lock, &stale, NULL);
 }
 
-static int recover_one(struct atoll *a, const char *name, struct atoll_result ***list, size_t *n,
-		       struct atoll_error *err)
+static int recover_one(struct atoll *a, const char *name, const struct atoll_recover_options *options,
+		       struct atoll_result ***list, size_t *n, struct atoll_error *err)
 {
-	struct operation op = { .a = a, .name = name, .fn = recover_work };
+	struct operation op = { .a = a, .name = name, .options = options, .fn = recover_work };
 	struct atoll_result *result = NULL;
 	struct atoll_result **grown;
 	int r = operation_run(&op, &result, err);
@@ -322,8 +335,10 @@ static int recover_one(struct atoll *a, const char *name, struct atoll_result **
 	return r;
 }
 
-int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err)
+int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_options *options,
+		  struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err)
 {
+	static const struct atoll_recover_options none;
 	struct store_sandbox *boxes = NULL;
 	struct atoll_error why = { 0 };
 	size_t n = 0;
@@ -334,8 +349,9 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 				 "no handle or no place for the results was given");
 	*ret = NULL;
 	*ret_n = 0;
+	options = options ? options : &none;
 	if (name)
-		return recover_one(a, name, ret, ret_n, err);
+		return recover_one(a, name, options, ret, ret_n, err);
 	{
 		CLEANUP(cleanup_store) struct store *store = NULL;
 
@@ -349,7 +365,7 @@ int atoll_recover(struct atoll *a, const char *name, struct atoll_result ***ret,
 	for (size_t i = 0; i < n; i++) {
 		struct atoll_error one = { 0 };
 
-		r = recover_one(a, boxes[i].name, ret, ret_n, &one);
+		r = recover_one(a, boxes[i].name, options, ret, ret_n, &one);
 		if (r < 0 && r != -ATOLL_NOT_FOUND && first == 0) {
 			first = r;
 			why = one;
@@ -377,7 +393,7 @@ int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 			*err = doubt;
 		return r;
 	}
-	r = atoll_recover(a, name, &results, &n, err);
+	r = atoll_recover(a, name, &(struct atoll_recover_options){ wait_ms }, &results, &n, err);
 	atoll_result_list_free(results, n);
 	return r < 0 ? r : session_open(a, name, mode, wait_ms, ret, err);
 }

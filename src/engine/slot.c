@@ -277,7 +277,7 @@ int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_erro
 
 	while (anybody_lives(lock_fd)) {
 		if (is_late(began, wait_ms < 0 ? -1 : MAX(wait_ms, 5000)))
-			return error_set(err, ATOLL_BUSY, 0, "lock", name,
+			return error_set(err, ATOLL_BUSY, EBUSY, "lock", name,
 					 "a command is still running in the sandbox \"%s\"", name);
 		nap();
 	}

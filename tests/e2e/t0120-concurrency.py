@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
+from stepped import Stepped  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/g", "more\n", 0o644], ["stamp_all", 1000000000]]
 
@@ -83,6 +84,8 @@ def waiting(place, tap, who):
     for command in (("commit", "box"), ("rollback", "box"), ("rm", "--force", "box")):
         done = box.atoll(*command)
         tap.check("%s while a command runs is busy, %s" % (command[0], who), done.returncode == 6, t.said(done))
+    done = box.recover()
+    tap.check("recover has nothing to do for a sandbox that is in use, %s" % who, done.stdout == b"nothing to recover\n", t.said(done))
     begin = time.monotonic()
     done = box.commit("--wait=1")
     tap.check("--wait gives up after its time, %s" % who, done.returncode == 6 and time.monotonic() - begin > 0.7, t.said(done))
@@ -93,6 +96,28 @@ def waiting(place, tap, who):
     done = finish(waiter)
     tap.check("--wait waits for the run and then commits, %s" % who, still and ended.returncode == 0 and done.returncode == 0 and
               open(path + "/f", "rb").read() == b"changed\n", t.said(ended), t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
+def advice(place, tap, who):
+    """A command that finds the sandbox busy names only what it has itself."""
+    path, box = fresh(place, who)
+    box.program = place.faults_bin
+    box.run("sh", "-c", "echo changed > f", cwd=path)
+    committing = Stepped(box, 1, "commit", "box")
+    committing.stopped()
+    for command in (["commit", "box"], ["undo", "box"], ["rollback", "box"], ["rm", "--force", "box"], ["recover"], ["diff", "box"],
+                    ["run", "box", "--", "true"], ["path", "box"]):
+        done, usage = box.atoll(*command), box.atoll(command[0], "--help").stdout
+        named = [word for word in (b"--wait", b"--kill") if word in done.stderr]
+        tap.check("%s beside a commit is busy and names what it can do, %s" % (command[0], who),
+                  done.returncode in (6, 125) and b"in use" in done.stderr and named == [b"--wait"] * (b"--wait" in usage) and
+                  (named or b"try again" in done.stderr), t.said(done))
+    waiter = start(box, "recover", "--wait")
+    done, waited = committing.finish(), finish(waiter)
+    tap.check("recover --wait waits for the commit and finds nothing to do, %s" % who, done.returncode == 0 and waited.returncode == 0 and
+              waited.stdout == b"nothing to recover\n", t.said(done), t.said(waited))
     box.drop()
     t.remove_tree(path)
 
@@ -216,6 +241,7 @@ def main(place, tap):
             open_for_writing(place, tap, who, strategy)
             readers_see_old_or_new(place, tap, who, strategy)
         waiting(place, tap, who)
+        advice(place, tap, who)
         second_run(place, tap, who)
         other_sandboxes(place, tap, who)
         many_sandboxes(place, tap, who)

@@ -7,67 +7,15 @@ The program stops before each call that changes something; between two stops the
 """
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from stepped import Stepped  # noqa: E402
 
 TREE = [["create", "first", "old\n", 0o644], ["create", "victim", "old\n", 0o644], ["mkdir", "dir", 0o755], ["create", "dir/f", "old\n", 0o644],
         ["stamp_all", 1000000000]]
-LIMIT = 120
-
-
-class Stepped:
-    """A command that stops before each counted call, beginning with the given one after the mark."""
-
-    def __init__(self, box, number, *arguments):
-        environment = dict(box.environment, ATOLL_FAULT="%d:step" % number, ATOLL_FAULT_FROM="apply")
-        self.process = subprocess.Popen([box.program, *arguments], cwd=box.place.root, env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
-
-    def _family(self):
-        found = [self.process.pid]
-        for pid in found:
-            try:
-                with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
-                    found += [int(word) for word in file.read().split()]
-            except OSError:
-                pass
-        return found
-
-    def stopped(self):
-        """Waits until one of its processes is stopped: its number, or None if the command has ended."""
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                return None
-            for pid in self._family():
-                try:
-                    with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
-                        if file.read().rsplit(")", 1)[1].split()[0] == "T":
-                            return pid
-                except OSError:
-                    pass
-            time.sleep(0.002)
-        raise TimeoutError("neither stopped nor ended")
-
-    def go(self):
-        """Lets one call be made; false if that was the last one."""
-        pid = self.stopped()
-        if pid is None:
-            return False
-        os.kill(pid, signal.SIGCONT)
-        return True
-
-    def finish(self):
-        while self.go():
-            pass
-        out, err = self.process.communicate()
-        return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
 
 
 def make(place, who, strategy, edit):

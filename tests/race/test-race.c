@@ -222,7 +222,7 @@ static void check_way_back(const char *old)
 	size_t n = 1;
 	int r;
 
-	CHECK_DONE(atoll_recover(a, "box", &results, &n, &err), err);
+	CHECK_DONE(atoll_recover(a, "box", NULL, &results, &n, &err), err);
 	CHECK_EQ(n, 0);
 	atoll_result_list_free(results, n);
 	check_whole();

@@ -62,7 +62,7 @@ TEST(every_call_refuses_a_malformed_name_before_any_effect)
 	atoll_result_free(result);
 	CHECK_EQ(atoll_remove(a, "../x", NULL, &err), -ATOLL_INVALID);
 	CHECK_EQ(atoll_pending(a, "../x", 1, &pending, &err), -ATOLL_INVALID);
-	CHECK_EQ(atoll_recover(a, "../x", &results, &n, &err), -ATOLL_INVALID);
+	CHECK_EQ(atoll_recover(a, "../x", NULL, &results, &n, &err), -ATOLL_INVALID);
 	CHECK_EQ(atoll_remove(a, "", NULL, &err), -ATOLL_INVALID);
 	atoll_close(a);
 }
