@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Showing what there is: sandboxes, and the log of their commits. Takes no lock. */
-#include "engine/engine.h"
+#include "engine/protocol.h"
 #include "engine/settings.h"
 
 #include <string.h>
@@ -27,18 +27,6 @@ static char *workspace_of(const struct store_resource *row)
 	return ops && ops->workspace && *row->work ? str_format("%s/%s", row->work, ops->workspace) : NULL;
 }
 
-static bool is_suspect(const struct store_resource *row)
-{
-	AUTO_FREE char *path = workspace_of(row);
-	char boot[40];
-	struct stat st;
-
-	clock_boot_id(boot);
-	if (!path || strcmp(boot, row->boot_id) == 0 || lstat(path, &st) < 0)
-		return false;
-	return clock_ns(st.st_ctim) >= row->synced_at;
-}
-
 static int fill_resource(const struct store_resource *row, struct atoll_resource_info *ret)
 {
 	*ret = (struct atoll_resource_info){
@@ -51,7 +39,6 @@ static int fill_resource(const struct store_resource *row, struct atoll_resource
 		.reason = copy_text(row->reason),
 		.workspace = workspace_of(row),
 		.stage = copy_text(row->stage),
-		.suspect = is_suspect(row),
 		.dirty = row->dirty,
 	};
 	return ret->path && ret->strategy ? 0 : -ENOMEM;
@@ -89,6 +76,7 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 {
 	struct atoll_info *info = calloc(1, sizeof *info);
 	struct store_resource *rows = NULL;
+	bool doubtful = false;
 	size_t n = 0;
 	int r;
 
@@ -109,6 +97,7 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 		if (fill_resource(&rows[i], &info->resources[info->n_resources++]) < 0)
 			r = error_oom(err, "show");
 		info->state = MIN(info->state, rows[i].state);
+		doubtful |= boot_is_doubtful(&rows[i]);
 	}
 	for (size_t i = 0; i < n; i++)
 		store_resource_release(&rows[i]);
@@ -117,6 +106,8 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 		r = fill_settings(info, box, err);
 	if (r >= 0)
 		r = fill_ops(store, info, box->id, err);
+	if (r >= 0 && doubtful)
+		boot_find_suspects(a, info);
 	if (r < 0) {
 		atoll_info_free(info);
 		return r;

@@ -81,6 +81,10 @@ int conflict_check_undo(struct op *op, struct atoll_error *err);
 /* boot.c */
 /* The first change that was written in an earlier boot and not known to be synced, or NULL. */
 const struct change *boot_find_unsynced(const struct resource *r, const struct changes *c);
+/* Whether there may be such changes: written before a restart, neither committed nor dropped. */
+bool boot_is_doubtful(const struct store_resource *row);
+/* Marks the resources with such changes, by the same rule. What cannot be looked at is not marked: it cannot be committed either. */
+void boot_find_suspects(struct atoll *a, struct atoll_info *info);
 /* Before a workspace is written again: after a restart that took nothing from it, it counts as of this boot. */
 int boot_renew(struct session *s, struct atoll_error *err);
 

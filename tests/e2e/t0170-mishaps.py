@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
 """What befalls a sandbox from outside: the clock set back, a restart, a workspace removed by hand, no space, half of it killed."""
+import json
 import os
 import signal
 import sqlite3
@@ -107,12 +108,26 @@ def restart(place, tap, who, strategy):
     if not place.is_root:
         tap.skip("after a restart, %s" % label, "needs root, who can put another boot id in place")
         return
-    written, untouched, durable = (make(place, who, strategy, edits=None) for _ in range(3))
+    written, untouched, durable, landed, deep = (make(place, who, strategy, edits=None) for _ in range(5))
     durable.rm()
     durable.new("--durable-workspace")
-    for box in (written, durable):
+    for box in (written, durable, landed):
         box.run("sh", "-c", EDITS, cwd=box.path)
+    landed.commit()
+    # Synced up to here but for what is written last, which the workspace's own root does not show.
+    deep.run("sh", "-c", "echo in >> d/deep", cwd=deep.path)
+    synced = os.stat(json.loads(deep.atoll("show", "box", "--json").stdout)["resources"][0]["workspace"]).st_ctime_ns + 1
+    with sqlite3.connect(deep.state + "/atoll.db") as connection:
+        connection.execute("UPDATE resource SET synced_at = ?", (synced,))
+    connection.close()
+    deep.run("sh", "-c", "echo in >> d/deep", cwd=deep.path)
     with Restarted(place):
+        shown, listed, done = deep.atoll("show", "box"), deep.atoll("list"), deep.commit()
+        tap.check("what is suspect is so for show, list and commit alike, however deep it lies, %s" % label, done.returncode == 4 and
+                  b"suspect" in shown.stdout and b"suspect" in listed.stdout, t.said(shown), t.said(listed), t.said(done))
+        shown = [box.atoll("show", "box") for box in (untouched, durable, landed)]
+        tap.check("without edits, committed or durable it is not, %s" % label, not any(b"suspect" in d.stdout for d in shown),
+                  *[t.said(d) for d in shown])
         shown, done = written.atoll("show", "box"), written.commit()
         tap.check("after a restart unsynced edits are suspect and not committed, %s" % label, done.returncode == 4 and
                   b"suspect" in shown.stdout and b"--accept-unsynced" in done.stderr and read(written.path + "/f") == "content\n",
