@@ -243,7 +243,7 @@ struct atoll_run_result {
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
 	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
 	bool ended_from_outside; /* somebody killed its pid 1, and with that everything inside */
-	bool wanted_network;     /* it had none, and something inside looked for it */
+	bool wanted_network;     /* it had none, something inside looked for it, and it failed */
 	char limited[200];       /* "", or in one line which limit of memory, disk or processes was run into */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */

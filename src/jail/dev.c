@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A private /dev: a tmpfs with the few devices that every program may have, pseudo-terminals of its own, and links. All of it is
+ * A private /dev: a part of the view's tmpfs with the few devices that every program may have, pseudo-terminals of its own, and links. All of it is
  * child side. Root makes the devices; in a user namespace nobody can, so there the host's are mounted one by one.
  */
 #include <fcntl.h>
@@ -76,9 +76,9 @@ void dev_init(struct dev *d)
 		d->nodes[i] = -EBADF;
 }
 
-int dev_make(bool root, const char *terminal, struct dev *ret)
+int dev_make(int stage, bool root, const char *terminal, struct dev *ret)
 {
-	AUTO_FD fd = mount_tmpfs("0755", MOUNT_ATTR_NOEXEC);
+	AUTO_FD fd = mkdirat(stage, "dev", 0755) < 0 ? -errno : mount_bind_at(stage, "dev", MOUNT_ATTR_NOEXEC);
 	int r = fd < 0 ? fd : 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(devices) && r == 0; i++)

@@ -9,8 +9,9 @@
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/child.h"
 #include "base/fd.h"
@@ -238,36 +239,32 @@ void ids_own(struct ids_own *ret)
 struct making {
 	int (*map)(pid_t pid);
 	bool deny_setgroups;
-	int socket, caller_socket; /* his end and the other */
+	pid_t caller;
 };
 
-/* The first inhabitant says that he is there, and waits until the mapping is done. */
-static int wait_at_gate(int setup, void *arg)
+/* The first inhabitant is there to be mapped, and waits to be killed. */
+__attribute__((no_sanitize("address", "thread"))) static int inhabit(void *arg)
 {
 	const struct making *m = arg;
-	char byte = 0;
 
-	(void)setup;
 	/* Otherwise the caller's death would leave him there, with all that the caller had locked. */
-	(void)close(m->caller_socket);
-	if (unshare(CLONE_NEWUSER) == 0 && (!m->deny_setgroups || write_own("/proc/self/setgroups", "deny") == 0) &&
-	    send(m->socket, &byte, 1, MSG_NOSIGNAL) == 1)
-		(void)recv(m->socket, &byte, 1, 0);
+	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	while (syscall(SYS_getppid) == m->caller)
+		syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 	return 0;
 }
 
-static int map_first(const struct making *m, pid_t pid, int socket, int *ret)
+static int map_first(const struct making *m, pid_t pid, int *ret)
 {
-	char byte, path[32];
-	ssize_t n;
-	int fd, r;
+	char path[32];
+	int fd, r = 0;
 
-	do {
-		n = recv(socket, &byte, 1, 0);
-	} while (n < 0 && errno == EINTR);
-	if (n != 1)
-		return -EPERM;
-	r = m->map(pid);
+	if (m->deny_setgroups) {
+		snprintf(path, sizeof(path), "/proc/%d/setgroups", (int)pid);
+		r = write_own(path, "deny");
+	}
+	if (r == 0)
+		r = m->map(pid);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
@@ -278,36 +275,38 @@ static int map_first(const struct making *m, pid_t pid, int socket, int *ret)
 	return 0;
 }
 
-static int make_userns(struct making *m, struct kept *ret)
+/* Of the first inhabitant, who is killed and not waited for: his end is in nobody's way. */
+static int make_userns(struct making *m, struct kept *ret, struct spawn *ret_first)
 {
-	int pair[2], fd = -EBADF, r;
+	_Alignas(16) char stack[SPAWN_STACK_SIZE];
 	struct spawn s;
+	int fd = -EBADF, r;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	m->caller_socket = pair[0];
-	m->socket = pair[1];
-	r = spawn_plain(wait_at_gate, m, &s);
-	close(pair[1]);
-	if (r == 0) {
-		r = map_first(m, s.pid, pair[0], &fd);
-		(void)shutdown(pair[0], SHUT_RDWR);
-		(void)spawn_wait(&s);
-	}
-	close(pair[0]);
+	m->caller = getpid();
+	r = spawn_sharing(CLONE_NEWUSER, inhabit, m, stack, &s);
+	if (r < 0)
+		return r;
+	r = map_first(m, s.pid, &fd);
+	spawn_kill(&s);
+	*ret_first = s;
 	return r < 0 ? r : kept_take(ret, fd);
 }
 
 static int wide_userns_locked(void)
 {
 	struct making m = { .map = run_helpers, .deny_setgroups = true };
+	struct spawn first = { .pidfd = -EBADF };
+	int r;
 
 	cache_load();
 	if (cache.uids.n == 0 && cache.gids.n == 0)
 		return -ENOENT;
 	if (kept_is_there(&cache.wide))
 		return cache.wide.fd;
-	if (make_userns(&m, &cache.wide) < 0) {
+	r = make_userns(&m, &cache.wide, &first);
+	if (first.pidfd >= 0)
+		(void)spawn_wait(&first);
+	if (r < 0) {
 		/* What is granted on paper cannot be had: from now on the answer is that it is not granted. */
 		cache.uids.n = cache.gids.n = 0;
 		return -ENOENT;
@@ -343,14 +342,14 @@ static int copy_maps(pid_t pid)
 	return r < 0 ? r : copy_map(pid, "gid_map");
 }
 
-int ids_root_userns(void)
+int ids_root_userns(struct spawn *ret_first)
 {
 	struct making m = { .map = copy_maps };
 	int r = 0;
 
 	pthread_mutex_lock(&cache.lock);
 	if (!kept_is_there(&cache.root))
-		r = make_userns(&m, &cache.root);
+		r = make_userns(&m, &cache.root, ret_first);
 	if (r == 0)
 		r = cache.root.fd;
 	pthread_mutex_unlock(&cache.lock);

@@ -67,9 +67,9 @@ static void reset_handlers(void)
 }
 
 /* Where it does not work, renaming a directory of the original is refused, as overlayfs does. */
-static void report_renames(const struct init *in)
+static void hand_over(const struct init *in, int listener)
 {
-	AUTO_FD fd = rename_report();
+	AUTO_FD fd = listener;
 	struct init_report report = { .event = INIT_RENAMES };
 	char room[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec data = { &report, sizeof(report) };
@@ -86,27 +86,61 @@ static void report_renames(const struct init *in)
 		;
 }
 
+/* The lowest of them that is not below `from`, or -1. */
+static int next_kept(const int *keep, size_t n, int from)
+{
+	int next = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] >= from && (next < 0 || keep[i] < next))
+			next = keep[i];
+	}
+	return next;
+}
+
+/* All but the standard fds and those of two lists. */
+static void close_others(const int *keep, size_t n, const int *also, size_t n_also)
+{
+	int from = STDERR_FILENO + 1;
+
+	for (;;) {
+		int one = next_kept(keep, n, from), other = next_kept(also, n_also, from);
+		int next = one < 0 || (other >= 0 && other < one) ? other : one;
+
+		if (next < 0)
+			break;
+		if (next > from)
+			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
+		from = next + 1;
+	}
+	(void)close_range((unsigned)from, ~0U, 0);
+}
+
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 static pid_t start_command(const struct init *in, int *ret_exec_error, struct view_failure *ret)
 {
 	static const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	volatile int exec_error = 0, limit_error = 0, wall_error = 0;
+	int listener = -EBADF;
 	pid_t pid = vfork();
 
 	if (pid == 0) {
-		if (in->hold_fd >= 0)
-			close(in->hold_fd);
+		/* At once, since the limit may leave room for few. */
+		close_others((int[]){ in->socket, in->wall.userns_fd }, 2, in->wall.pass_fds, in->wall.n_pass_fds);
 		if (in->child_ignored)
 			(void)sigaction(SIGCHLD, &ignore, NULL);
-		if (in->overlays)
-			report_renames(in);
 		if (in->terminal)
 			terminal_begin();
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)
-			wall_error = -wall_raise(&in->wall);
+			wall_error = -wall_raise(&in->wall, &listener);
+		if (limit_error == 0 && wall_error == 0) {
+			hand_over(in, listener);
+			/* The last: it may refuse what is needed for the others. */
+			wall_error = -wall_profile(in->wall.profile);
+		}
 		if (limit_error == 0 && wall_error == 0)
 			execvp(in->argv[0], in->argv);
 		exec_error = errno;
@@ -118,28 +152,6 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 	return pid < 0 ? -errno : pid;
 }
 /* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
-
-/* pid 1 keeps its standard fds and those named, so that no lock, pipe or layer of the caller stays open through it. */
-static void close_others(int a, int b, int c)
-{
-	int keep[3] = { a, b, c };
-	int from = STDERR_FILENO + 1;
-
-	for (;;) {
-		int next = -1;
-
-		for (size_t i = 0; i < ARRAY_SIZE(keep); i++) {
-			if (keep[i] >= from && (next < 0 || keep[i] < next))
-				next = keep[i];
-		}
-		if (next < 0)
-			break;
-		if (next > from)
-			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
-		from = next + 1;
-	}
-	(void)close_range((unsigned)from, ~0U, 0);
-}
 
 /* True once the command itself has ended. */
 static bool reap(const struct init *in, pid_t command, int *ret_status)
@@ -322,7 +334,8 @@ int init_main(int setup, void *arg)
 	signal_fd = open_child_signals();
 	if (signal_fd < 0)
 		return fail(in, &report, VIEW_STEP_START, -signal_fd);
-	attempts = in->no_net ? net_attempts() : 0;
+	/* In a network of its own nobody tried before. */
+	attempts = in->no_net && !in->new_net ? net_attempts() : 0;
 	if (wait_for_go(in->socket) < 0)
 		return 1;
 	if (in->stands)
@@ -333,7 +346,8 @@ int init_main(int setup, void *arg)
 	command = start_command(in, &exec_error, &report.failure);
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
-	close_others(signal_fd, in->socket, in->hold_fd);
+	/* So that no lock, pipe or layer of the caller stays open through pid 1. */
+	close_others((int[]){ signal_fd, in->socket, in->hold_fd }, 3, NULL, 0);
 	if (report.failure.step != VIEW_STEP_NONE)
 		return fail(in, &report, VIEW_STEP_NONE, 0);
 	if (exec_error != 0) {
@@ -346,7 +360,8 @@ int init_main(int setup, void *arg)
 	if (r < 0)
 		return 1;
 	report.event = INIT_ENDED;
-	report.wanted_network = in->no_net && net_attempts() > attempts;
+	/* Nobody asks of a command that succeeded. */
+	report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
 	add_usage(&report);
 	send_report(in, &report);
 	return 0;

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
+#include "base/fd.h"
 #include "jail/private.h"
 
 #define NAME_SIZE 256           /* of one component, with its NUL */
@@ -191,15 +192,18 @@ void mount_clear_marker(int work)
 	(void)unlinkat(work, "work/incompat/volatile", AT_REMOVEDIR);
 }
 
-int mount_tmpfs(const char *mode, unsigned attributes)
+/* All that is private shares its room, so that is not what one place would get. */
+static int make_tmpfs(void)
 {
 	AUTO_FD fs_fd = fsopen("tmpfs", FSOPEN_CLOEXEC);
 	int r;
 
 	if (fs_fd < 0)
 		return -errno;
-	r = set_string(fs_fd, "mode", mode);
-	return r < 0 ? r : finish(fs_fd, attributes | MOUNT_ATTR_NOSUID);
+	r = set_string(fs_fd, "mode", "0700");
+	if (r == 0)
+		r = set_string(fs_fd, "size", "100%");
+	return r < 0 ? r : finish(fs_fd, MOUNT_ATTR_NOSUID);
 }
 
 int mount_proc(unsigned attributes)
@@ -231,6 +235,16 @@ int mount_bind(int fd)
 	return r < 0 ? -errno : r;
 }
 
+int mount_bind_at(int dir, const char *name, unsigned attributes)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+	AUTO_FD fd = open_tree(dir, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
 int mount_attach(int mount_fd, int target_fd)
 {
 	if (move_mount(mount_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -246,7 +260,7 @@ int mount_make_private(void)
 int mount_stage(const struct mount_style *style)
 {
 	AUTO_FD root = -EBADF;
-	AUTO_FD fd = mount_tmpfs("0700", MOUNT_ATTR_NODEV);
+	AUTO_FD fd = make_tmpfs();
 	int r;
 
 	if (fd < 0 || style->detached)
@@ -256,16 +270,16 @@ int mount_stage(const struct mount_style *style)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-void mount_unstage(const struct mount_style *style, int stage_fd)
+int mount_unstage(const struct mount_style *style, int stage_fd)
 {
 	char path[32] = "/proc/self/fd/";
 
 	if (stage_fd < 0 || style->detached)
-		return;
+		return stage_fd;
 	/* The layers keep the filesystem; only the way to it goes. */
 	if (mount_add_number(path, sizeof(path), stage_fd))
 		(void)umount2(path, MNT_DETACH);
-	close(stage_fd);
+	return fd_close(stage_fd);
 }
 
 /* Copies the next component of *path into name and moves behind it; 0 at the end, -ENAMETOOLONG if it is too long. */

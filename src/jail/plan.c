@@ -69,29 +69,30 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 {
 	struct view_mount *vm = &v->mounts[v->n_mounts];
 
-	*vm = (struct view_mount){ .kind = kind, .order = v->n_mounts, .fd = -EBADF, .mode = "0755" };
+	*vm = (struct view_mount){ .kind = kind, .order = v->n_mounts, .fd = -EBADF, .mode = 0755 };
 	vm->path = strdup(path);
 	if (!vm->path)
 		return -ENOMEM;
 	v->n_mounts++;
 	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
-		vm->mode = "1777";
+		vm->mode = 01777;
 	return m && (kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND) ? add_sources(vm, m) : 0;
 }
 
 /* What every view has, unless the caller has put something there. */
 static const struct {
+	const char *path;
 	enum jail_mount_kind kind;
-	const char *path, *mode;
+	mode_t mode;
 } standard[] = {
-	{ JAIL_MOUNT_DEV, "/dev", "0755" },
-	{ JAIL_MOUNT_TMPFS, "/dev/shm", "1777" },
-	{ JAIL_MOUNT_TMPFS, "/run", "0755" },
-	{ JAIL_MOUNT_TMPFS, "/tmp", "1777" },
+	{ "/dev", JAIL_MOUNT_DEV, 0755 },
+	{ "/dev/shm", JAIL_MOUNT_TMPFS, 01777 },
+	{ "/run", JAIL_MOUNT_TMPFS, 0755 },
+	{ "/tmp", JAIL_MOUNT_TMPFS, 01777 },
 	/* Programs, and where names are looked up, on systems that keep them in /run. */
-	{ JAIL_MOUNT_SEE, "/etc/resolv.conf", NULL },
-	{ JAIL_MOUNT_SEE, "/run/current-system", NULL },
-	{ JAIL_MOUNT_SEE, "/run/opengl-driver", NULL },
+	{ "/etc/resolv.conf", JAIL_MOUNT_SEE, 0 },
+	{ "/run/current-system", JAIL_MOUNT_SEE, 0 },
+	{ "/run/opengl-driver", JAIL_MOUNT_SEE, 0 },
 };
 
 static bool has_mount(const struct view *v, const char *path)
@@ -181,7 +182,7 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		return error_oom(err, operation);
 	mount_style(&v->style);
 	v->root = jail_is_root();
-	v->root_fd = -EBADF;
+	v->root_fd = v->stage = -EBADF;
 	v->root_path = spec->root ? strdup(spec->root) : NULL;
 	if (spec->root && !v->root_path)
 		return error_oom(err, operation);

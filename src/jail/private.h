@@ -31,8 +31,10 @@ int ids_map_own(const struct ids_own *own);
 int ids_wide_userns(void);
 
 /* A user namespace below this one that has all its ids, each mapped to itself, for root's commands: in it they are root, over the host
- * they have no capability. Kept like the other. -errno where there can be none. */
-int ids_root_userns(void);
+ * they have no capability. Kept like the other. -errno where there can be none. *ret_first, if its pidfd is not -EBADF then, is a child
+ * that is about to end and must be waited for some time. */
+struct spawn;
+int ids_root_userns(struct spawn *ret_first);
 
 /* ids-inner.c. Child side, in pid 1 before it is sealed: a user namespace within the present one in which the user is root. Its fd, or -errno. */
 int ids_inner_root(void);
@@ -67,6 +69,11 @@ int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
 int spawn_join(const struct jail_namespaces *join, unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret);
 /* The same in the caller's own namespaces. */
 int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret);
+/* A child in the caller's memory, on a stack of its own, of which nothing is copied: it lives until spawn_kill(), and does nothing but calls by
+ * syscall() that cannot fail, since errno is the caller's. */
+#define SPAWN_STACK_SIZE 16384
+int spawn_sharing(unsigned namespaces, int (*fn)(void *arg), void *arg, char stack[SPAWN_STACK_SIZE],
+		  struct spawn *ret);
 /* Waits for the end of the child and closes pidfd. Returns its wait status, or -errno. */
 int spawn_wait(struct spawn *s);
 /* By when a child that mounts must be ready, and how long that is: a filesystem may never answer. */
@@ -74,6 +81,7 @@ int64_t spawn_deadline(void);
 int spawn_ms_until(int64_t deadline);
 /* spawn_wait(), or -ETIMEDOUT if the child is still there at the deadline. */
 int spawn_wait_until(struct spawn *s, int64_t deadline);
+void spawn_kill(const struct spawn *s); /* and does not wait */
 /* Kills the child and all that is in its pid namespace, waits until it is gone and closes pidfd. -ETIMEDOUT if the kernel does not let go of
  * it: it ends as soon as that does, and its mounts with it. */
 int spawn_end(struct spawn *s);
@@ -97,18 +105,19 @@ void mount_style(struct mount_style *ret); /* not child side */
 int mount_overlay(const struct mount_style *style, const int *lower, size_t n_lower, int upper, int work, char *detail);
 /* Removes what a volatile overlay leaves in its work directory, so that it can be mounted again. A mount tells if it could not. */
 void mount_clear_marker(int work);
-int mount_tmpfs(const char *mode, unsigned attributes);
 int mount_proc(unsigned attributes);
 int mount_devpts(void);
-int mount_bind(int fd); /* of what the fd, of this mount namespace, is */
+int mount_bind(int fd);                                            /* of what the fd, of this mount namespace, is */
+int mount_bind_at(int dir, const char *name, unsigned attributes); /* of an entry of the stage, MOUNT_ATTR_… set */
 int mount_attach(int mount_fd, int target_fd);
 int mount_make_private(void); /* everything: nothing goes to the host, nothing comes from it */
 
-/* A tmpfs in which layers are built. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup
+/* The one tmpfs of a view, in which layers are built and of which all private places are parts: a copy of a mount costs a fraction of a
+ * filesystem. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup
  * sees it, and taken away again. Otherwise the fd is left to be closed with the others: the kernel waits there for all its processors,
  * and need not before the command starts. */
 int mount_stage(const struct mount_style *style);
-void mount_unstage(const struct mount_style *style, int stage_fd);
+int mount_unstage(const struct mount_style *style, int stage_fd); /* the fd, or -EBADF if it is closed */
 
 /* Opens an absolute path one name at a time, following no link: any length works. With make, missing directories are created
  * (0755) and a missing last name as directory or file. Child side. */
@@ -131,16 +140,16 @@ struct dev {
 	int nodes[DEV_NODES], pts, console; /* to be mounted in it */
 };
 void dev_init(struct dev *d);
-/* terminal: the path of the one the caller is at, or NULL. */
-int dev_make(bool root, const char *terminal, struct dev *ret);
+/* In a directory of the stage. terminal: the path of the one the caller is at, or NULL. */
+int dev_make(int stage, bool root, const char *terminal, struct dev *ret);
 int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
 
 /* Made before the child is started. */
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
-/* Child side: in the new root, before anything else is put there. */
-int shield_raise(const struct shield *shield, const struct mount_style *style);
+/* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. */
+int shield_raise(const struct shield *shield, const struct mount_style *style, int stage);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -153,7 +162,7 @@ struct view_mount {
 	char *path;
 	size_t order;                /* in which it was given */
 	bool make;                   /* lies in a private tmpfs: the mount point is made */
-	const char *mode;            /* of a tmpfs */
+	mode_t mode;                 /* of a tmpfs */
 	struct view_source *sources; /* an overlay's lowers, then its upper and work; of a bind the one tree */
 	size_t n_sources;
 	int fd;       /* child side: the mount, or -EBADF where there is nothing to mount */
@@ -168,6 +177,7 @@ struct view {
 	struct shield *shield;
 	char *root_path; /* in place of the host's root, or NULL */
 	int root_fd;     /* child side: the mount of it */
+	int stage;       /* child side: of mount_stage(), or -EBADF */
 	struct dev dev;  /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
@@ -234,13 +244,16 @@ struct wall {
 	int userns_fd; /* to be entered, or -EBADF */
 	bool host_net; /* the network is the host's */
 	bool userns;   /* it may make user namespaces */
+	bool reports_renames;
 	const struct jail_profile *profile;
 	const int *pass_fds;
 	size_t n_pass_fds;
 };
-int wall_raise(const struct wall *w);
+/* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not, or cannot be here. */
+int wall_raise(const struct wall *w, int *ret_listener);
 int wall_landlock(bool host_net);
-int wall_filter(bool userns, const struct jail_profile *profile);
+int wall_filter(bool userns, bool reports, int *ret_listener);
+int wall_profile(const struct jail_profile *profile);
 
 /* ---- run.c ---- */
 
@@ -291,7 +304,6 @@ struct init {
 	int caller_socket;  /* the other end, which is the caller's */
 	sigset_t signals;   /* the mask the command starts with */
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
-	bool overlays;      /* the view has some: renames are to be reported */
 	bool terminal;      /* the command gets it for itself */
 };
 int init_main(int setup, void *init);
@@ -306,8 +318,6 @@ void terminal_stop(int sig, bool take_back);            /* the caller: stops as 
 
 /* ---- rename.c ---- */
 
-/* Child side: makes the process, and all it will start, report its renames. The fd to be handed to the caller, or -errno. */
-int rename_report(void);
 /* One end of a rename, as the command named it. */
 struct rename_side {
 	int base; /* where the path begins */

@@ -3,7 +3,7 @@
  * Renaming a directory of the original. Overlayfs refuses that (EXDEV) unless it may leave redirects behind, which it may not in a user
  * namespace and which would make the layer unreadable for everybody but itself. Programs that are not mv take the refusal as final.
  *
- * A seccomp filter reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
+ * The filter (wall-seccomp.c) reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
  * directory's rename he does himself, on what the command named, with no more rights than the process that asked for it has (rights.c);
  * where the overlay refuses, the directory is made anew within the view (src/tree/move.c), by a process with power over the user's own files.
  *
@@ -11,8 +11,6 @@
  * kernel as ever.
  */
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
@@ -28,59 +26,7 @@
 #include "jail/private.h"
 #include "tree/tree.h"
 
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#elif defined(__riscv)
-#define NATIVE_ARCH AUDIT_ARCH_RISCV64
-#endif
-
 #define PAGE 4096
-
-/* Linux 6.6: the two sides take turns on one processor, which halves the time of a rename. */
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP 1UL
-#endif
-
-/* ---- child side ---- */
-
-int rename_report(void)
-{
-#ifdef NATIVE_ARCH
-	static const struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, 5),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-#ifdef SYS_rename
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rename, 2, 0),
-#else
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 2, 0),
-#endif
-#ifdef SYS_renameat
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 1, 0),
-#else
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
-#endif
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog program = { ARRAY_SIZE(code), (struct sock_filter *)code };
-	/* Once it was taken up only a kill interrupts the call: a handler that runs meanwhile must not make it begin again. Before that
-	 * moment a handler without SA_RESTART makes it fail with EINTR. */
-	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-			  SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
-
-	if (fd < 0)
-		return -errno;
-	(void)ioctl((int)fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	return (int)fd;
-#else
-	return -EOPNOTSUPP;
-#endif
-}
 
 /* ---- the caller: what was asked for ---- */
 

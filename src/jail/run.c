@@ -39,6 +39,7 @@ static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGU
 struct run {
 	struct init init;
 	struct spawn child;
+	struct spawn first; /* inhabitant of the user namespace of root's command, or none: pidfd -EBADF */
 	struct jail_namespaces namespaces; /* of pid 1, if it made them */
 	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
@@ -345,6 +346,13 @@ static int start(const struct jail_spec *spec, struct run *run)
 			  : spawn_start(namespaces, init_main, &run->init, &run->child);
 }
 
+/* He is gone by now, or will be before the command has started. */
+static void wait_for_first(struct run *run)
+{
+	if (run->first.pidfd >= 0)
+		(void)spawn_wait(&run->first);
+}
+
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
 		       struct atoll_error *err)
 {
@@ -365,6 +373,7 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 		return r;
 	}
 	send_byte(run->socket, INIT_GO);
+	wait_for_first(run);
 	if (spec->timeout_ms > 0)
 		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
 	run->door = &spec->door;
@@ -422,6 +431,7 @@ static void run_release(struct run *run)
 	run->init.socket = fd_close(run->init.socket);
 	run->signal_fd = fd_close(run->signal_fd);
 	run->renames = fd_close(run->renames);
+	wait_for_first(run);
 	namespaces_close(&run->namespaces);
 }
 
@@ -444,7 +454,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	CLEANUP(cleanup_view) struct view *view = NULL;
 	CLEANUP(restore_signals) sigset_t old;
 	CLEANUP(run_release)
-	struct run run = { .socket = -EBADF, .signal_fd = -EBADF, .renames = -EBADF, .init.socket = -EBADF };
+	struct run run = {
+		.socket = -EBADF, .signal_fd = -EBADF, .renames = -EBADF, .first.pidfd = -EBADF, .init.socket = -EBADF
+	};
 	int64_t began = clock_monotonic_ns();
 	struct atoll_run_result result = { 0 };
 	struct sigaction action;
@@ -476,15 +488,15 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .stands_arg = spec->started_arg,
 				  .wall = { .root = jail_is_root() || spec->as_root,
 					    .inner = !jail_is_root() && spec->as_root,
-					    .userns_fd = jail_is_root() ? ids_root_userns() : -EBADF,
+					    .userns_fd = jail_is_root() ? ids_root_userns(&run.first) : -EBADF,
 					    .userns = spec->userns,
 					    .profile = spec->profile,
 					    .pass_fds = spec->pass_fds,
 					    .n_pass_fds = spec->n_pass_fds } };
 	/* Of a view that is joined it is not known. */
-	run.init.overlays = spec->join != NULL;
+	run.init.wall.reports_renames = spec->join != NULL;
 	for (size_t i = 0; i < spec->n_mounts; i++)
-		run.init.overlays |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
+		run.init.wall.reports_renames |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
 	if (!spec->join)
 		run.init.namespaces = NAMESPACES | (jail_is_root() ? 0 : CLONE_NEWUSER);
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;

@@ -6,11 +6,15 @@
  *
  * An overlay shows nothing of what is mounted below its directory. Where the host has mounted something, each directory on the way to
  * it gets its overlays one by one, and the sockets that lie beside them are covered.
+ *
+ * To end an overlay the kernel waits for all processors. Root's directories are therefore parts of one, of the whole root filesystem; a
+ * user namespace may not see a directory without what is mounted below it, and needs one for each.
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -41,6 +45,8 @@ struct work {
 	const struct mount_style *style;
 	int empty; /* an empty directory: an overlay without upper layer wants a second lower */
 	int stage;
+	int whole;           /* an overlay of the whole filesystem that the root is on, or -EBADF */
+	uint64_t mount_id;   /* of the root */
 	char path[PATH_MAX]; /* of the directory that is being looked at, "" for the root */
 };
 
@@ -187,6 +193,29 @@ static bool is_empty(int dir)
 	return n <= 0 || n == 2 * 24; /* "." and ".." */
 }
 
+static int make_overlay(const struct work *s, int node)
+{
+	return mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, NULL);
+}
+
+static uint64_t mount_id(int fd)
+{
+	struct statx stx;
+
+	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) == 0 && stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id
+												    : 0;
+}
+
+/* What is seen in place of a directory below which nothing is mounted. */
+static int make_cover(const struct work *s, int node)
+{
+	int fd = -EBADF;
+
+	if (s->whole >= 0 && mount_id(node) == s->mount_id)
+		fd = mount_bind_at(s->whole, s->path + 1, MOUNT_ATTR_RDONLY);
+	return fd < 0 ? make_overlay(s, node) : fd;
+}
+
 static int cover_path(struct work *s, int dir, const char *name, unsigned depth)
 {
 	AUTO_FD node = -EBADF;
@@ -199,7 +228,7 @@ static int cover_path(struct work *s, int dir, const char *name, unsigned depth)
 	if (node < 0 || is_empty(node))
 		return 0;
 	if (!has_mounts_below(s->shield, s->path)) {
-		fd = mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, NULL);
+		fd = make_cover(s, node);
 		if (fd >= 0)
 			return mount_attach(fd, node);
 	}
@@ -229,15 +258,23 @@ static int cover_root(struct work *s)
 	s->empty = openat(s->stage, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 || s->empty < 0)
 		return -errno;
+	/* Parts of a mount that is attached nowhere cannot be had where it cannot be a layer either. Like the stage it is closed later. */
+	if (s->style->detached && !s->style->user_xattrs)
+		s->whole = make_overlay(s, root);
+	s->mount_id = mount_id(root);
 	return cover_entries(s, root, 0);
 }
 
-int shield_raise(const struct shield *shield, const struct mount_style *style)
+int shield_raise(const struct shield *shield, const struct mount_style *style, int stage)
 {
-	struct work s = { .shield = shield, .style = style, .empty = -EBADF, .stage = mount_stage(style) };
-	int r = s.stage < 0 ? s.stage : cover_root(&s);
+	struct work s = { .shield = shield, .style = style, .empty = -EBADF, .stage = stage, .whole = -EBADF };
+	int r;
 
+	if (stage < 0)
+		s.stage = mount_stage(style);
+	r = s.stage < 0 ? s.stage : cover_root(&s);
 	fd_close(s.empty);
-	mount_unstage(style, s.stage);
+	if (stage < 0)
+		(void)mount_unstage(style, s.stage);
 	return r;
 }

@@ -173,6 +173,28 @@ int spawn_plain(spawn_fn fn, void *arg, struct spawn *ret)
 	return start_blocked(&(struct start){ .wide_fd = -EBADF, .fn = fn, .arg = arg }, ret);
 }
 
+int spawn_sharing(unsigned namespaces, int (*fn)(void *arg), void *arg, char stack[SPAWN_STACK_SIZE], struct spawn *ret)
+{
+	int pidfd = -EBADF;
+	sigset_t old;
+	pid_t pid;
+
+	block_all(&old);
+	if (UNDER_TSAN) {
+		pid = raw_clone(namespaces, &pidfd);
+		if (pid == 0)
+			_exit(fn(arg));
+	} else {
+		pid = clone(fn, stack + SPAWN_STACK_SIZE, (int)(CLONE_VM | CLONE_PIDFD | namespaces), arg, &pidfd);
+		pid = pid < 0 ? -errno : pid;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (pid < 0)
+		return pid;
+	*ret = (struct spawn){ .pid = pid, .pidfd = pidfd };
+	return 0;
+}
+
 int spawn_start(unsigned namespaces, spawn_fn fn, void *arg, struct spawn *ret)
 {
 	struct start s = { .wide_fd = -EBADF, .flags = namespaces, .fn = fn, .arg = arg };
@@ -227,11 +249,16 @@ int spawn_wait_until(struct spawn *s, int64_t deadline)
 	return n == 0 ? -ETIMEDOUT : spawn_wait(s);
 }
 
+void spawn_kill(const struct spawn *s)
+{
+	(void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+}
+
 int spawn_end(struct spawn *s)
 {
 	int r;
 
-	(void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+	spawn_kill(s);
 	r = spawn_wait_until(s, spawn_deadline());
 	if (r == -ETIMEDOUT)
 		s->pidfd = fd_close(s->pidfd);

@@ -18,9 +18,11 @@
 
 #include "jail/private.h"
 
+#define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
 static int set_read_only(int mount_fd)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+	struct mount_attr attr = { .attr_set = READ_ONLY };
 
 	return mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
@@ -68,25 +70,33 @@ static int make_given(const struct view *v, struct view_mount *vm, struct view_f
 	return r;
 }
 
-static int open_stage(const struct view *v, int *stage)
-{
-	if (*stage < 0)
-		*stage = mount_stage(&v->style);
-	return *stage < 0 ? *stage : 0;
-}
+#define STAGE_NAME_SIZE 16
 
 /* A new directory of the stage, e.g. "u3". */
-static int make_stage_dir(int stage, char kind, size_t number)
+static int make_stage_dir(int stage, char kind, size_t number, mode_t mode, char name[STAGE_NAME_SIZE])
 {
-	char name[16] = { kind, '\0' };
-	int fd;
-
-	if (!mount_add_number(name, sizeof(name), (int)number))
+	memcpy(name, (char[]){ kind, '\0' }, 2);
+	if (!mount_add_number(name, STAGE_NAME_SIZE, (int)number))
 		return -ENAMETOOLONG;
-	if (mkdirat(stage, name, 0700) < 0)
-		return -errno;
-	fd = openat(stage, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return mkdirat(stage, name, mode) < 0 ? -errno : 0;
+}
+
+static int make_layer(int stage, char kind, size_t number)
+{
+	char name[STAGE_NAME_SIZE];
+	int r = make_stage_dir(stage, kind, number, 0700, name);
+
+	if (r == 0)
+		r = openat(stage, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return r < 0 ? -errno : r;
+}
+
+static int make_tmpfs(const struct view *v, const struct view_mount *vm)
+{
+	char name[STAGE_NAME_SIZE];
+	int r = make_stage_dir(v->stage, 't', vm->order, vm->mode, name);
+
+	return r < 0 ? r : mount_bind_at(v->stage, name, MOUNT_ATTR_NODEV);
 }
 
 /* The root of an overlay looks like the root of its upper. An owner that cannot be mapped cannot be given either; the
@@ -103,7 +113,7 @@ static bool is_out_of_reach(int r)
 	return r == -ENOENT || r == -ENOTDIR || r == -EACCES;
 }
 
-static int make_scratch(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+static int make_scratch(const struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
 	AUTO_FD lower = -EBADF;
@@ -118,11 +128,8 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	lower = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lower < 0)
 		return is_out_of_reach(-errno) ? -EBADF : -errno;
-	r = open_stage(v, stage);
-	if (r < 0)
-		return r;
-	upper = make_stage_dir(*stage, 'u', vm->order);
-	work = make_stage_dir(*stage, 'w', vm->order);
+	upper = make_layer(v->stage, 'u', vm->order);
+	work = make_layer(v->stage, 'w', vm->order);
 	if (upper < 0 || work < 0)
 		return upper < 0 ? upper : work;
 	if (fstat(lower, &st) < 0)
@@ -136,37 +143,15 @@ static int make_scratch(const struct view *v, struct view_mount *vm, int *stage,
 	return r == -EINVAL && !v->root && f->detail[0] == '\0' ? -EBADF : r;
 }
 
-/* One of each kind serves all that is hidden: a copy of a mount costs less than a new filesystem. */
-static int open_empty(int stage, bool is_file)
+/* One of each kind serves all that is hidden. */
+static int make_empty(int stage)
 {
-	int fd;
+	AUTO_FD file = openat(stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0);
 
-	if (!is_file && mkdirat(stage, "nothing", 0) < 0 && errno != EEXIST)
-		return -errno;
-	fd = is_file ? openat(stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0)
-		     : openat(stage, "nothing", O_PATH | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return file < 0 || mkdirat(stage, "nothing", 0) < 0 ? -errno : 0;
 }
 
-static int make_empty(const struct view *v, bool is_file, int *stage)
-{
-	AUTO_FD empty = -EBADF;
-	AUTO_FD fd = -EBADF;
-	int r = open_stage(v, stage);
-
-	if (r < 0)
-		return r;
-	empty = open_empty(*stage, is_file);
-	if (empty < 0)
-		return empty;
-	fd = mount_bind(empty);
-	if (fd < 0)
-		return fd;
-	r = set_read_only(fd);
-	return r < 0 ? r : TAKE_FD(fd);
-}
-
-static int make_hide(const struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+static int make_hide(const struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
 	struct stat st;
@@ -178,7 +163,7 @@ static int make_hide(const struct view *v, struct view_mount *vm, int *stage, st
 		return -errno;
 	f->step = VIEW_STEP_MOUNT;
 	vm->is_file = !S_ISDIR(st.st_mode);
-	return make_empty(v, vm->is_file, stage);
+	return mount_bind_at(v->stage, vm->is_file ? "empty" : "nothing", READ_ONLY);
 }
 
 static int make_see(struct view_mount *vm, struct view_failure *f)
@@ -201,7 +186,7 @@ static int make_see(struct view_mount *vm, struct view_failure *f)
 }
 
 /* The mount's fd, -EBADF where there is nothing to mount, or -errno. */
-static int make_mount(struct view *v, struct view_mount *vm, int *stage, struct view_failure *f)
+static int make_mount(struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	f->step = VIEW_STEP_MOUNT;
 	switch (vm->kind) {
@@ -209,28 +194,28 @@ static int make_mount(struct view *v, struct view_mount *vm, int *stage, struct 
 	case JAIL_MOUNT_BIND:
 		return make_given(v, vm, f);
 	case JAIL_MOUNT_TMPFS:
-		return mount_tmpfs(vm->mode, MOUNT_ATTR_NODEV);
+		return make_tmpfs(v, vm);
 	case JAIL_MOUNT_DEV:
 		dev_init(&v->dev);
-		return dev_make(v->root, v->terminal, &v->dev);
+		return dev_make(v->stage, v->root, v->terminal, &v->dev);
 	case JAIL_MOUNT_PIN:
 		return -EBADF;
 	case JAIL_MOUNT_SEE:
 		return make_see(vm, f);
 	case JAIL_MOUNT_SCRATCH:
-		return make_scratch(v, vm, stage, f);
+		return make_scratch(v, vm, f);
 	case JAIL_MOUNT_HIDE:
-		return make_hide(v, vm, stage, f);
+		return make_hide(v, vm, f);
 	}
 	return -EINVAL;
 }
 
 /* A layer over the directory that is to be the root: mount points can be made in it. */
-static int make_root(struct view *v, int *stage, struct view_failure *f)
+static int make_root(struct view *v, struct view_failure *f)
 {
 	struct view_mount vm = { .kind = JAIL_MOUNT_SCRATCH, .path = v->root_path, .order = v->n_mounts };
 
-	v->root_fd = make_scratch(v, &vm, stage, f);
+	v->root_fd = make_scratch(v, &vm, f);
 	f->step = VIEW_STEP_ROOT;
 	return v->root_fd == -EBADF ? -EINVAL : MIN(v->root_fd, 0);
 }
@@ -242,19 +227,26 @@ static int seal_root(void)
 	return root < 0 ? -errno : set_read_only(root);
 }
 
+static int open_stage(struct view *v, struct view_failure *f)
+{
+	f->step = VIEW_STEP_PRIVATE;
+	v->stage = mount_stage(&v->style);
+	return v->stage < 0 ? v->stage : make_empty(v->stage);
+}
+
 static int make_mounts(struct view *v, struct view_failure *f)
 {
-	int stage = -EBADF, r = 0;
+	int r = open_stage(v, f);
 
 	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
 		f->mount = i;
-		v->mounts[i].fd = make_mount(v, &v->mounts[i], &stage, f);
+		v->mounts[i].fd = make_mount(v, &v->mounts[i], f);
 		if (v->mounts[i].fd < 0 && v->mounts[i].fd != -EBADF)
 			r = v->mounts[i].fd;
 	}
 	if (r == 0 && v->root_path)
-		r = make_root(v, &stage, f);
-	mount_unstage(&v->style, stage);
+		r = make_root(v, f);
+	v->stage = mount_unstage(&v->style, v->stage);
 	return r;
 }
 
@@ -327,7 +319,7 @@ static int enter_root(const struct view *v, struct view_failure *f)
 		return r;
 	/* What is seen through a layer has no sockets of the host. */
 	f->step = VIEW_STEP_SHIELD;
-	r = v->root_path ? 0 : shield_raise(v->shield, &v->style);
+	r = v->root_path ? 0 : shield_raise(v->shield, &v->style, v->stage);
 	if (r < 0)
 		return r;
 	if (v->root_path)

@@ -12,6 +12,7 @@
  * no_new_privs was set by pid 1.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <sched.h>
@@ -44,9 +45,12 @@ static int drop_capabilities(uint64_t kept)
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
 	/* The kernel says where they end. */
-	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
-		if (!(kept & BIT(i)) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
+	for (unsigned long i = 0; i < CHAR_BIT * sizeof(kept); i++) {
+		if (!(kept & BIT(i)) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break;
 			return -errno;
+		}
 	}
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(data); i++)
@@ -61,7 +65,7 @@ static int leave_initial_userns(const struct wall *w)
 	return 0;
 }
 
-int wall_raise(const struct wall *w)
+int wall_raise(const struct wall *w, int *ret_listener)
 {
 	int r = leave_initial_userns(w);
 
@@ -73,5 +77,5 @@ int wall_raise(const struct wall *w)
 		r = drop_capabilities(w->root ? kept_by_root : 0);
 	/* A change of capabilities may have set it, and pid 1's memory is still shared. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return r < 0 ? r : wall_filter(w->userns, w->profile);
+	return r < 0 ? r : wall_filter(w->userns, w->reports_renames, ret_listener);
 }

@@ -117,6 +117,19 @@ JAIL_TEST(tmp_and_shm_are_private_empty_and_writable)
 	CHECK_EQ(access(name, F_OK), -1);
 }
 
+/* They are parts of one filesystem. */
+JAIL_TEST(private_places_are_apart)
+{
+	struct scene s = scene_new("orig");
+
+	scene_not_in_tmp();
+	CHECK_STR(
+		scene_says(&s,
+			   "echo 1 > /tmp/a; echo 2 > /run/a; echo 3 > /dev/shm/a; cat /tmp/a /run/a /dev/shm/a >&9\n"
+			   "cd /tmp; ls -A .. | grep -c -e '^t[0-9]' -e nothing >&9; ls -A /tmp /run | grep -v : >&9"),
+		"1\n2\n3\n0\na\n\na\n");
+}
+
 JAIL_TEST(home_is_a_layer_that_is_discarded)
 {
 	struct scene s = scene_new("orig");
