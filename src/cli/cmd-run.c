@@ -5,9 +5,7 @@
  * Standard output belongs to the command; all that Atoll has to say goes to standard error. What happens after the
  * command is in decide.c.
  */
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -30,44 +28,6 @@ static void run_settings_release(struct run_settings *s)
 {
 	atoll_settings_free(s->config);
 	atoll_settings_free(s->own);
-}
-
-static bool is_below(const char *path, const struct atoll_info *info)
-{
-	for (size_t i = 0; i < info->n_resources; i++) {
-		const char *resource = info->resources[i].path;
-		size_t size = strlen(resource);
-
-		if (strncmp(path, resource, size) == 0 && (path[size] == '/' || path[size] == '\0'))
-			return true;
-	}
-	return false;
-}
-
-static bool is_written_file(int fd, ino_t *ret_inode)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
-		return false;
-	*ret_inode = st.st_ino;
-	return true;
-}
-
-/* The shell opened the file before Atoll began, so writing there goes past the sandbox. */
-static void warn_about_output(const struct atoll_info *info, int fd, ino_t *known)
-{
-	AUTO_FREE char *path = NULL;
-	AUTO_FREE char *quoted = NULL;
-	ino_t inode;
-
-	if (!is_written_file(fd, &inode) || inode == *known)
-		return;
-	if (fd_path(fd, &path) < 0 || !is_below(path, info))
-		return;
-	*known = inode;
-	quoted = str_quote(path);
-	message_warning("the output file \"%s\" is written outside the sandbox", quoted ? quoted : "");
 }
 
 static bool find_choice(struct cli *cli, const struct options *o, enum decide_choice *ret)
@@ -178,11 +138,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 					     .refusal_arg = cli };
 	struct atoll_run_result result;
 	struct atoll_error err;
-	ino_t known = 0;
 	int status, terminal;
 
-	warn_about_output(info, STDOUT_FILENO, &known);
-	warn_about_output(info, STDERR_FILENO, &known);
 	fflush(NULL);
 	terminal = terminal_of_foreground();
 	options.terminal = terminal_is_whole();
@@ -305,10 +262,8 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 			struct atoll_error *err)
 {
 	AUTO_INFO *info = NULL;
-	ino_t inode;
 
-	if (d->choice == DECIDE_COMMIT || d->choice == DECIDE_DISCARD || is_written_file(STDOUT_FILENO, &inode) ||
-	    is_written_file(STDERR_FILENO, &inode))
+	if (d->choice == DECIDE_COMMIT || d->choice == DECIDE_DISCARD)
 		return resolve_sandbox(cli, name, ret, err);
 	info = calloc(1, sizeof(*info));
 	if (!info)

@@ -355,6 +355,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		run_places_tell(&o, options);
 	if (r >= 0 && o.userns && options->notice)
 		options->notice(true, userns_warning, options->notice_arg);
+	if (r >= 0 && !keeper)
+		run_output_tell(&s, options);
 	if (r >= 0)
 		r = run_limited(&s, options, &o, ret, &local);
 	session_release(&s);

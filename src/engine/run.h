@@ -24,6 +24,8 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 
 /* Why nothing is run here without namespaces, unless that was asked for. */
 int run_plain_refuse(struct atoll_error *err);
+/* Warns of standard output and error that are files of a resource. */
+void run_output_tell(const struct session *s, const struct atoll_run_options *options);
 
 /* atoll_run(), with a keeper around it or NULL. */
 struct keeper;

@@ -294,6 +294,20 @@ def places(g):
     g.refused("--rw by a link to Atoll's own", ["--rw", link], "Atoll's own", (125,))
 
 
+def output(g):
+    """A shell opens the file before Atoll begins."""
+    to_file = ["sh", "-c", 'out=$1; shift; exec "$@" > "$out" 2>&3', "sh"]
+    for where, warned in ((g.path + "/out", True), (g.place.fresh("elsewhere", g.who) + "/out", False)):
+        done = g.box.command(["sh", "-c", 'exec 3>&2; exec "$@"', "sh", *to_file, where, g.box.program, "run", "box", "--", "echo", "said"],
+                             cwd=g.path)
+        with open(where, "rb") as file:
+            text = file.read()
+        what = "a file of a resource as output is warned of" if warned else "another one is not"
+        g.tap.check("%s, %s" % (what, g.who), done.returncode == 0 and text == b"said\n" and
+                    (b"written outside the sandbox" in done.stderr and os.fsencode(where) in done.stderr) == warned, t.said(done))
+        os.unlink(where)
+
+
 def explained(g, *options):
     done = g.box.atoll("run", "box", "--explain", *options, cwd=g.path)
     return done, [line.split(None, 1) for line in done.stdout.decode().splitlines()]
@@ -421,7 +435,7 @@ def root(g):
 
 def main(place, tap):
     for who in place.users():
-        for part in (environment, directory, command, no_processes, user, granted, timeout, files, places, explain, shell, keep_home, root):
+        for part in (environment, directory, command, no_processes, user, granted, timeout, files, places, output, explain, shell, keep_home, root):
             if not t.only(part.__name__):
                 continue
             ground = Ground(place, tap, who)
