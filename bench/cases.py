@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from measure import Failed, interleaved, shown, spawn
+from measure import Failed, interleaved, processor_time, shown, spawn
 
 GIB = 1 << 30
 
@@ -46,7 +46,10 @@ def run(account, report, quick):
     view = [account.limit_run, "--view", account.path("home"), account.path("state"), *layers, "true"]
     contestants = {"atoll": lambda: time_of(account, *ours), "bare": lambda: time_of(account, *bare),
                    "view": lambda: time_of(account, *view), "true": lambda: time_of(account, "true")}
-    bwrap = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid", "true"]
+    # All of its namespaces and walls that have a counterpart here; it has no overlay, and takes what a filter is made of as a file.
+    bwrap = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+             "--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", account.path("home"), "--tmpfs", account.path("state"), "--bind", tree, tree,
+             "true"]
     if shutil.which("bwrap"):
         contestants["bwrap"] = lambda: time_of(account, *bwrap)
     for path in layers[1:]:
@@ -62,6 +65,92 @@ def run(account, report, quick):
     if "bwrap" in contestants:
         report.add("run-bwrap", "  of bwrap's time", samples.ratio("atoll", "bwrap"), "x",
                    "bwrap %.2f ms" % ms(samples.median("bwrap")), shown(ours, account), shown(bwrap, account))
+
+
+def live(account, report, quick):
+    """A command in a sandbox whose view is mounted already, and what keeping it costs."""
+    tree = account.tree("tree-1k", 1000)
+    ours = [account.atoll, "run", "live", "--", "true"]
+    call(account, "new", "live", "--dir", tree)
+    call(account, "run", "live", "--keep-alive", "3600", "--", "true")
+    contestants = {"atoll": lambda: time_of(account, *ours), "true": lambda: time_of(account, "true"),
+                   "start": lambda: time_of(account, account.atoll, "--version")}
+    try:
+        samples = interleaved(20 if quick else 80, contestants)
+        report.add("live", "run -- true beside others, of true's time", samples.ratio("atoll", "true"), "x",
+                   "%.2f ms, true %.2f ms" % (ms(samples.median("atoll")), ms(samples.median("true"))), shown(ours, account), "true")
+        report.add("", "  starting the program alone, of true's time", samples.ratio("start", "true"), "x", "", "atoll --version", "true")
+        # Of pid 1, which is not dumpable, only root may ask.
+        if account.uid == 0:
+            report.add("live-memory", "  private memory of an idle live sandbox", keeper_memory(account, "live") / 1e6, "MB", "",
+                       "Private_Dirty + Private_Clean of keeper, pid 1 and what it runs")
+    finally:
+        call(account, "rm", "live", "--force")
+
+
+def keeper_memory(account, name):
+    """Bytes that the processes of an idle sandbox share with nobody: that of the view, and its parents up to the keeper."""
+    done = subprocess.run([account.atoll, "path", name], env=account.env, capture_output=True, text=True, check=True)
+    pid, total = int(done.stdout.split("/")[2]), 0
+    while pid > 1:
+        with open("/proc/%d/smaps_rollup" % pid) as f:
+            total += sum(int(line.split()[1]) << 10 for line in f if line.startswith(("Private_Clean", "Private_Dirty")))
+        with open("/proc/%d/status" % pid) as f:
+            pid = next(int(line.split()[1]) for line in f if line.startswith("PPid:"))
+    return total
+
+
+def cycle(account, report, quick):
+    """A sandbox for one command: processor time, since that is what bounds how many a machine makes."""
+    tree = account.tree("tree-1k", 1000)
+    layers = [account.path("cycle-upper"), account.path("cycle-work")]
+    ours = (["new", "once", "--dir", tree], ["run", "once", "--", "true"], ["rm", "once"])
+
+    def atoll():
+        took = {argv[0]: processor_time([account.atoll, *argv], account.env) for argv in ours}
+        took["atoll"] = sum(took.values())
+        return took
+
+    def bare():
+        took = sum(processor_time(argv, account.env) for argv in (["mkdir", *layers], [account.limit_run, tree, *layers, "true"]))
+        os.chmod(os.path.join(layers[1], "work"), 0o700)  # the kernel's, and of mode 0
+        return took + processor_time(["rm", "-rf", *layers], account.env)
+
+    samples = interleaved(10 if quick else 40, {"ours": atoll, "bare": bare})
+    report.add("cycle", "new, run -- true, rm: processor time", ms(samples.median("atoll")), "ms",
+               "%.0f a second; %.2f, %.2f, %.2f ms" % (1 / samples.median("atoll"), *(ms(samples.median(argv[0])) for argv in ours)),
+               "atoll new NAME --dir tree-1k; atoll run NAME -- true; atoll rm NAME")
+    report.add("", "  the bare program, mkdir and rm", ms(samples.median("bare")), "ms", "%.0f a second" % (1 / samples.median("bare")),
+               "mkdir UPPER WORK; limit-run tree-1k UPPER WORK true; rm -rf UPPER WORK")
+
+
+BUILD = """set -e
+cd "$1"
+for i in 1 2 3 4 5 6 7 8; do
+	cat d000$i/* | cksum > sum$i
+	printf '#include <stdio.h>\\n#include <stdlib.h>\\nint f%d(void) { return puts("%d") + atoi("1"); }\\n' $i $i > f$i.c
+	cc -O1 -c f$i.c -o f$i.o.tmp
+	mv f$i.o.tmp f$i.o
+done
+ar rc all.a f?.o
+rm f?.c f?.o sum?
+"""
+
+
+def work(account, report, quick):
+    """Reading, compiling, writing and removing, inside and in the kernel's overlay without Atoll."""
+    tree = account.tree("tree-1k", 1000)
+    layers = [account.path("work-upper"), account.path("work-work")]
+    ours = [account.atoll, "run", "build", "--", "sh", "-c", BUILD, "build", tree]
+    bare = [account.limit_run, "--work", tree, *layers, "sh", "-c", BUILD, "build", tree]
+    for path in layers:
+        os.makedirs(path, exist_ok=True)
+    call(account, "new", "build", "--dir", tree)
+    samples = interleaved(6 if quick else 20, {"atoll": lambda: processor_time(ours, account.env),
+                                               "bare": lambda: processor_time(bare, account.env)})
+    call(account, "rm", "build", "--force")
+    report.add("work", "build-like work, of that in a bare overlay", samples.ratio("atoll", "bare"), "x",
+               versus(samples, "atoll", "bare") + " of processor time", "atoll run NAME -- sh -c BUILD", "limit-run … sh -c BUILD")
 
 
 def new(account, report, quick):
@@ -227,4 +316,4 @@ def memory(account, report, quick):
     call(account, "rm", "many", "--force")
 
 
-ALL = [run, new, commit, size, naive, large_file, memory]
+ALL = [run, live, cycle, work, new, commit, size, naive, large_file, memory]

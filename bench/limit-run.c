@@ -3,13 +3,15 @@
  * The least that a sandboxed run can be.
  *
  *	limit-run TREE UPPER WORK COMMAND [ARGUMENT…]
- *		namespaces, one volatile overlay at the tree's own path, pivot_root, exec
+ *		namespaces (user, mount, pid, ipc, uts, cgroup, network), one volatile overlay at the tree's own path, pivot_root, exec
+ *	limit-run --work TREE UPPER WORK COMMAND [ARGUMENT…]
+ *		the same without root's user namespace, in which, without ids, it could write nothing
  *	limit-run --view HOME HIDDEN TREE UPPER WORK COMMAND [ARGUMENT…]
  *		the view that `atoll run` gives, by the fewest calls: also a private /tmp, /dev/shm and /proc, a discarded layer over
  *		the home, one directory hidden, everything else read-only
  *
- * No registry, no lock, no record of what was touched, no check of any path: what `atoll run` does beyond this is what it is measured
- * for. Root needs no user namespace, an ordinary user gets one.
+ * No registry, no lock, no record of what was touched, no check of any path, no filter of system calls, no Landlock: what `atoll run` does
+ * beyond this is what it is measured for. Root enters its user namespace after the mounts are made, an ordinary user before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 #include <unistd.h>
 
 struct job {
-	bool is_root;
+	bool is_root, works;
 	const char *home, *hidden; /* NULL: the tree and nothing else */
 	const char *tree, *upper, *work;
 	char **command;
@@ -52,15 +54,17 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
+#define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET)
+
 static void enter(uid_t uid, gid_t gid)
 {
 	char map[64];
 
 	if (uid == 0) {
-		check(unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare");
+		check(unshare(NAMESPACES), "unshare");
 		return;
 	}
-	check(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID), "unshare");
+	check(unshare(CLONE_NEWUSER | NAMESPACES), "unshare");
 	write_file("/proc/self/setgroups", "deny");
 	snprintf(map, sizeof map, "%u %u 1", uid, uid);
 	write_file("/proc/self/uid_map", map);
@@ -167,6 +171,9 @@ static void run(const struct job *job)
 		pivot();
 		put(layer, job->tree);
 	}
+	/* Without ids: `true` wants none, and nobody is there to map them. */
+	if (job->is_root && !job->works)
+		check(unshare(CLONE_NEWUSER), "unshare");
 	execvp(job->command[0], job->command);
 	die(job->command[0]);
 }
@@ -181,9 +188,12 @@ int main(int argc, char **argv)
 		job.home = argv[2];
 		job.hidden = argv[3];
 		at = 4;
+	} else if (argc > 1 && strcmp(argv[1], "--work") == 0) {
+		job.works = true;
+		at = 2;
 	}
 	if (argc < at + 4) {
-		fprintf(stderr, "usage: limit-run [--view HOME HIDDEN] TREE UPPER WORK COMMAND [ARGUMENT…]\n");
+		fprintf(stderr, "usage: limit-run [--view HOME HIDDEN | --work] TREE UPPER WORK COMMAND [ARGUMENT…]\n");
 		return 125;
 	}
 	job.tree = argv[at];

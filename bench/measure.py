@@ -2,7 +2,7 @@
 """Timing commands, taking medians of interleaved rounds, and the table of what came out of it."""
 import json
 import os
-import resource  # noqa: F401  (wait4 loads it otherwise when the user may no longer read it)
+import resource  # also for wait4, which loads it otherwise when the user may no longer read it
 import statistics
 import time
 
@@ -24,6 +24,14 @@ def spawn(argv, env, wanted=(0,)):
     if os.waitstatus_to_exitcode(status) not in wanted:
         raise Failed("%s ended with %d" % (" ".join(argv), os.waitstatus_to_exitcode(status)))
     return seconds, usage.ru_maxrss * 1024
+
+
+def processor_time(argv, env):
+    """Seconds of processor time of a command and all that it waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spawn(argv, env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def shown(argv, account):
