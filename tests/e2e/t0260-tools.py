@@ -144,8 +144,7 @@ def vim(g):
         tmux("send-keys", "o", "second line", "Escape")
         typed = wait_for(lambda: b"second line" in screen(tmux))
         tmux("resize-window", "-x", "100", "-y", "30")
-        tmux("send-keys", ":set columns?", "Enter")
-        resized = wait_for(lambda: b"columns=100" in screen(tmux))
+        resized = wait_for(lambda: tmux("send-keys", ":set columns?", "Enter").returncode == 0 and b"columns=100" in screen(tmux))
         tmux("send-keys", ":wq", "Enter")
         ended = wait_for(lambda: b"ended 0" in screen(tmux))
         g.check("vim on a terminal: keys, a change of size, and its end", started.returncode == 0 and shown and typed and resized and ended,
