@@ -136,7 +136,8 @@ static void tell_limit(const struct explainer *e, const char *object, const char
 		tell(e, "use", object, text);
 }
 
-static int tell_limits(const struct explainer *e, struct run_options *o, struct atoll_error *err)
+static int tell_limits(const struct explainer *e, const struct session *s, struct run_options *o,
+		       struct atoll_error *err)
 {
 	struct jail_limits *l = &o->limits;
 	char object[64];
@@ -155,7 +156,7 @@ static int tell_limits(const struct explainer *e, struct run_options *o, struct 
 		tell_limit(e, object, run_watch_means(l->cpus_by));
 	snprintf(object, sizeof object, "disk %llu", (unsigned long long)o->disk);
 	if (o->disk)
-		tell_limit(e, object, "a watch");
+		tell_limit(e, object, run_watch_disk_means(s, o->disk));
 	snprintf(object, sizeof object, "nofile %llu", (unsigned long long)l->nofile);
 	if (l->nofile)
 		tell_limit(e, object, "a limit of each process");
@@ -213,7 +214,7 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 		tell_network(e, &o->net);
 	tell_identity(e, o);
 	tell_calls(e, o);
-	return tell_limits(e, o, err);
+	return tell_limits(e, s, o, err);
 }
 
 int atoll_explain(struct atoll *a, const char *name, const struct atoll_run_options *options, atoll_ability_fn fn,

@@ -6,6 +6,7 @@
 #include "engine/run-watch.h"
 
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 
@@ -13,6 +14,8 @@
 #define DISK_LOOK_MS 200
 /* Of the time between two looks, measuring may take a twentieth. */
 #define DISK_SHARE 20
+/* With less than that left hardly anything can be written. */
+#define FULL 65536
 
 /* ---- the size of the changes ---- */
 
@@ -58,6 +61,30 @@ static int measure_disk(const struct session *s, uint64_t *ret, struct atoll_err
 	return read(out, ret, sizeof *ret) == (ssize_t)sizeof *ret
 		       ? 0
 		       : error_set(err, ATOLL_FAILED, 0, "run", NULL, "cannot measure what the changes take");
+}
+
+static bool shares_filesystem(const struct session *s, size_t i)
+{
+	struct stat a, b;
+
+	for (size_t k = 0; k < i; k++)
+		if (resource_isolates(&s->resources[k]) && fstat(s->resources[k].work_fd, &a) == 0 &&
+		    fstat(s->resources[i].work_fd, &b) == 0 && a.st_dev == b.st_dev)
+			return true;
+	return false;
+}
+
+/* What the filesystems of the changes have left; where a quota is set for the directory, they tell what is left of that. */
+static uint64_t measure_room(const struct session *s)
+{
+	uint64_t sum = 0;
+	struct statvfs v;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (resource_isolates(&s->resources[i]) && !shares_filesystem(s, i) &&
+		    fstatvfs(s->resources[i].work_fd, &v) == 0)
+			sum += (uint64_t)v.f_bavail * v.f_frsize;
+	return sum;
 }
 
 /* ---- words ---- */
@@ -153,10 +180,15 @@ int run_watch_begin(struct run_watch *w, struct atoll_error *err)
 
 void run_watch_end(struct run_watch *w, const struct jail_limit_events *events, struct atoll_run_result *ret)
 {
+	/* The kernel ended pid 1 with the others. */
+	if (events->memory)
+		ret->ended_from_outside = false;
 	if (!w->limited[0] && events->memory)
 		snprintf(w->limited, sizeof w->limited, "the limit of memory was reached: processes inside were ended");
 	if (!w->limited[0])
 		(void)disk_is_fine(w, "the command had ended by then");
+	if (!w->limited[0] && w->o->disk && measure_room(w->s) < FULL)
+		snprintf(w->limited, sizeof w->limited, "the filesystem of the changes is full");
 	if (!w->limited[0] && (events->pids || w->pids_reached))
 		snprintf(w->limited, sizeof w->limited, "the limit of %llu processes was reached",
 			 (unsigned long long)w->o->limits.pids);
@@ -180,24 +212,29 @@ const char *run_watch_means(enum jail_limit_means by)
 	return "the machine having no more";
 }
 
-void run_watch_tell(const struct run_options *o, const struct atoll_run_options *options)
+const char *run_watch_disk_means(const struct session *s, uint64_t limit)
+{
+	return measure_room(s) <= limit ? "its filesystem, which has no more" : "a watch";
+}
+
+void run_watch_tell(const struct session *s, const struct run_options *o, const struct atoll_run_options *options)
 {
 	const struct jail_limits *l = &o->limits;
-	AUTO_STRBUF s = STRBUF_INIT;
+	AUTO_STRBUF text = STRBUF_INIT;
 
 	if (l->memory)
-		strbuf_addf(&s, ", memory by %s%s", run_watch_means(l->memory_by),
+		strbuf_addf(&text, ", memory by %s%s", run_watch_means(l->memory_by),
 			    l->memory_by == JAIL_LIMIT_BY_RLIMIT ? " and a watch on their sum" : "");
 	if (l->pids)
-		strbuf_addf(&s, ", pids by %s", run_watch_means(l->pids_by));
+		strbuf_addf(&text, ", pids by %s", run_watch_means(l->pids_by));
 	if (l->cpu_millis)
-		strbuf_addf(&s, ", cpus by %s", run_watch_means(l->cpus_by));
+		strbuf_addf(&text, ", cpus by %s", run_watch_means(l->cpus_by));
 	if (o->disk)
-		strbuf_adds(&s, ", disk by a watch");
-	if (s.size && options->notice) {
-		AUTO_FREE char *text = str_format("limited:%s", strbuf_str(&s) + 1);
+		strbuf_addf(&text, ", disk by %s", run_watch_disk_means(s, o->disk));
+	if (text.size && options->notice) {
+		AUTO_FREE char *line = str_format("limited:%s", strbuf_str(&text) + 1);
 
-		if (text)
-			options->notice(false, text, options->notice_arg);
+		if (line)
+			options->notice(false, line, options->notice_arg);
 	}
 }

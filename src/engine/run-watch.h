@@ -21,7 +21,8 @@ int run_watch_look(pid_t pid, void *watch); /* as jail_spec wants it */
 void run_watch_end(struct run_watch *w, const struct jail_limit_events *events, struct atoll_run_result *ret);
 /* "a control group" */
 const char *run_watch_means(enum jail_limit_means by);
+const char *run_watch_disk_means(const struct session *s, uint64_t limit);
 /* By which means each limit is kept. */
-void run_watch_tell(const struct run_options *o, const struct atoll_run_options *options);
+void run_watch_tell(const struct session *s, const struct run_options *o, const struct atoll_run_options *options);
 
 #endif

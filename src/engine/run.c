@@ -313,7 +313,7 @@ static int run_limited(struct session *s, const struct atoll_run_options *option
 
 	if (r < 0)
 		return r;
-	run_watch_tell(o, options);
+	run_watch_tell(s, o, options);
 	if (watched) {
 		o->watch = &w;
 		r = run_watch_begin(&w, err);

@@ -182,7 +182,9 @@ int jail_limit_apply(const struct jail_limits *limits);
 /* ---- usage.c: of the process and all that descend from it ---- */
 
 struct jail_usage {
-	uint64_t memory; /* resident and not of a file, in bytes */
+	uint64_t
+		memory; /* resident and not of a file, in bytes; of what processes may share, the most that one of them has */
+	uint64_t shared; /* that part of it */
 	uint64_t tasks;
 };
 void jail_usage(pid_t pid, struct jail_usage *ret);

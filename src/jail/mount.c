@@ -43,6 +43,7 @@ void mount_style(struct mount_style *ret)
 {
 	struct stat st;
 
+	ret->tmpfs_size[0] = '\0';
 	ret->by_fd = jail_overlay_takes_fds();
 	ret->detached = kernel_is(6, 15);
 	/* trusted.* belongs to root of the first user namespace alone. */
@@ -193,7 +194,7 @@ void mount_clear_marker(int work)
 }
 
 /* All that is private shares its room, so that is not what one place would get. */
-static int make_tmpfs(void)
+static int make_tmpfs(const struct mount_style *style)
 {
 	AUTO_FD fs_fd = fsopen("tmpfs", FSOPEN_CLOEXEC);
 	int r;
@@ -202,7 +203,7 @@ static int make_tmpfs(void)
 		return -errno;
 	r = set_string(fs_fd, "mode", "0700");
 	if (r == 0)
-		r = set_string(fs_fd, "size", "100%");
+		r = set_string(fs_fd, "size", style->tmpfs_size[0] ? style->tmpfs_size : "100%");
 	return r < 0 ? r : finish(fs_fd, MOUNT_ATTR_NOSUID);
 }
 
@@ -260,7 +261,7 @@ int mount_make_private(void)
 int mount_stage(const struct mount_style *style)
 {
 	AUTO_FD root = -EBADF;
-	AUTO_FD fd = make_tmpfs();
+	AUTO_FD fd = make_tmpfs(style);
 	int r;
 
 	if (fd < 0 || style->detached)

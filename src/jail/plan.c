@@ -181,6 +181,10 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	if (!v->mounts)
 		return error_oom(err, operation);
 	mount_style(&v->style);
+	/* What lies there is memory, and no process has it that could be limited. */
+	if (spec->limits.memory)
+		snprintf(v->style.tmpfs_size, sizeof(v->style.tmpfs_size), "%llu",
+			 (unsigned long long)spec->limits.memory);
 	v->root = jail_is_root();
 	v->root_fd = v->stage = -EBADF;
 	v->root_path = spec->root ? strdup(spec->root) : NULL;

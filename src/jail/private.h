@@ -92,9 +92,10 @@ int spawn_enter_userns(int wide_fd, const struct ids_own *own);
 
 /* How overlays are made here; decided before the child is started. */
 struct mount_style {
-	bool by_fd;       /* layers by FSCONFIG_SET_FD, else by /proc/self/fd */
-	bool detached;    /* layers may lie in a mount that is attached nowhere */
-	bool user_xattrs; /* private attributes in user.overlay, else trusted.overlay */
+	bool by_fd;          /* layers by FSCONFIG_SET_FD, else by /proc/self/fd */
+	bool detached;       /* layers may lie in a mount that is attached nowhere */
+	bool user_xattrs;    /* private attributes in user.overlay, else trusted.overlay */
+	char tmpfs_size[24]; /* of all that is private, in bytes; "": as large as the memory */
 };
 void mount_style(struct mount_style *ret); /* not child side */
 

@@ -26,12 +26,19 @@ static void add_memory(pid_t pid, struct jail_usage *u)
 		u->memory += (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static uint64_t number_of(const char *text, const char *name)
+{
+	const char *line = text ? strstr(text, name) : NULL;
+
+	return line ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
 static void add_tasks(pid_t pid, struct jail_usage *u)
 {
 	AUTO_FREE char *text = read_proc(pid, "status");
-	const char *line = text ? strstr(text, "\nThreads:") : NULL;
 
-	u->tasks += line ? strtoull(line + strlen("\nThreads:"), NULL, 10) : 0;
+	u->tasks += number_of(text, "\nThreads:");
+	u->shared = MAX(u->shared, number_of(text, "\nRssShmem:") * 1024);
 }
 
 static void add_tree(pid_t pid, int depth, struct jail_usage *u)
@@ -59,4 +66,5 @@ void jail_usage(pid_t pid, struct jail_usage *ret)
 {
 	*ret = (struct jail_usage){ 0 };
 	add_tree(pid, 0, ret);
+	ret->memory += ret->shared;
 }

@@ -22,6 +22,37 @@ except MemoryError:
     print("refused", len(kept)); sys.exit(3)
 print("had", len(kept), flush=True); time.sleep(float(sys.argv[2]))
 """
+SHARED = """
+import mmap, os, sys, time
+size = int(sys.argv[1]) << 20
+memory = mmap.mmap(-1, size)
+for i in range(size >> 20):
+    memory.write(b"x" * (1 << 20))
+children = []
+for i in range(4):
+    pid = os.fork()
+    if pid == 0:
+        for i in range(0, size, 4096):
+            memory[i]
+        time.sleep(0.2)
+        time.sleep(0.3)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+print("had it")
+"""
+FILL = """
+import sys
+try:
+    with open(sys.argv[1] + "/large", "wb", buffering=0) as file:
+        for i in range(int(sys.argv[2])):
+            file.write(b"x" * (1 << 20))
+except OSError as error:
+    print("refused", error.errno)
+else:
+    print("had it")
+"""
 FORK = """
 import os, sys, time
 made = []
@@ -96,6 +127,16 @@ def memory(g):
     took = time.monotonic() - began
     g.check("several that take more together are ended, and it is said", done.returncode == 137 and took < 15 and
             (b"limit of memory" in done.stderr or b"more than the limit of 150.0 MiB" in done.stderr), t.said(done), took)
+    done = g.python(["--memory", "100M"], SHARED, 300)
+    g.check("memory that processes share counts too", done.returncode == 137 and
+            (b"limit of memory" in done.stderr or b"more than the limit of 100.0 MiB" in done.stderr) and b"outside" not in done.stderr,
+            t.said(done))
+    done = g.python(["--memory", "200M"], SHARED, 80)
+    g.check("but not once for each of them", done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
+    for place in ("/tmp", "/dev/shm", "/dev", "/run", g.box.home):
+        done = g.python(["--memory", "50M"], FILL, place, 80)
+        g.check("what lies in %s counts too" % place.replace(g.box.home, "the home directory"),
+                done.stdout in (b"refused 28\n", b"refused 13\n") or (g.by_group and done.returncode == 137), t.said(done))
     for wrong in ("0", "-1", "", "1023K", "much", "1X", "99999999T", "1e9", "2 G"):
         g.refused("the memory %r" % wrong, ["--memory=" + wrong], "memory")
 
@@ -157,6 +198,23 @@ def disk(g):
         g.refused("the size %r" % wrong, ["--disk=" + wrong], "disk")
 
 
+def disk_of_a_small_filesystem(g):
+    top = g.place.mount("ext4", 24, g.who) if g.place.is_root else None
+    if not top:
+        g.tap.skip("a limit that the filesystem keeps, %s" % g.who, "no file system can be mounted here")
+        return
+    path = t.build_tree(g.place, g.who, BASE, below=top)
+    box = t.Box(g.place, g.who, dirs=[path])
+    box.new()
+    fine = box.atoll("run", "box", "--disk", "1M", "--", "true", cwd=path)
+    g.check("a limit that a filesystem does not keep is watched", b"disk by a watch" in fine.stderr, t.said(fine))
+    done = box.atoll("run", "box", "--disk", "1G", "--", "sh", "-c", "head -c 200000000 /dev/zero > f", cwd=path)
+    g.check("a filesystem that is smaller than the limit keeps it, and it is said", done.returncode != 0 and
+            b"disk by its filesystem, which has no more" in done.stderr and b"the filesystem of the changes is full" in done.stderr, t.said(done))
+    box.drop()
+    g.place.unmount(top)
+
+
 def nothing_is_left(g):
     base, _ = controllers()
     left = glob.glob((base or "/nowhere") + "/**/atoll-*", recursive=True)
@@ -167,7 +225,7 @@ def main(place, tap):
     if not {"memory", "pids", "cpu"} <= set(controllers()[1]):
         tap.skip("memory, pids and cpus by a control group", "this machine's control groups (v2) have only: %s" % " ".join(controllers()[1]))
     for who in place.users():
-        for part in (memory, pids, cpus, disk, nothing_is_left):
+        for part in (memory, pids, cpus, disk, disk_of_a_small_filesystem, nothing_is_left):
             if t.only(part.__name__):
                 ground = Ground(place, tap, who)
                 part(ground)
