@@ -229,6 +229,8 @@ struct atoll_run_options {
 	int wait_ms;       /* how long to wait for the sandbox if it is busy; -1 for ever */
 	bool terminal;     /* the standard fds are the terminal, in the foreground: the command has it to
 						* itself, and the calling process stops (Ctrl-Z) and goes on with it */
+	bool interactive;  /* of atoll_start(): its standard input comes from those who attach; otherwise it is empty */
+	bool tty;          /* the same, at a terminal of its own */
 	const struct atoll_settings *defaults; /* weaker than those kept with the sandbox: from config files */
 	const struct atoll_settings *settings; /* stronger */
 	atoll_notice_fn notice;                /* may be NULL */
@@ -275,6 +277,8 @@ struct atoll_run_info {
 	bool lost;        /* it was killed together with the Atoll that watched it: how it ended is not known */
 	bool detached;    /* by a keeper */
 	bool logged;      /* its output is on disk */
+	bool interactive; /* its input comes from those who attach */
+	bool tty;         /* at a terminal of its own */
 	bool failed;      /* Atoll could not run it */
 	bool not_started; /* it cannot be executed */
 	bool timed_out;
@@ -286,7 +290,7 @@ struct atoll_run_info {
 int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_runs_free(struct atoll_run_info *runs, size_t n);
 
-/* Starts a run in the background, held by a keeper; its standard input is empty, its output is kept on disk, the last 4 to 8 MiB of it.
+/* Starts a run in the background, held by a keeper; its output is kept on disk, the last 4 to 8 MiB of it.
  * Returns when the command starts, with the run's number. notice and refusal of the options write to that output too. */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
@@ -300,6 +304,17 @@ int atoll_path(struct atoll *a, const char *name, const char *path, int idle_ms,
 /* Calls fn with the output of a detached run; on: until its end, also with nothing now and then. fn returning non-zero stops. */
 typedef int (*atoll_output_fn)(const char *data, size_t size, void *arg);
 int atoll_output(struct atoll *a, const char *name, int64_t run, bool on, atoll_output_fn fn, void *arg,
+		 struct atoll_error *err);
+
+struct atoll_attach_options {
+	int64_t run;
+	int input; /* whose bytes are typed; of a terminal the size is passed on too, its mode is the caller's matter. -1: none */
+	const char *detach_keys; /* a sequence of bytes that ends it, while the command goes on; NULL: none */
+	atoll_output_fn output;  /* as in atoll_output() */
+	void *output_arg;
+};
+/* The output of a run, from its beginning until its end, and input for it if it was started to take some. */
+int atoll_attach(struct atoll *a, const char *name, const struct atoll_attach_options *options, bool *ret_detached,
 		 struct atoll_error *err);
 
 struct atoll_kill_options {

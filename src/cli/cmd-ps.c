@@ -29,6 +29,8 @@ static void print_json(const struct atoll_run_info *runs, size_t n, bool all)
 		json_string(&j, "state", runs_state(&runs[i]));
 		json_bool(&j, "detached", runs[i].detached);
 		json_bool(&j, "logged", runs[i].logged);
+		json_bool(&j, "interactive", runs[i].interactive);
+		json_bool(&j, "tty", runs[i].tty);
 		json_string(&j, "started_at", runs[i].started_at);
 		json_string(&j, "ended_at", runs[i].ended_at);
 		json_int(&j, "pid", runs[i].pid);

@@ -177,6 +177,8 @@ static int run_detached(struct cli *cli, const struct options *o, const struct r
 			const struct decide *d)
 {
 	struct atoll_run_options options = { .argv = o->rest,
+					     .interactive = options_has(o, "interactive"),
+					     .tty = options_has(o, "tty"),
 					     .wait_ms = d->wait_ms,
 					     .defaults = s->config,
 					     .settings = s->own,
@@ -285,6 +287,10 @@ int cmd_run(struct cli *cli, const struct options *o)
 
 	if (o->n_rest == 0 && !options_has(o, "explain"))
 		return message_usage(cli->command, "the command to run goes after --, as in: atoll run -- make");
+	if ((options_has(o, "interactive") || options_has(o, "tty")) && !options_has(o, "detach"))
+		return message_usage(cli->command,
+				     "--interactive and --tty go with --detach; a run in the foreground has your "
+				     "standard input and terminal");
 	if (options_has(o, "json") && !options_has(o, "explain"))
 		return message_usage(cli->command, "--json goes with --explain");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms) ||

@@ -69,6 +69,8 @@ static const struct option_spec run_options[] = {
 	WAIT,
 	KEEP_ALIVE,
 	{ "detach", NULL, NULL, "run in the background; the number of the run is printed", COMPLETE_NONE, 'd' },
+	{ "interactive", NULL, NULL, "with --detach: take standard input from atoll attach", COMPLETE_NONE, 'i' },
+	{ "tty", NULL, NULL, "with --detach: run at a terminal of its own, for atoll attach", COMPLETE_NONE, 0 },
 	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
 	{ "json", NULL, NULL, "with --explain: print JSON instead of text", COMPLETE_NONE, 0 },
 	CONFIG,
@@ -141,6 +143,11 @@ static const struct option_spec kill_options[] = {
 	END,
 };
 
+static const struct option_spec attach_options[] = {
+	{ "no-stdin", NULL, NULL, "send nothing of standard input", COMPLETE_NONE, 0 },
+	{ "detach-keys", "KEYS", NULL, "what to type to leave; ctrl-p,ctrl-q without this", COMPLETE_NONE, 0 },
+	END,
+};
 static const struct option_spec no_options[] = { END };
 
 static const struct command commands[] = {
@@ -291,12 +298,17 @@ static const struct command commands[] = {
 	  .max_operands = 2,
 	  .completion = COMPLETE_SANDBOX,
 	  .failure_status = 125,
-	  .options = no_options,
+	  .options = attach_options,
 	  .summary = "Wait for a detached run, as if it were in the foreground",
 	  .description =
 		  "Prints the output of a detached run, from its beginning until its end. The exit status is the command's; "
-		  "Ctrl-C and other signals are passed on to it. Its standard input stays empty.",
-	  .examples = "atoll attach fix # the latest\n" },
+		  "Ctrl-C and other signals are passed on to it.\n\n"
+		  "If the run was started with --interactive or --tty, what is typed goes to it. With --tty it has a terminal of its "
+		  "own, of the size of yours, to which keys go as they are, Ctrl-C among them. At a terminal Ctrl-P Ctrl-Q, or the keys of --detach-keys, "
+		  "leave the command running and end with status 0. The end of standard input is the end of the command's. Several may "
+		  "attach to one run at the same time.",
+	  .examples = "atoll attach fix # the latest\n"
+		      "atoll run -d --tty fix -- bash && atoll attach fix # leave it by Ctrl-P Ctrl-Q\n" },
 	{ .name = "path",
 	  .run = cmd_path,
 	  .operands = "NAME [PATH]",

@@ -4,6 +4,7 @@
 #define ENGINE_KEEPER_H
 
 #include "engine/engine.h"
+#include "engine/scribe.h"
 
 struct keeper {
 	int report_fd; /* to whoever started it */
@@ -11,7 +12,8 @@ struct keeper {
 	int idle_ms;   /* for so long; of those that hold */
 	int lock_fd;
 	int64_t idle_since;
-	pid_t pump; /* the process that writes the output to the log; 0: none yet */
+	bool interactive, tty; /* for those who attach */
+	struct scribe scribe;
 };
 
 /* The run has its number: from here on its output goes to the log. */

@@ -15,9 +15,11 @@ enum {
 	RECORD_DETACHED = 1 << 0,
 	RECORD_NOT_STARTED = 1 << 1, /* exec failed */
 	RECORD_TIMED_OUT = 1 << 2,
-	RECORD_FAILED = 1 << 3, /* for a reason of Atoll's own */
-	RECORD_CUT = 1 << 4,    /* the command is longer than its place */
-	RECORD_LOGGED = 1 << 5, /* its output is on disk */
+	RECORD_FAILED = 1 << 3,      /* for a reason of Atoll's own */
+	RECORD_CUT = 1 << 4,         /* the command is longer than its place */
+	RECORD_LOGGED = 1 << 5,      /* its output is on disk */
+	RECORD_INTERACTIVE = 1 << 6, /* and its input comes from those who attach */
+	RECORD_TTY = 1 << 7,         /* at a terminal of its own */
 };
 
 struct record {

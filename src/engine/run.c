@@ -120,6 +120,12 @@ static uint64_t view_key(const struct run_options *o)
 	return key;
 }
 
+static unsigned keeper_flags(const struct keeper *k)
+{
+	return RECORD_DETACHED | RECORD_LOGGED | (k->interactive || k->tty ? RECORD_INTERACTIVE : 0) |
+	       (k->tty ? RECORD_TTY : 0);
+}
+
 static int come_in(struct session *s, struct inside *in, char *const *argv, struct atoll_error *err)
 {
 	int r = slot_close_door(in->lock_fd, in->name, err);
@@ -138,7 +144,7 @@ static int come_in(struct session *s, struct inside *in, char *const *argv, stru
 		return r;
 	if (in->keeper && in->keeper->holds)
 		return 0;
-	r = record_begin(in->lock_fd, in->slot, argv, in->keeper ? RECORD_DETACHED | RECORD_LOGGED : 0, &in->record);
+	r = record_begin(in->lock_fd, in->slot, argv, in->keeper ? keeper_flags(in->keeper) : 0, &in->record);
 	in->note.run = in->record.number;
 	if (r < 0)
 		return error_sys(err, r, "run", in->name, "cannot record the run in the lock file");
@@ -249,6 +255,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .started_arg = in,
 					  .terminal = o->terminal,
 					  .as_root = o->as_root,
+					  .session = in->keeper && in->keeper->tty,
 					  .userns = o->userns,
 					  .profile = o->profile,
 					  .door = { set_door, in },

@@ -62,6 +62,8 @@ static int describe(int lock_fd, const struct record *r, struct atoll_run_info *
 					.timed_out = r->flags & RECORD_TIMED_OUT,
 					.failed = r->flags & RECORD_FAILED,
 					.logged = r->flags & RECORD_LOGGED,
+					.interactive = r->flags & RECORD_INTERACTIVE,
+					.tty = r->flags & RECORD_TTY,
 					.elapsed_ns = r->elapsed_ns,
 					.user_ns = r->user_ns,
 					.system_ns = r->system_ns,

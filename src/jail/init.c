@@ -132,6 +132,8 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 			(void)sigaction(SIGCHLD, &ignore, NULL);
 		if (in->terminal)
 			terminal_begin();
+		if (in->session)
+			terminal_own();
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)

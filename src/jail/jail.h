@@ -136,6 +136,8 @@ struct jail_spec {
 	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
 	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
 	bool terminal;
+	/* Standard input is a terminal that is nobody's yet: the command gets a session of its own at it. */
+	bool session;
 	/* An ordinary user's command is root, in a user namespace in which that is the user. Root's is anyway. */
 	bool as_root;
 	bool userns; /* the command may make user namespaces, and others in them */

@@ -306,12 +306,14 @@ struct init {
 	sigset_t signals;   /* the mask the command starts with */
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
 	bool terminal;      /* the command gets it for itself */
+	bool session;       /* at a terminal that was made for it */
 };
 int init_main(int setup, void *init);
 
 /* ---- terminal.c ---- */
 
 void terminal_begin(void);                              /* child side, in the command, before exec */
+void terminal_own(void);                                /* the same, in a session of its own */
 void terminal_continue(pid_t command, bool foreground); /* child side, in pid 1 */
 bool terminal_is_ours(void);                            /* the caller: its group is the foreground one */
 bool terminal_is_of(pid_t command);                     /* child side, in pid 1 */

@@ -5,6 +5,7 @@
  * outside knows only the caller: so when the command stops the caller stops too, and when he is continued, so is it.
  */
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "jail/private.h"
@@ -14,6 +15,12 @@ void terminal_begin(void)
 	/* All signals are blocked still, and so is the one that would stop a process which takes the terminal from the background. */
 	if (setpgid(0, 0) == 0)
 		(void)tcsetpgrp(STDIN_FILENO, getpid());
+}
+
+void terminal_own(void)
+{
+	if (setsid() >= 0)
+		(void)ioctl(STDIN_FILENO, TIOCSCTTY, 0);
 }
 
 void terminal_continue(pid_t command, bool foreground)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process beside a run whose output is kept: it copies what the command writes into a log of bounded size, and on to where it was going;
+ * and it hands on what is typed, by those who attach. It ends with the last writer, whoever is killed, and holds nothing else open.
+ *
+ * A log is two files, N and N.1: when the newer one is full it takes the place of the older. N.sock is where one attaches.
+ */
+#ifndef ENGINE_SCRIBE_H
+#define ENGINE_SCRIBE_H
+
+#include "engine/engine.h"
+
+struct scribe_spec {
+	bool tty;        /* the command gets a pseudo-terminal, of the size of `input` if that is one */
+	bool attachable; /* standard input comes from those who attach */
+	int copy_to
+		[2]; /* where output and errors go beside the log, or -EBADF; of a pseudo-terminal the first counts */
+	int input;   /* a terminal that is typed at meanwhile, or -EBADF */
+};
+
+struct scribe {
+	pid_t pid;    /* 0: none */
+	int stdio[3]; /* for the command; -EBADF: what the caller has */
+};
+#define SCRIBE_NONE                            \
+	{                                      \
+		0,                             \
+		{                              \
+			-EBADF, -EBADF, -EBADF \
+		}                              \
+	}
+
+/* The directory of a sandbox's logs, made if need be, without what the record has forgotten by this run. An fd or -errno. */
+int scribe_open_logs(struct atoll *a, const char *uuid, int64_t run);
+/* 0 or -errno. The scribe has no signal and raises none at its end. */
+int scribe_start(int logs, int64_t run, const struct scribe_spec *spec, struct scribe *ret);
+void scribe_close_ends(struct scribe *r); /* the command has them */
+void scribe_wait(struct scribe *r);       /* until all of the output is in the log */
+
+void scribe_log_name(char name[32], int64_t run, const char *suffix); /* "", ".1" or ".sock" */
+char *scribe_logs_path(const char *uuid);                             /* below the state directory */
+
+/* What is sent by those who attach: one packet each, a letter and what belongs to it. */
+#define SCRIBE_INPUT 'I'
+#define SCRIBE_END 'E'  /* of the input */
+#define SCRIBE_SIZE 'S' /* of the terminal: struct winsize */
+#define SCRIBE_PACKET_MAX 1024
+/* A socket to the scribe of a run; -ECONNREFUSED or -ENOENT if there is none. */
+int scribe_connect(int logs, int64_t run);
+
+#endif
