@@ -119,6 +119,7 @@ static const struct option_spec rm_options[] = {
 
 static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
+	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -437,7 +438,9 @@ static const struct command commands[] = {
 		  "affected file between crash and recovery, it is left as it is, the place of the other version "
 		  "is printed, and the exit status is 7. So it is if somebody removed what Atoll had set aside: what "
 		  "can be put back is, and what is lost is named. A sandbox that is in use needs no recovery, or is being "
-		  "recovered: --wait waits for that.",
+		  "recovered: --wait waits for that.\n\n"
+		  "A copy of a state directory, or what a backup restored, is refused: its sandboxes are those of the other. "
+		  "With --adopt they are taken over, if the other is no longer where it was.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

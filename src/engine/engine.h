@@ -42,6 +42,14 @@ int64_t lock_last_run(struct atoll *a, const char *uuid); /* INT64_MIN if there 
 bool lock_is_running(struct atoll *a, const char *uuid);
 void lock_remove(struct atoll *a, const char *uuid);
 
+/* ---- owner.c: a state directory that is a copy of another one ---- */
+
+int owner_check(struct atoll *a, struct store *store, struct atoll_error *err); /* ATOLL_REFUSED */
+/* Notes whose it is, unless that is on record. Within a transaction. */
+int owner_record(struct atoll *a, struct store *store, struct atoll_error *err);
+/* Takes it over from one that is no longer there. */
+int owner_adopt(struct atoll *a, struct atoll_error *err);
+
 /* ---- session.c: one sandbox, opened for one operation ---- */
 
 struct session {

@@ -208,6 +208,8 @@ static int record_pending(struct maker *m, struct atoll_error *err)
 	int r = store_begin(m->s.store, true, err);
 
 	if (r >= 0)
+		r = owner_record(m->s.a, m->s.store, err);
+	if (r >= 0)
 		r = insert_box(m, err);
 	for (size_t i = 0; i < m->options->n_resources && r >= 0; i++) {
 		struct store_resource copy = m->rows[i];

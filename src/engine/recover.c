@@ -350,6 +350,9 @@ int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_
 	*ret = NULL;
 	*ret_n = 0;
 	options = options ? options : &none;
+	r = options->adopt ? owner_adopt(a, err) : 0;
+	if (r < 0)
+		return r;
 	if (name)
 		return recover_one(a, name, options, ret, ret_n, err);
 	{
@@ -393,7 +396,7 @@ int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 			*err = doubt;
 		return r;
 	}
-	r = atoll_recover(a, name, &(struct atoll_recover_options){ wait_ms }, &results, &n, err);
+	r = atoll_recover(a, name, &(struct atoll_recover_options){ .wait_ms = wait_ms }, &results, &n, err);
 	atoll_result_list_free(results, n);
 	return r < 0 ? r : session_open(a, name, mode, wait_ms, ret, err);
 }

@@ -161,6 +161,8 @@ static int lock_and_read(struct session *s, const char *name, enum lock_mode mod
 {
 	int r = store_open(s->a->state_dir, &s->store, err);
 
+	if (r >= 0)
+		r = owner_check(s->a, s->store, err);
 	if (r < 0)
 		return r;
 	while ((r = lock_found(s, name, mode, wait_ms, err)) > 0) {

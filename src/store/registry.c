@@ -8,6 +8,34 @@
 #define RESOURCE_COLUMNS \
 	"id,sandbox,seq,kind,state,path,strategy,mode,reason,work,stage,copies,root_id,stamp,clock_offset,boot_id,synced_at,dirty"
 
+int store_owner_get(struct store *s, struct store_owner *ret, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s, "SELECT id,born,path FROM owner", &stmt, err);
+
+	if (r >= 0)
+		r = store_next(s, stmt, err);
+	if (r <= 0)
+		return r;
+	column_id(stmt, 0, &ret->id);
+	ret->born = sqlite3_column_int64(stmt, 1);
+	ret->path = column_text(stmt, 2);
+	return ret->path ? 1 : error_oom(err, "store");
+}
+
+int store_owner_put(struct store *s, const struct store_owner *owner, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "INSERT OR REPLACE INTO owner VALUES(1,?,?,?)", &stmt, err);
+
+	if (r < 0)
+		return r;
+	bind_id(stmt, 1, &owner->id);
+	sqlite3_bind_int64(stmt, 2, owner->born);
+	bind_text(stmt, 3, owner->path);
+	return store_run(s, stmt, err);
+}
+
 void store_sandbox_release(struct store_sandbox *box)
 {
 	free(box->name);

@@ -10,12 +10,15 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
  * pages that takes longer than all the rest. At this length emptying it costs a command in a dozen two flushes. */
 #define LOG_PAGES 64
+
+#define OWNER_TABLE \
+	"CREATE TABLE owner(one INTEGER PRIMARY KEY CHECK(one=1), id BLOB, born INTEGER NOT NULL, path BLOB NOT NULL);"
 
 static const char schema[] =
 	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
@@ -43,11 +46,12 @@ static const char schema[] =
 	" id BLOB, mode INTEGER, uid INTEGER, gid INTEGER, size INTEGER, mtime INTEGER, atime INTEGER, xattrs BLOB,"
 	" trusted INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;"
 	"CREATE TABLE stamp(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
-	" stamp INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;";
+	" stamp INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;" OWNER_TABLE;
 
 /* What brings a database of version i + 1 to the next one. */
 static const char *const migrations[] = {
 	"ALTER TABLE sandbox ADD COLUMN settings BLOB;",
+	OWNER_TABLE,
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

@@ -39,6 +39,15 @@ bool store_is_in_doubt(const struct store *s);
 
 /* ---- sandboxes and resources (registry.c) ---- */
 
+/* The state directory in which this registry was begun. */
+struct store_owner {
+	struct tree_id id;
+	int64_t born; /* 0: the filesystem does not tell */
+	char *path;
+};
+int store_owner_get(struct store *s, struct store_owner *ret, struct atoll_error *err); /* 1, or 0 if there is none */
+int store_owner_put(struct store *s, const struct store_owner *owner, struct atoll_error *err);
+
 struct store_sandbox {
 	int64_t id;
 	char uuid[37];

@@ -75,6 +75,11 @@ static bool has_no_handle(int error)
 	return error == EOPNOTSUPP || error == EOVERFLOW || error == ENOSYS || error == EPERM;
 }
 
+bool tree_id_is_handle(const struct tree_id *id)
+{
+	return id->size && id->data[0] == ID_HANDLE;
+}
+
 void tree_id_from_handle(int32_t type, const void *handle, size_t size, struct tree_id *ret)
 {
 	const unsigned char kind = ID_HANDLE;

@@ -27,6 +27,7 @@ struct tree_id {
 	unsigned char data[TREE_ID_MAX];
 };
 bool tree_id_equal(const struct tree_id *a, const struct tree_id *b);
+bool tree_id_is_handle(const struct tree_id *id); /* or inode number and birth time */
 
 struct tree_stat {
 	mode_t mode; /* with type */

@@ -178,6 +178,33 @@ def removed(place, tap, who, strategy):
                       *[t.said(d) for d in done if d.returncode], t.said(last), t.residue(box.state))
 
 
+# ---- copied ----
+
+
+def copied(place, tap, who, strategy):
+    label = "%s, %s" % (strategy, who)
+    box = make(place, who, strategy)
+    copy = t.Box(place, who, strategy, dirs=box.dirs, state=box.state + "-copy")
+    subprocess.run(["cp", "-a", box.state, copy.state], check=True)
+    before = mf.manifest(box.path)
+    done = [copy.run("true", cwd=box.path), copy.commit(), copy.rollback(), copy.recover(), copy.recover("--adopt"), copy.new(), copy.rm()]
+    tap.check("a copy of the state directory is refused, and says which one to use, %s" % label,
+              all(d.returncode in (4, 125) and d.stderr.count(b"\n") == 1 and b"is a copy of" in d.stderr and box.state.encode() + b'"' in d.stderr
+                  for d in done) and mf.manifest(box.path) == before, *[t.said(d) for d in done])
+    done = [copy.atoll("show", "box"), copy.atoll("list"), box.run("true", cwd=box.path), box.atoll("show", "box")]
+    tap.check("it can be looked at, and the other one works, %s" % label, not any(d.returncode for d in done), *[t.said(d) for d in done])
+    t.remove_tree(copy.state)
+    # A backup takes the place of what is lost.
+    os.rename(box.state, box.state + "-lost")
+    subprocess.run(["cp", "-a", box.state + "-lost", box.state], check=True)
+    t.remove_tree(box.state + "-lost")
+    done = [box.commit(), box.recover("--adopt"), box.run("true", cwd=box.path), box.commit()]
+    tap.check("what a backup restored is taken over when that is asked for, and works, %s" % label,
+              [d.returncode for d in done] == [4, 0, 0, 0] and b"--adopt" in done[0].stderr and read(box.path + "/f") == "content\nin\n",
+              *[t.said(d) for d in done])
+    box.drop()
+
+
 # ---- no space, no inodes ----
 
 
@@ -273,7 +300,7 @@ def main(place, tap):
     # Outside the torture run each strategy and each user has its turn, but not every pair.
     quick = pairs if t.TORTURE or not place.is_root else [("overlay", "user"), ("copy_on_write", "root")]
     for strategy, who in quick:
-        for part in (clock, restart, removed, killed):
+        for part in (clock, restart, removed, copied, killed):
             if t.only(part.__name__):
                 part(place, tap, who, strategy)
         for what in ("space", "inodes"):
