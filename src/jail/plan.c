@@ -186,7 +186,7 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		snprintf(v->style.tmpfs_size, sizeof(v->style.tmpfs_size), "%llu",
 			 (unsigned long long)spec->limits.memory);
 	v->root = jail_is_root();
-	v->root_fd = v->stage = -EBADF;
+	v->root_fd = v->stage = v->whole = -EBADF;
 	v->root_path = spec->root ? strdup(spec->root) : NULL;
 	if (spec->root && !v->root_path)
 		return error_oom(err, operation);

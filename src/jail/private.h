@@ -114,9 +114,8 @@ int mount_attach(int mount_fd, int target_fd);
 int mount_make_private(void); /* everything: nothing goes to the host, nothing comes from it */
 
 /* The one tmpfs of a view, in which layers are built and of which all private places are parts: a copy of a mount costs a fraction of a
- * filesystem. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup
- * sees it, and taken away again. Otherwise the fd is left to be closed with the others: the kernel waits there for all its processors,
- * and need not before the command starts. */
+ * filesystem. Before 6.15 the kernel takes no layer from a detached mount: it is put over "/" then, where no lookup sees it, and taken
+ * away again. */
 int mount_stage(const struct mount_style *style);
 int mount_unstage(const struct mount_style *style, int stage_fd); /* the fd, or -EBADF if it is closed */
 
@@ -149,8 +148,9 @@ int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
-/* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. */
-int shield_raise(const struct shield *shield, const struct mount_style *style, int stage);
+/* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. *ret_whole: a mount of
+ * which parts were used, or -EBADF. */
+int shield_raise(const struct shield *shield, const struct mount_style *style, int stage, int *ret_whole);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -179,6 +179,7 @@ struct view {
 	char *root_path; /* in place of the host's root, or NULL */
 	int root_fd;     /* child side: the mount of it */
 	int stage;       /* child side: of mount_stage(), or -EBADF */
+	int whole;       /* child side: of shield_raise() */
 	struct dev dev;  /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)

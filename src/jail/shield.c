@@ -258,14 +258,14 @@ static int cover_root(struct work *s)
 	s->empty = openat(s->stage, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 || s->empty < 0)
 		return -errno;
-	/* Parts of a mount that is attached nowhere cannot be had where it cannot be a layer either. Like the stage it is closed later. */
+	/* Parts of a mount that is attached nowhere cannot be had where it cannot be a layer either. */
 	if (s->style->detached && !s->style->user_xattrs)
 		s->whole = make_overlay(s, root);
 	s->mount_id = mount_id(root);
 	return cover_entries(s, root, 0);
 }
 
-int shield_raise(const struct shield *shield, const struct mount_style *style, int stage)
+int shield_raise(const struct shield *shield, const struct mount_style *style, int stage, int *ret_whole)
 {
 	struct work s = { .shield = shield, .style = style, .empty = -EBADF, .stage = stage, .whole = -EBADF };
 	int r;
@@ -276,5 +276,6 @@ int shield_raise(const struct shield *shield, const struct mount_style *style, i
 	fd_close(s.empty);
 	if (stage < 0)
 		(void)mount_unstage(style, s.stage);
+	*ret_whole = s.whole;
 	return r;
 }

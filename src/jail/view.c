@@ -306,7 +306,16 @@ static int attach_proc(int proc_fd)
 	return proc_fd < 0 || target < 0 ? 0 : mount_attach(proc_fd, target);
 }
 
-static int enter_root(const struct view *v, struct view_failure *f)
+/* To close a mount that is attached nowhere the kernel waits for all its processors. What only parts were needed of is therefore put where
+ * /proc will cover it, like the host's own. Read-only, so that Landlock takes it for no place to write to. */
+static int put_away(int proc_fd, int fd)
+{
+	int r = proc_fd < 0 || fd < 0 ? 0 : set_read_only(fd);
+
+	return r < 0 || proc_fd < 0 ? r : attach_proc(fd);
+}
+
+static int enter_root(struct view *v, struct view_failure *f)
 {
 	AUTO_FD proc_fd = make_proc(v->root);
 	AUTO_FD tree = -EBADF;
@@ -319,13 +328,16 @@ static int enter_root(const struct view *v, struct view_failure *f)
 		return r;
 	/* What is seen through a layer has no sockets of the host. */
 	f->step = VIEW_STEP_SHIELD;
-	r = v->root_path ? 0 : shield_raise(v->shield, &v->style, v->stage);
+	r = v->root_path ? 0 : shield_raise(v->shield, &v->style, v->stage, &v->whole);
 	if (r < 0)
 		return r;
 	if (v->root_path)
 		(void)mkdir("/proc", 0555);
 	f->step = VIEW_STEP_PROC;
-	return attach_proc(proc_fd);
+	r = put_away(proc_fd, v->stage);
+	if (r == 0)
+		r = put_away(proc_fd, v->whole);
+	return r < 0 ? r : attach_proc(proc_fd);
 }
 
 static int build(struct view *v, struct view_failure *f)
