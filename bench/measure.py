@@ -27,7 +27,7 @@ def spawn(argv, env, wanted=(0,)):
 
 
 def processor_time(argv, env):
-    """Seconds of processor time of a command and all that it waited for."""
+    """Seconds of processor time of a command and all that it waited for. Others who use the machine disturb it least."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     spawn(argv, env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
