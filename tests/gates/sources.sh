@@ -27,6 +27,7 @@ for file in "${sources[@]}" scripts/* .ci/run tests/*/*.sh tests/*/*.py; do
 	[ -f "$file" ] || continue
 	head -3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
 done | point "every_source_file_names_its_licence_first"
+basename -a tests/e2e/t[0-9]* | cut -d- -f1 | uniq -d | point "every_numbered_suite_has_a_number_of_its_own"
 grep -rnE '\b(T[O]DO|F[I]XME|X[X]X)(:| |\()' include src tests scripts man docs --include='*.[ch]' --include='*.md' --include='*.sh' --include='*.py' 2>/dev/null | point "nothing_is_marked_as_unfinished"
 nm -D --defined-only "$BUILD"/src/libatoll.so 2>&1 | grep -v ' A LIBATOLL' | grep -vE ' T atoll_[a-z_]+(@@LIBATOLL_0)?$' |
 	point "the_library_exports_nothing_but_atoll_functions"
