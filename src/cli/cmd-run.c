@@ -125,17 +125,23 @@ static void tell_refusal(const struct atoll_refusal *r, void *arg)
 		message_error("refused by --net: %s %s", what[r->kind], r->what);
 }
 
+static struct atoll_run_options options_of(struct cli *cli, const struct options *o, const struct run_settings *s,
+					   const struct decide *d)
+{
+	return (struct atoll_run_options){ .argv = o->rest,
+					   .wait_ms = d->wait_ms,
+					   .defaults = s->config,
+					   .settings = s->own,
+					   .notice = tell_notice,
+					   .notice_arg = cli,
+					   .refusal = tell_refusal,
+					   .refusal_arg = cli };
+}
+
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
-	struct atoll_run_options options = { .argv = o->rest,
-					     .wait_ms = d->wait_ms,
-					     .defaults = s->config,
-					     .settings = s->own,
-					     .notice = tell_notice,
-					     .notice_arg = cli,
-					     .refusal = tell_refusal,
-					     .refusal_arg = cli };
+	struct atoll_run_options options = options_of(cli, o, s, d);
 	struct atoll_run_result result;
 	struct atoll_error err;
 	int status, terminal;
@@ -176,19 +182,12 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 static int run_detached(struct cli *cli, const struct options *o, const struct run_settings *s, const char *name,
 			const struct decide *d)
 {
-	struct atoll_run_options options = { .argv = o->rest,
-					     .interactive = options_has(o, "interactive"),
-					     .tty = options_has(o, "tty"),
-					     .wait_ms = d->wait_ms,
-					     .defaults = s->config,
-					     .settings = s->own,
-					     .notice = tell_notice,
-					     .notice_arg = cli,
-					     .refusal = tell_refusal,
-					     .refusal_arg = cli };
+	struct atoll_run_options options = options_of(cli, o, s, d);
 	struct atoll_error err;
 	int64_t run;
 
+	options.interactive = options_has(o, "interactive");
+	options.tty = options_has(o, "tty");
 	fflush(NULL);
 	if (atoll_start(cli->a, name, &options, &run, &err) < 0)
 		return message_fail(cli, &err);

@@ -4,44 +4,16 @@
 """Several commands in one sandbox at the same time: one set of mounts, lives of their own, and any of them may be killed."""
 import os
 import signal
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import end, start, started, wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["stamp_all", 1000000000]]
 ROUNDS = 1000 if t.TORTURE else 60
-
-
-def start(box, path, script, *options):
-    return subprocess.Popen([box.program, "run", *options, box.name, "--", "sh", "-c", script], cwd=path, env=box.environment,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
-
-
-def started(process):
-    """The first line of its output: the command is there."""
-    return process.stdout.readline().decode().strip()
-
-
-def end(process):
-    try:
-        out, err = process.communicate(b"\n", timeout=60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-    return process.returncode, out.decode(), err.decode()
-
-
-def wait_until(condition, seconds=10):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
 
 
 def processes(word):

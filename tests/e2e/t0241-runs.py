@@ -12,27 +12,10 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import end, start, started, wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
 NOT_FOUND = 5
-
-
-def start(box, path, script, *options):
-    return subprocess.Popen([box.program, "run", *options, box.name, "--", "sh", "-c", script], cwd=path, env=box.environment,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
-
-
-def started(process):
-    return process.stdout.readline().decode().strip()
-
-
-def end(process):
-    try:
-        process.communicate(b"\n", timeout=30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-    return process.returncode
 
 
 def scene(place, who):
@@ -152,15 +135,6 @@ def ended_for_a_change(place, tap, who):
 def detach(box, path, script, *options):
     done = box.atoll("run", "-d", *options, box.name, "--", "sh", "-c", script, cwd=path)
     return int(done.stdout) if done.returncode == 0 else done
-
-
-def wait_until(condition, seconds=10):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
 
 
 def of_program(box):

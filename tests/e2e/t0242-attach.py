@@ -18,6 +18,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644]]
 PATIENCE = 60
@@ -97,15 +98,6 @@ class Terminal:
             self.process.wait()
             os.close(self.master)
             os.close(self.slave)
-
-
-def wait_until(condition):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def stdin(g):
