@@ -4,7 +4,9 @@
  * the root of a process inside, which the kernel shows to the same user as /proc/PID/root. Not that of pid 1, which hides itself.
  */
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "engine/slot.h"
@@ -75,12 +77,47 @@ static struct resource *find_resource(struct session *s, const char *path, char 
 	return NULL;
 }
 
+/* Of the resource; NULL if it is not there. */
+static int find_root(struct session *s, const struct resource *r, int idle_ms, char **ret, struct atoll_error *err)
+{
+	int k;
+
+	if (!(r->ops->capabilities & STRATEGY_OVERLAY)) {
+		*ret = r->ops->workspace ? str_format("%s/%s", r->row.work, r->ops->workspace) : strdup(r->row.path);
+		return 0;
+	}
+	*ret = find_live(s->a, s->box.uuid, r->row.path);
+	if (*ret)
+		return 0;
+	k = atoll_keep(s->a, s->box.name, NULL, idle_ms, err);
+	if (k == 0)
+		*ret = wait_live(s->a, s->box.uuid, r->row.path);
+	return k;
+}
+
+/* Whoever opens it will follow what links are there, from the root of the host: the command may have made them. 0, -EXDEV or another -errno. */
+static int stays_inside(const char *root, const char *rest)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	AUTO_FD dir = open(root, O_PATH | O_CLOEXEC);
+	AUTO_FD fd = -EBADF;
+
+	if (dir < 0)
+		return -errno;
+	rest += strspn(rest, "/");
+	if (!*rest)
+		return 0;
+	fd = (int)syscall(SYS_openat2, dir, rest, &how, sizeof how);
+	return fd < 0 ? -errno : 0;
+}
+
 static int find_path(struct session *s, const char *path, int idle_ms, char **ret, struct atoll_error *err)
 {
 	AUTO_FREE char *rest = NULL;
 	AUTO_FREE char *inside = NULL;
+	AUTO_FREE char *root = NULL;
 	struct resource *r = find_resource(s, path, &rest);
-	struct stat st;
+	int k;
 
 	if (!r)
 		return error_set(err, ATOLL_NOT_FOUND, 0, "path", path,
@@ -88,24 +125,18 @@ static int find_path(struct session *s, const char *path, int idle_ms, char **re
 	inside = rest ? str_format("%s%s", r->row.path, rest) : NULL;
 	if (!inside)
 		return error_oom(err, "path");
-	if (!(r->ops->capabilities & STRATEGY_OVERLAY)) {
-		*ret = r->ops->workspace ? str_format("%s/%s%s", r->row.work, r->ops->workspace, rest) : strdup(inside);
-	} else {
-		AUTO_FREE char *root = find_live(s->a, s->box.uuid, r->row.path);
-
-		if (!root) {
-			int k = atoll_keep(s->a, s->box.name, NULL, idle_ms, err);
-
-			if (k < 0)
-				return k;
-			root = wait_live(s->a, s->box.uuid, r->row.path);
-		}
-		*ret = root ? str_format("%s%s", root, rest) : NULL;
-	}
-	if (!*ret || stat(*ret, &st) < 0)
-		return error_set(err, ATOLL_NOT_FOUND, ENOENT, "path", path, "there is no \"%s\" in the sandbox \"%s\"",
+	k = find_root(s, r, idle_ms, &root, err);
+	if (k < 0)
+		return k;
+	k = root ? stays_inside(root, rest) : -ENOENT;
+	if (k == -EXDEV)
+		return error_set(err, ATOLL_REFUSED, EXDEV, "path", path,
+				 "\"%s\" leads out of the sandbox \"%s\", by a link or by \"..\"", inside, s->box.name);
+	if (k < 0)
+		return error_set(err, ATOLL_NOT_FOUND, -k, "path", path, "there is no \"%s\" in the sandbox \"%s\"",
 				 inside, s->box.name);
-	return 0;
+	*ret = str_format("%s%s", root, rest);
+	return *ret ? 0 : error_oom(err, "path");
 }
 
 int atoll_path(struct atoll *a, const char *name, const char *path, int idle_ms, char **ret, struct atoll_error *err)

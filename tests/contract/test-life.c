@@ -630,3 +630,33 @@ CONTRACT(a_program_that_uses_the_library_for_long_has_no_more_descriptors_open)
 	}
 	CHECK_EQ(count_descriptors(), before);
 }
+
+/* G-07 */
+CONTRACT(a_program_that_ends_takes_none_of_its_sandboxes_along)
+{
+	struct atoll_info *info = NULL;
+	int status;
+	pid_t pid;
+
+	scene_tree("original");
+	scene_open();
+	pid = fork();
+	if (pid == 0) {
+		struct atoll_error error = { 0 };
+		AUTO_FREE char *path = scene_path("original");
+		struct atoll *own = NULL;
+		AUTO_FREE char *state = scene_path("state");
+
+		if (atoll_open(&(struct atoll_options){ state }, &own, &error) < 0)
+			_exit(1);
+		a = own;
+		exit(scene_try_new("box", path, tap_variant, &error) < 0 ? 2 : 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+	CHECK_DONE(atoll_show(a, "box", &info, &err), err);
+	atoll_info_free(info);
+	scene_run("echo x > original/one");
+	CHECK_DONE(commit_with(NULL), err);
+	CHECK_STR(tap_read(tap_dirfd, "original/one"), "x\n");
+}

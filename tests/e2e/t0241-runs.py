@@ -16,6 +16,7 @@ from live import end, start, started, wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
 NOT_FOUND = 5
+REFUSED = 4
 
 
 def scene(place, who):
@@ -225,6 +226,11 @@ def live_path(place, tap, who, strategy):
               box.command(["cat", inner[1].stdout.decode().strip()]).stdout == b"g\n", *[t.said(d) for d in inner])
     wrong = box.atoll("path", box.name, "not/there"), box.atoll("path", box.name, "/etc"), box.atoll("path", "nobody"), \
         box.atoll("path", box.name, "--keep-alive", "x")
+    box.run("ln", "-s", "/etc", "out", cwd=path)
+    led = box.atoll("path", box.name, "out/passwd"), box.atoll("path", box.name, "out"), box.atoll("path", box.name, "../x"), box.atoll("path", box.name, ".."), box.atoll("path", box.name, "d/../../x"), \
+        box.atoll("path", box.name, path + "/../x")
+    tap.check("no path leads out of it, " + what, all(d.returncode == REFUSED and not d.stdout for d in led), *[t.said(d) for d in led])
+    box.run("rm", "out", cwd=path)
     tap.check("what is not there has no path, " + what, [d.returncode for d in wrong] == [NOT_FOUND, NOT_FOUND, NOT_FOUND, 2], *[t.said(d) for d in wrong])
     done = box.commit()
     tap.check("a commit needs nobody to end the keeper, " + what, done.returncode == 0 and os.path.exists(path + "/new") and
