@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A control group of a run's own, where the user was given a part of the tree (cgroup v2): beside or above the one this process is
- * in, in the nearest directory that has the controllers wanted and lets us make another.
+ * A control group of a run's own, where the user was given a part of the tree (cgroup v2): beside the one this process is in, or further
+ * up, in the nearest directory that has the controllers wanted and lets us make another.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -118,6 +118,19 @@ bool cgroup_offers(const char *dir, const char *const *controllers)
 	return true;
 }
 
+/* Whether groups can be made below it, and processes be brought there. One with processes of its own cannot be divided: the kernel
+ * refuses it the controller of memory, and with others makes groups below it into which no process can go. Only the root, which has no
+ * type, may have both. */
+bool cgroup_is_divisible(const char *dir)
+{
+	AUTO_FREE char *type = read_line(dir, "cgroup.type");
+	AUTO_FREE char *processes = read_line(dir, "cgroup.procs");
+	AUTO_FREE char *path = str_format("%s/cgroup.procs", dir);
+
+	return path && access(dir, W_OK) == 0 && access(path, W_OK) == 0 && processes &&
+	       (!type || (strcmp(type, "domain") == 0 && !*processes));
+}
+
 /* Those of runs whose atoll was killed. */
 static void sweep(const char *dir)
 {
@@ -157,7 +170,7 @@ char *cgroup_make(const char *const *controllers)
 	AUTO_FREE char *dir = find_own(&top);
 
 	while (dir) {
-		if (access(dir, W_OK) == 0 && cgroup_offers(dir, controllers)) {
+		if (cgroup_is_divisible(dir) && cgroup_offers(dir, controllers)) {
 			sweep(dir);
 			return make_below(dir);
 		}

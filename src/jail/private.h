@@ -232,6 +232,7 @@ char *cgroup_make(const char *const *controllers);
 int cgroup_set(const char *cgroup, const char *name, const char *format, ...) PRINTF_LIKE(3, 4);
 uint64_t cgroup_event(const char *cgroup, const char *file, const char *event); /* 0 if there is none */
 void cgroup_remove(const char *cgroup);
+bool cgroup_is_divisible(const char *dir);
 /* Whether groups below dir have the controllers, or can be given them. */
 bool cgroup_offers(const char *dir, const char *const *controllers);
 /* Of /proc/self/cgroup: the path in the second version's tree. Of /proc/self/mountinfo: where that tree is mounted, and which part. */

@@ -75,6 +75,28 @@ TEST(controllers_are_used_where_they_are_given_or_can_be)
 	CHECK_EQ(rmdir(dir), 0);
 }
 
+TEST(a_group_with_processes_of_its_own_is_not_divided_unless_it_is_the_root)
+{
+	static const char *const names[] = { "cgroup.procs", "cgroup.type" };
+	char dir[] = "/tmp/test-cgroup-XXXXXX", path[64];
+
+	CHECK(mkdtemp(dir) != NULL);
+	CHECK(!cgroup_is_divisible(dir));
+	put(dir, "cgroup.procs", "12\n34\n");
+	CHECK(cgroup_is_divisible(dir)); /* no type: the root */
+	put(dir, "cgroup.type", "domain\n");
+	CHECK(!cgroup_is_divisible(dir));
+	put(dir, "cgroup.procs", "");
+	CHECK(cgroup_is_divisible(dir));
+	put(dir, "cgroup.type", "domain invalid\n");
+	CHECK(!cgroup_is_divisible(dir));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	CHECK_EQ(rmdir(dir), 0);
+}
+
 TEST(a_real_group_is_made_entered_left_and_removed)
 {
 	const char *none[] = { NULL };
