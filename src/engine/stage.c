@@ -31,6 +31,8 @@ struct stager {
 	struct linked *links;
 	size_t n_links, links_capacity;
 	const char *slot;
+	const char *top; /* of the tree that is copied */
+	int failed;
 	size_t busy;
 	struct tree_copy_report report;
 	struct atoll_error *err;
@@ -176,38 +178,35 @@ static int note_copied(const char *path, const struct tree_stat *from, int from_
 	return full ? join_links(s, from, to_dir, to_name, full) : -ENOMEM;
 }
 
-static int find_writer(const struct tree_entry *e, void *arg)
+/* Asked of every entry before it is copied: one walk serves both. What could not be looked at fails the copy as a whole, afterwards. */
+static bool is_left_out(const struct tree_entry *from, void *arg)
 {
-	struct ready_walk *w = arg;
+	struct stager *s = arg;
 	AUTO_FREE char *path = NULL;
 	int r;
 
-	if (!S_ISREG(e->stat.mode))
-		return TREE_WALK_GO;
-	path = *e->path ? str_format("%s/%s", w->top, e->path) : strdup(w->top);
-	r = path ? check_writer(w->s, e->dirfd, e->name, path) : -ENOMEM;
-	return r < 0 ? r : TREE_WALK_GO;
-}
-
-static bool is_left_out(const struct tree_entry *from, void *arg)
-{
-	return tree_is_special(from->stat.mode);
+	if (!S_ISREG(from->stat.mode))
+		return tree_is_special(from->stat.mode);
+	path = str_format("%s/%s", s->top, from->path);
+	r = path ? check_writer(s, from->dirfd, from->name, path) : -ENOMEM;
+	s->failed = s->failed < 0 ? s->failed : r;
+	return r < 0;
 }
 
 static int copy_tree(struct stager *s, int dir, const char *name, const struct store_step *step)
 {
 	struct tree_copy_hooks hooks = { .skip = is_left_out, .copied = note_copied, .arg = s };
-	struct ready_walk w = { s, step->path };
 	AUTO_FD from = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	AUTO_FD to = -EBADF;
-	int r = from < 0 ? -errno : tree_walk(from, 0, find_writer, &w, NULL);
+	int r = from < 0 ? -errno : sys_mkdir(s->stage_fd, step->slot, 0700);
 
-	if (r >= 0)
-		r = sys_mkdir(s->stage_fd, step->slot, 0700);
 	if (r < 0)
 		return r;
+	s->top = step->path;
+	s->failed = 0;
 	to = fd_open_beneath(s->stage_fd, step->slot, O_RDONLY | O_DIRECTORY);
-	return to < 0 ? to : tree_copy(from, to, TREE_COPY_KEEP_SET_ID, &hooks, &s->report, NULL);
+	r = to < 0 ? to : tree_copy(from, to, TREE_COPY_KEEP_SET_ID, &hooks, &s->report, NULL);
+	return r < 0 ? r : s->failed;
 }
 
 static int copy_entry(struct stager *s, int dir, const char *name, const struct store_step *step)

@@ -189,20 +189,22 @@ def lock_dies_with_holder(place, tap, who):
 def open_for_writing(place, tap, who, strategy):
     """Somebody outside holds a workspace file open for writing: it could be written after the commit."""
     path, box = fresh(place, who, strategy)
-    box.edit([["append", "f", "inside\n"]], path)
-    place_of = [os.path.join(top, "f") for top, _, names in os.walk(box.state) if "f" in names]
+    box.edit([["append", "f", "inside\n"], ["mkdir", "n", 0o755], ["mkdir", "n/m", 0o755], ["create", "n/m/new", "inside\n", 0o644]], path)
+    place_of = [os.path.join(top, name) for top, _, names in os.walk(box.state) for name in ("f", "new") if name in names]
     info = box.atoll("show", "box").stdout
     if not place_of:
         tap.skip("a workspace file that is open for writing makes commit busy, %s, %s" % (strategy, who),
                  "the workspace does not lie in the state directory: %s" % info[-300:])
         return
     before = mf.manifest(path)
-    with open(place_of[0], "r+b"):
-        done = box.commit()
-        same = mf.manifest(path) == before
+    refused = []
+    for name in place_of:
+        with open(name, "r+b"):
+            done = box.commit()
+            refused.append(done.returncode == 6 and os.path.basename(name).encode() in done.stderr and mf.manifest(path) == before)
     again = box.commit()
     tap.check("a workspace file that is open for writing makes commit busy, %s, %s" % (strategy, who),
-              done.returncode == 6 and b"f" in done.stderr and same and again.returncode == 0, t.said(done), t.said(again))
+              refused == [True, True] and again.returncode == 0, refused, place_of, t.said(done), t.said(again))
     box.drop()
     t.remove_tree(path)
 

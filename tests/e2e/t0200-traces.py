@@ -103,7 +103,7 @@ def check_walks(scene, tap, label, commit):
     rest = {path: n for path, n in counts.items() if path not in made}
     tap.check("a commit lists each directory of a workspace once, and none of an original, %s" % label,
               rest and max(rest.values()) == 1 and not any(map(scene.is_original, rest)), *sorted(rest.items()))
-    tap.check("a commit lists a new directory at most three times, %s" % label, made and max(made.values()) <= 3, *sorted(made.items()))
+    tap.check("a commit lists a new directory at most twice, %s" % label, made and max(made.values()) <= 2, *sorted(made.items()))
     opened = collections.Counter(c.opened for c in commit if c.name in ("openat", "openat2") and c.done and "O_DIRECTORY" in c.text and
                                  "O_PATH" not in c.text and "/still" in (c.opened or ""))
     tap.check("a commit opens a directory in which nothing was changed at most once, %s" % label,
