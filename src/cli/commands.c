@@ -22,6 +22,7 @@
 	{ "isolation", "full|best", "full best", "best: run also where user namespaces are forbidden, without a boundary; warned", COMPLETE_WORDS, 0 }, \
 	{ "seccomp", "PROFILE", NULL, "refuse more system calls: strict, or those of a FILE as containers have them", COMPLETE_FILE, 0 }, \
 	{ "userns", "[YES|NO]", "yes no", "let the command make user namespaces; warned", COMPLETE_WORDS, 0 }, \
+	{ "log", "[YES|NO]", "yes no", "keep the output of runs in the foreground too, for atoll logs", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
 	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
@@ -228,6 +229,8 @@ static const struct command commands[] = {
 		  "counted. Whatever keeps it, /tmp, /dev/shm and all else that is private get no larger together than --memory of the run that made the view. "
 		  "--disk is watched: the run is ended as soon as the changes are seen to take more, and it is said by how much. Where the "
 		  "filesystem of the changes, or a quota on their directory, has no more than that left, it is what keeps the limit, and that is said.\n\n"
+		  "With --log the output is kept for atoll logs, as that of detached runs is, and goes on to where it went "
+		  "without: byte for byte, and a terminal stays one; only Ctrl-Z does not stop atoll run then.\n\n"
 		  "--explain runs nothing, and lists what the command could see, write, reach, call and use. atoll exec "
 		  "is another name of atoll run.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
@@ -286,11 +289,11 @@ static const struct command commands[] = {
 	  .max_operands = 2,
 	  .completion = COMPLETE_SANDBOX,
 	  .options = logs_options,
-	  .summary = "Print the output of a detached run",
+	  .summary = "Print the output of a run",
 	  .description =
 		  "Prints what the command wrote to standard output and standard error, in that order in which it did. Of "
-		  "more than 8 MiB the last 4 to 8 are kept. Without RUN that of the latest detached run. The output of "
-		  "a run in the foreground is the caller's, and not kept.",
+		  "more than 8 MiB the last 4 to 8 are kept. Without RUN that of the latest run whose output is kept. The output of "
+		  "a run in the foreground is the caller's, and kept only with --log.",
 	  .examples = "atoll logs fix 3\natoll logs fix -f # the latest, until it ends\n" },
 	{ .name = "attach",
 	  .run = cmd_attach,

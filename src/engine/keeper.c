@@ -40,9 +40,11 @@ static int take_ends(struct keeper *k)
 
 int keeper_open_log(struct keeper *k, struct atoll *a, const char *uuid, int64_t run, struct atoll_error *err)
 {
-	struct scribe_spec spec = {
-		.tty = k->tty, .attachable = k->interactive || k->tty, .copy_to = { -EBADF, -EBADF }, .input = -EBADF
-	};
+	struct scribe_spec spec = { .tty = k->tty,
+				    .attachable = k->interactive || k->tty,
+				    .copy_to = { -EBADF, -EBADF },
+				    .input = -EBADF,
+				    .screen = -EBADF };
 	AUTO_FD dir = scribe_open_logs(a, uuid, run);
 	int r = dir < 0 ? dir : scribe_start(dir, run, &spec, &k->scribe);
 

@@ -86,14 +86,22 @@ static int make_environment(const struct atoll_run_options *options, const struc
 				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
 }
 
+static bool is_on(const struct atoll_settings *settings, const char *name)
+{
+	const char *value = last(settings, name);
+
+	return value && strcmp(value, "yes") == 0;
+}
+
 static int find_rights(const struct atoll_settings *settings, struct run_options *ret, struct atoll_error *err)
 {
-	const char *user = last(settings, "user"), *userns = last(settings, "userns");
+	const char *user = last(settings, "user");
 	const char *profile = last(settings, "seccomp"), *isolation = last(settings, "isolation");
 
 	ret->as_root = user && strcmp(user, "root") == 0;
 	ret->best = isolation && strcmp(isolation, "best") == 0;
-	ret->userns = userns && strcmp(userns, "yes") == 0;
+	ret->userns = is_on(settings, "userns");
+	ret->log = is_on(settings, "log");
 	/* Its ids could not be mapped: root's /proc is read-only inside. */
 	if (ret->userns && jail_is_root())
 		return error_set(err, ATOLL_UNSUPPORTED, 0, "run", NULL,

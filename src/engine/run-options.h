@@ -31,6 +31,7 @@ struct run_options {
 	bool terminal;
 	bool as_root; /* inside */
 	bool userns;  /* may make user namespaces */
+	bool log;     /* keeps its output */
 	bool best;    /* also where there can be no namespaces */
 	char *profile_name;
 	struct jail_profile *profile; /* NULL: none but the default */

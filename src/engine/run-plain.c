@@ -170,6 +170,7 @@ struct command {
 	const char *cwd;
 	char *const *argv;
 	const struct run_options *o;
+	const int *stdio;
 	int rules, report[2], signal_fd;
 	sigset_t signals; /* the mask it starts with */
 };
@@ -203,6 +204,9 @@ static void execute(const struct command *c)
 	int why;
 
 	environ = c->o->env;
+	for (int i = 0; i < 3; i++)
+		if (c->stdio[i] >= 0)
+			(void)dup2(c->stdio[i], i);
 	if (chdir(c->cwd) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, c->rules, 0) == 0 &&
 	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0 && jail_limit_apply(&c->o->limits) == 0 &&
@@ -297,11 +301,13 @@ static int run_command(struct command *c, struct atoll_run_result *ret, struct a
 	return 0;
 }
 
-int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
-	      struct atoll_error *err)
+int run_plain(struct session *s, char *const *argv, const struct run_options *o, const int *stdio,
+	      struct atoll_run_result *ret, struct atoll_error *err)
 {
 	CLEANUP(command_release)
-	struct command c = { .argv = argv, .o = o, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF };
+	struct command c = {
+		.argv = argv, .o = o, .stdio = stdio, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF
+	};
 	AUTO_FREE char *inside = translate(s, o->cwd);
 	int r = refuse_places(o, err);
 

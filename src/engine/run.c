@@ -98,6 +98,9 @@ struct inside {
 	struct slot_note note;
 	struct record record;
 	struct keeper *keeper; /* NULL: the run is in the foreground */
+	struct scribe scribe;  /* of one in the foreground whose output is kept */
+	struct scribe_spec spec;
+	bool logged;
 };
 
 static uint64_t add_to_key(uint64_t key, unsigned kind, const char *path)
@@ -120,10 +123,23 @@ static uint64_t view_key(const struct run_options *o)
 	return key;
 }
 
-static unsigned keeper_flags(const struct keeper *k)
+static unsigned flags_of(const struct inside *in)
 {
+	const struct keeper *k = in->keeper;
+
+	if (!k)
+		return in->logged ? RECORD_LOGGED : 0;
 	return RECORD_DETACHED | RECORD_LOGGED | (k->interactive || k->tty ? RECORD_INTERACTIVE : 0) |
 	       (k->tty ? RECORD_TTY : 0);
+}
+
+/* What the command writes goes through a process that keeps it too. */
+static int open_log(struct session *s, struct inside *in, struct atoll_error *err)
+{
+	AUTO_FD dir = scribe_open_logs(s->a, s->box.uuid, in->record.number);
+	int r = dir < 0 ? dir : scribe_start(dir, in->record.number, &in->spec, &in->scribe);
+
+	return r < 0 ? error_sys(err, r, "run", in->name, "cannot keep the output of the run") : 0;
 }
 
 static int come_in(struct session *s, struct inside *in, char *const *argv, struct atoll_error *err)
@@ -144,10 +160,12 @@ static int come_in(struct session *s, struct inside *in, char *const *argv, stru
 		return r;
 	if (in->keeper && in->keeper->holds)
 		return 0;
-	r = record_begin(in->lock_fd, in->slot, argv, in->keeper ? keeper_flags(in->keeper) : 0, &in->record);
+	r = record_begin(in->lock_fd, in->slot, argv, flags_of(in), &in->record);
 	in->note.run = in->record.number;
 	if (r < 0)
 		return error_sys(err, r, "run", in->name, "cannot record the run in the lock file");
+	if (in->logged)
+		return open_log(s, in, err);
 	return in->keeper ? keeper_open_log(in->keeper, s->a, s->box.uuid, in->record.number, err) : 0;
 }
 
@@ -158,6 +176,7 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 
 	if (in->keeper && !in->keeper->holds)
 		keeper_close_log(in->keeper);
+	scribe_wait(&in->scribe);
 	for (size_t i = 0; i < in->peer.n; i++)
 		fd_close(in->peer.fds[i]);
 	(void)slot_close_door(in->lock_fd, in->name, NULL);
@@ -226,7 +245,7 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot read when this process started")
 		  : note_run(getpid(), start_time, &(struct jail_namespaces){ 0 }, in, err);
 	let_others_in(in);
-	return r < 0 ? r : run_plain(s, options->argv, o, ret, err);
+	return r < 0 ? r : run_plain(s, options->argv, o, in->scribe.stdio, ret, err);
 }
 
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
@@ -253,9 +272,10 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .started = note_run,
 					  .stands = let_others_in,
 					  .started_arg = in,
-					  .terminal = o->terminal,
+					  .terminal = o->terminal && in->scribe.stdio[0] < 0,
 					  .as_root = o->as_root,
-					  .session = in->keeper && in->keeper->tty,
+					  .session = (in->keeper && in->keeper->tty) || in->scribe.stdio[0] >= 0,
+					  .stdio = in->scribe.stdio,
 					  .userns = o->userns,
 					  .profile = o->profile,
 					  .door = { set_door, in },
@@ -291,11 +311,14 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.slot = -EBADF,
 		.name = s->box.name,
 		.keeper = o->keeper,
+		.scribe = SCRIBE_NONE,
 		.note = { .kind = kind_of(o), .view_key = view_key(o) },
 	};
 	bool threads = !__libc_single_threaded;
-	int r = come_in(s, &in, options->argv, err), end = 0;
+	int r, end = 0;
 
+	in.logged = o->log && !o->keeper && scribe_of_caller(o->terminal, &in.spec);
+	r = come_in(s, &in, options->argv, err);
 	if (r < 0)
 		return r;
 	if (threads)

@@ -19,8 +19,9 @@ struct run_view {
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err);
 void run_view_release(struct run_view *v);
 
-int run_plain(struct session *s, char *const *argv, const struct run_options *o, struct atoll_run_result *ret,
-	      struct atoll_error *err);
+/* stdio: as in jail_spec. */
+int run_plain(struct session *s, char *const *argv, const struct run_options *o, const int *stdio,
+	      struct atoll_run_result *ret, struct atoll_error *err);
 
 /* Why nothing is run here without namespaces, unless that was asked for. */
 int run_plain_refuse(struct atoll_error *err);

@@ -90,7 +90,7 @@ struct process {
 	struct source sources[2];
 	int command; /* its standard input, or -EBADF */
 	int clients[CLIENTS_MAX];
-	int keyboard; /* a terminal, or -EBADF */
+	int keyboard, screen; /* terminals, or -EBADF */
 	struct termios before;
 	bool tty;
 	char pending[SCRIBE_PACKET_MAX]; /* input that the command has not taken yet */
@@ -245,7 +245,7 @@ static void follow_size(const struct process *p)
 {
 	struct winsize now, had;
 
-	if (p->keyboard >= 0 && p->command >= 0 && ioctl(p->keyboard, TIOCGWINSZ, &now) == 0 &&
+	if (p->screen >= 0 && p->command >= 0 && ioctl(p->screen, TIOCGWINSZ, &now) == 0 &&
 	    ioctl(p->command, TIOCGWINSZ, &had) == 0 && memcmp(&now, &had, sizeof now) != 0)
 		(void)ioctl(p->command, TIOCSWINSZ, &now);
 }
@@ -282,7 +282,7 @@ static void serve_once(struct process *p)
 	struct pollfd fds[AT_ALL];
 
 	fill(p, fds);
-	if (poll(fds, AT_ALL, p->keyboard >= 0 ? SIZE_MS : -1) < 0)
+	if (poll(fds, AT_ALL, p->screen >= 0 ? SIZE_MS : -1) < 0)
 		return;
 	follow_size(p);
 	for (int i = 0; i < 2; i++) {
@@ -366,19 +366,22 @@ static int add_pty(struct process *p, const struct scribe_spec *spec, struct scr
 {
 	struct winsize size = { .ws_row = 24, .ws_col = 80 };
 	struct termios settings;
-	bool typed = spec->input >= 0 && tcgetattr(spec->input, &settings) == 0;
+	bool like = spec->screen >= 0 && tcgetattr(spec->screen, &settings) == 0;
 	int master, slave;
 
-	if (typed)
-		(void)ioctl(spec->input, TIOCGWINSZ, &size);
-	if (openpty(&master, &slave, NULL, typed ? &settings : NULL, &size) < 0)
+	if (like)
+		(void)ioctl(spec->screen, TIOCGWINSZ, &size);
+	if (openpty(&master, &slave, NULL, like ? &settings : NULL, &size) < 0)
 		return -errno;
 	(void)fcntl(master, F_SETFD, FD_CLOEXEC);
 	(void)fcntl(slave, F_SETFD, FD_CLOEXEC);
 	(void)fcntl(master, F_SETFL, O_NONBLOCK | O_RDWR);
 	p->sources[0].fd = p->command = master;
-	for (int i = 0; i < 3; i++)
-		r->stdio[i] = i == 0 ? slave : fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	p->screen = spec->screen;
+	r->stdio[STDOUT_FILENO] = slave;
+	r->stdio[STDERR_FILENO] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	if (spec->input >= 0 || spec->attachable)
+		r->stdio[STDIN_FILENO] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	return 0;
 }
 
@@ -392,12 +395,15 @@ static int open_ends(struct process *p, const struct scribe_spec *spec, struct s
 		p->keyboard = spec->input;
 	}
 	for (int i = 0; i < 2 && rc >= 0 && !spec->tty; i++) {
-		p->sources[i].copy = spec->copy_to[i];
-		/* Without a place to copy to both streams are one, in the order in which they were written. */
-		if (i == 1 && spec->copy_to[0] < 0 && spec->copy_to[1] < 0)
+		if (spec->leave[i])
+			continue;
+		/* In the order in which they were written. */
+		if (i == 1 && !spec->leave[0] && spec->copy_to[0] == spec->copy_to[1]) {
 			r->stdio[STDERR_FILENO] = fcntl(r->stdio[STDOUT_FILENO], F_DUPFD_CLOEXEC, 3);
-		else
-			rc = add_pipe(p, i, r);
+			continue;
+		}
+		p->sources[i].copy = spec->copy_to[i];
+		rc = add_pipe(p, i, r);
 	}
 	if (rc >= 0 && spec->attachable && !spec->tty)
 		rc = add_input(p, r);
@@ -423,7 +429,7 @@ static void make_raw(struct process *p)
 static _Noreturn void become_scribe(struct process *p)
 {
 	int kept[] = { p->logs,    p->sources[0].fd, p->sources[0].copy, p->sources[1].fd, p->sources[1].copy,
-		       p->command, p->listener,      p->keyboard };
+		       p->command, p->listener,      p->keyboard,        p->screen };
 	sigset_t all;
 
 	/* It ends when nobody can write any more, and not before. */
@@ -452,6 +458,7 @@ int scribe_start(int logs, int64_t run, const struct scribe_spec *spec, struct s
 			     .sources = { { -EBADF, -EBADF }, { -EBADF, -EBADF } },
 			     .command = -EBADF,
 			     .keyboard = -EBADF,
+			     .screen = -EBADF,
 			     .tty = spec->tty };
 	struct scribe r = SCRIBE_NONE;
 	int rc = open_ends(&p, spec, &r);
@@ -473,6 +480,31 @@ int scribe_start(int logs, int64_t run, const struct scribe_spec *spec, struct s
 	else
 		*ret = r;
 	return rc;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool scribe_of_caller(bool terminal, struct scribe_spec *ret)
+{
+	bool ttys[] = { isatty(STDOUT_FILENO), isatty(STDERR_FILENO) };
+
+	*ret = (struct scribe_spec){ .copy_to = { STDOUT_FILENO, STDERR_FILENO }, .input = -EBADF, .screen = -EBADF };
+	ret->tty = ttys[0] && ttys[1] && same_file(STDOUT_FILENO, STDERR_FILENO);
+	if (ret->tty) {
+		ret->screen = STDOUT_FILENO;
+		ret->input = terminal ? STDIN_FILENO : -EBADF;
+		return true;
+	}
+	for (int i = 0; i < 2; i++)
+		ret->leave[i] = ttys[i] || fcntl(STDOUT_FILENO + i, F_GETFD) < 0;
+	if (same_file(STDOUT_FILENO, STDERR_FILENO))
+		ret->copy_to[1] = STDOUT_FILENO;
+	return !ret->leave[0] || !ret->leave[1];
 }
 
 void scribe_close_ends(struct scribe *r)

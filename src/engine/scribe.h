@@ -11,11 +11,13 @@
 #include "engine/engine.h"
 
 struct scribe_spec {
-	bool tty;        /* the command gets a pseudo-terminal, of the size of `input` if that is one */
+	bool tty;        /* the command gets a pseudo-terminal: for output, and if there is one, for input */
 	bool attachable; /* standard input comes from those who attach */
+	bool leave[2];   /* output, or errors, are no matter of this */
 	int copy_to
 		[2]; /* where output and errors go beside the log, or -EBADF; of a pseudo-terminal the first counts */
 	int input;   /* a terminal that is typed at meanwhile, or -EBADF */
+	int screen;  /* a terminal of which a pseudo-terminal has size and settings, or -EBADF */
 };
 
 struct scribe {
@@ -35,7 +37,10 @@ int scribe_open_logs(struct atoll *a, const char *uuid, int64_t run);
 /* 0 or -errno. The scribe has no signal and raises none at its end. */
 int scribe_start(int logs, int64_t run, const struct scribe_spec *spec, struct scribe *ret);
 void scribe_close_ends(struct scribe *r); /* the command has them */
-void scribe_wait(struct scribe *r);       /* until all of the output is in the log */
+/* For a run in the foreground: what is to be done with the caller's output. terminal: all three are one, in the foreground. False if there is
+ * nothing that could be kept. */
+bool scribe_of_caller(bool terminal, struct scribe_spec *ret);
+void scribe_wait(struct scribe *r); /* until all of the output is in the log */
 
 void scribe_log_name(char name[32], int64_t run, const char *suffix); /* "", ".1" or ".sock" */
 char *scribe_logs_path(const char *uuid);                             /* below the state directory */

@@ -235,6 +235,7 @@ static const struct kind kinds[] = {
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "isolation", ATOLL_SETTING_ONE, "full" }, is_isolation, "it must be full or best" },
 	{ { "keep-home", ATOLL_SETTING_LIST }, is_in_home, "it must be a path in the home directory" },
+	{ { "log", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 	{ { "memory", ATOLL_SETTING_ONE },
 	  is_memory,
 	  "it must be a number of bytes, or one with K, M, G or T, from 1M on" },

@@ -310,6 +310,14 @@ static void add_usage(struct init_report *report)
 	report->max_rss = usage.ru_maxrss * 1024LL;
 }
 
+/* Nothing is written by pid 1 itself, which hands them on. */
+static void take_stdio(const struct init *in)
+{
+	for (int i = 0; in->stdio && i < 3; i++)
+		if (in->stdio[i] >= 0)
+			(void)dup2(in->stdio[i], i);
+}
+
 int init_main(int setup, void *arg)
 {
 	struct init *in = arg;
@@ -323,6 +331,7 @@ int init_main(int setup, void *arg)
 	if (setup < 0)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
+	take_stdio(in);
 	report.event = INIT_STARTED;
 	r = namespaces_send(in->socket, in->namespaces, &report);
 	if (r < 0)

@@ -138,6 +138,8 @@ struct jail_spec {
 	bool terminal;
 	/* Standard input is a terminal that is nobody's yet: the command gets a session of its own at it. */
 	bool session;
+	/* NULL, or three fds that the command gets as standard input, output and error; -EBADF: the caller's own. */
+	const int *stdio;
 	/* An ordinary user's command is root, in a user namespace in which that is the user. Root's is anyway. */
 	bool as_root;
 	bool userns; /* the command may make user namespaces, and others in them */

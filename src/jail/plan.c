@@ -131,11 +131,12 @@ static int add_standards(struct view *v)
 }
 
 /* For /dev/console. */
-static char *find_terminal(void)
+static char *find_terminal(const struct jail_spec *spec)
 {
+	int fd = spec->stdio && spec->stdio[0] >= 0 ? spec->stdio[0] : STDIN_FILENO;
 	char name[64];
 
-	return ttyname_r(STDIN_FILENO, name, sizeof(name)) == 0 ? strdup(name) : NULL;
+	return ttyname_r(fd, name, sizeof(name)) == 0 ? strdup(name) : NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -206,7 +207,7 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	r = spec->join ? 0 : shield_new(&v->shield);
 	if (r < 0)
 		return error_sys(err, r, operation, "/proc/self/mountinfo", "cannot read what is mounted");
-	v->terminal = spec->join ? NULL : find_terminal();
+	v->terminal = spec->join ? NULL : find_terminal(spec);
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);
 	*ret = TAKE_PTR(v);

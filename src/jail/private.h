@@ -309,6 +309,7 @@ struct init {
 	bool child_ignored; /* the caller ignored SIGCHLD, so the command starts that way */
 	bool terminal;      /* the command gets it for itself */
 	bool session;       /* at a terminal that was made for it */
+	const int *stdio;   /* as in the spec */
 };
 int init_main(int setup, void *init);
 

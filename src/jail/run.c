@@ -482,6 +482,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .hold_fd = spec->hold_fd,
 				  .terminal = spec->terminal,
 				  .session = spec->session,
+				  .stdio = spec->stdio,
 				  .socket = run.init.socket,
 				  .caller_socket = run.socket,
 				  .signals = old,
