@@ -17,7 +17,7 @@ import atolltest as t  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
 QUESTION = b"or keep (k)? "
-LIMIT = 20
+LIMIT = 120  # of a busy machine
 # No shell: dash puts an interrupt off that comes while it starts a child, and then waits for that child.
 UNTIL_INTERRUPTED = """
 import signal, time
@@ -42,7 +42,7 @@ class Talk:
         os.close(slave)
         self._answer(master, list(answers))
         try:
-            self.returncode = process.wait(2)
+            self.returncode = process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -128,15 +128,20 @@ def job_control(place, tap, who):
     box.new()
     shell = t.Box(place, who, state=box.state, program="/bin/bash")
 
-    def talk(program, *answers):
+    def talk(program, *answers, pipe=""):
         with open(os.path.join(path, "..", "program-%s.py" % who), "w") as file:
             file.write(program)
-        run = "%s run job -- python3 %s\n" % (box.program, file.name)
+        run = "%s run job -- python3 %s%s\n" % (box.program, file.name, pipe)
         return Talk(shell, path, ["--norc", "-i"], [(b"ready> ", run.encode()), *answers, (b"ready> ", b"exit\n"), (b"ready> ", b"exit\n")])
 
     done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"job -- python3", b"two\n"),
                 (b"heard two", b"\x04"))
     tap.check("Ctrl-Z stops it, fg continues it, %s" % who, b"heard two" in done.said and done.returncode == 0, done)
+    done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"| cat", b"two\n"),
+                (b"heard two", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"| cat", b"three\n"), (b"heard three", b"\x04"),
+                (b"ready> ", b"echo was $?\n"), pipe=" | cat")
+    tap.check("in a pipeline Ctrl-Z stops it, fg continues it, as often as wanted, %s" % who, b"heard three" in done.said and
+              b"was 0" in done.said and done.returncode == 0, done)
     done = talk(TALKER, (b"begun", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"bg\n"),
                 (b"ready> ", b"until jobs -s | grep -q run; do sleep 0.1; done; fg\n"), (b"job -- python3", b"three\n"),
                 (b"heard three", b"\x03"), (b"ready> ", b"echo was $?\n"))
