@@ -40,6 +40,10 @@ int store_run_kept(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err)
 /* SQLITE_ROW: 1, done: 0, else a negative code. */
 int store_next(struct store *s, sqlite3_stmt *stmt, struct atoll_error *err);
 
+/* log.c */
+const char *log_vfs(void);       /* the VFS to open a database with */
+void log_empty(struct store *s); /* once all is done */
+
 void bind_text(sqlite3_stmt *stmt, int i, const char *text); /* bytes as BLOB; NULL as null */
 void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id);
 int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look); /* seven columns; returns the next index */

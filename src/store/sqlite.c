@@ -268,8 +268,8 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	if (!s->path)
 		return error_oom(err, "open");
 	sys_fault_hook_sqlite(sqlite3_vfs_find(NULL));
-	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
-	    SQLITE_OK)
+	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    log_vfs()) != SQLITE_OK)
 		return store_fail(s, err, "open");
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
@@ -290,14 +290,6 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	return 0;
 }
 
-/* Once per command, when all else is done. Whether it was copied is forgotten with the last connection, so that it is also cut to nothing;
- * where others are reading, that is left to a later command. */
-static void empty_log(struct store *s)
-{
-	sqlite3_busy_timeout(s->db, 0);
-	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-}
-
 struct store *store_close(struct store *s)
 {
 	if (!s)
@@ -305,7 +297,7 @@ struct store *store_close(struct store *s)
 	store_abort(s);
 	/* A new one would otherwise be read from the log, schema and all, by the next dozen commands. */
 	if (s->db && (s->is_new || s->log_pages >= LOG_PAGES))
-		empty_log(s);
+		log_empty(s); /* once per command, when all else is done */
 	for (size_t i = 0; i < KEPT_COUNT; i++)
 		sqlite3_finalize(s->kept[i]);
 	sqlite3_close(s->db);

@@ -53,15 +53,6 @@ TEST(a_store_is_made_where_there_is_none_and_found_again)
 	}
 }
 
-TEST(of_a_new_store_nothing_is_left_in_the_log)
-{
-	struct stat log;
-
-	store_close(scene_store());
-	CHECK_OK(stat("atoll.db-wal", &log));
-	CHECK_EQ(log.st_size, 0);
-}
-
 TEST(closing_nothing_is_fine)
 {
 	CHECK(store_close(NULL) == NULL);
