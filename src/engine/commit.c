@@ -115,8 +115,8 @@ static int write_plan(struct op *op, struct atoll_error *err)
 		op->resources[i].op = op->row.id;
 		r = store_op_resource_put(op->s->store, &op->resources[i], err);
 	}
-	for (size_t i = 0; i < op->n && r >= 0; i++)
-		r = store_step_add(op->s->store, op->row.id, &op->steps[i], err);
+	if (r >= 0)
+		r = store_steps_put(op->s->store, op->row.id, op->steps, op->n, err);
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);

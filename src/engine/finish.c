@@ -14,44 +14,16 @@
 static int drop_steps(struct op *op, struct atoll_error *err)
 {
 	int64_t owner = op->row.kind == STORE_OP_UNDO ? op->row.commit_op : op->row.id;
+	bool any = false;
 	int r = 0;
 
-	for (size_t i = 0; i < op->n && r >= 0; i++)
-		if (op->steps[i].dropped)
-			r = store_step_delete(op->s->store, owner, op->steps[i].seq, err);
+	for (size_t i = 0; i < op->n; i++)
+		any |= op->steps[i].dropped;
+	if (any)
+		r = store_steps_forget(op->s->store, owner, err);
+	if (any && r >= 0)
+		r = store_steps_put(op->s->store, owner, op->steps, op->n, err);
 	return r;
-}
-
-/* What was known of the original at a step's path is of the past. */
-static int forget_touches(struct op *op, struct resource *r, const struct store_step *step, struct atoll_error *err)
-{
-	bool tree = S_ISDIR(step->before.mode) || S_ISDIR(step->after.mode);
-	struct store_touch base;
-	int known = tree ? 1 : r->ops->base(r, step->path, &base, err);
-
-	return known <= 0 ? known : store_touch_delete(op->s->store, r->row.id, step->path, tree, err);
-}
-
-/* What Atoll put there itself is judged from now on, not from the sandbox's beginning. */
-static int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < op->n && rc >= 0; i++) {
-		const struct store_step *step = &op->steps[i];
-		bool directory = step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
-		AUTO_FREE char *self = NULL;
-
-		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE)
-			continue;
-		self = directory ? str_format("%s%s.", step->path, *step->path ? "/" : "") : strdup(step->path);
-		rc = self ? store_stamp_put(op->s->store, r->row.id, self, stamp, err) : error_oom(err, "commit");
-		if (rc >= 0 && directory)
-			rc = store_touch_delete(op->s->store, r->row.id, step->path, false, err);
-		else if (rc >= 0)
-			rc = forget_touches(op, r, step, err);
-	}
-	return rc;
 }
 
 static int reload_stamps(struct session *s, struct resource *r, struct atoll_error *err)
@@ -87,7 +59,7 @@ static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct
 		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
 	r->row.stamp = stamp;
 	r->row.clock_offset = clock_offset_ns();
-	rc = store_touch_delete(op->s->store, r->row.id, NULL, true, err);
+	rc = store_touch_put(op->s->store, r->row.id, NULL, 0, err);
 	if (rc >= 0)
 		rc = op_clear_stamps(op->s, r, op->row.id, err);
 	if (rc >= 0)
@@ -289,7 +261,7 @@ static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 
 	if (rc < 0 || !r->ops->ran || r->row.dirty)
 		return rc;
-	rc = store_begin(op->s->store, false, err);
+	rc = store_begin_late(op->s->store, err); /* the strategy may have begun one */
 	if (rc >= 0)
 		rc = r->ops->ran(r, err);
 	if (rc >= 0)
@@ -325,6 +297,7 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	rc = r->ops->returned ? r->ops->returned(r, op->steps, op->n, err) : 0;
 	if (rc >= 0)
 		rc = record_touched(op, index, err);
+	store_abort(op->s->store);
 	if (rc < 0)
 		return rc;
 	rc = op_remove_dirs(op, r);
@@ -378,7 +351,7 @@ int finish_undo(struct op *op, struct atoll_error *err)
 		return r;
 	r = store_begin(op->s->store, false, err);
 	if (r >= 0)
-		r = store_step_forget(op->s->store, op->row.commit_op, err);
+		r = store_steps_forget(op->s->store, op->row.commit_op, err);
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_DONE, clock_realtime_ns(), err);
 	if (r >= 0)
@@ -390,33 +363,6 @@ int finish_undo(struct op *op, struct atoll_error *err)
 }
 
 /* ---- an op that did not get to its decision: everything is back ---- */
-
-/* Going there and back has touched what it put back: that is Atoll's own doing, and is judged from now on. What somebody else changed
- * meanwhile keeps its older stamp and what is known of it, so that the next attempt finds it (I4). */
-static int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp,
-			 struct atoll_error *err)
-{
-	enum direction side = op->row.kind == STORE_OP_UNDO ? FORWARD : BACKWARD;
-	int rc = 0;
-
-	for (size_t i = 0; i < op->n && rc >= 0; i++) {
-		const struct store_step *step = &op->steps[i];
-		bool directory = step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
-		AUTO_FREE char *self = NULL;
-
-		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE || step->dropped)
-			continue;
-		rc = step_is_intact(site, step, side);
-		if (rc < 0)
-			return error_sys(err, rc, "commit", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
-					 r->row.path);
-		if (!rc)
-			continue;
-		self = directory ? str_format("%s%s.", step->path, *step->path ? "/" : "") : strdup(step->path);
-		rc = self ? store_stamp_put(op->s->store, r->row.id, self, stamp, err) : error_oom(err, "commit");
-	}
-	return rc;
-}
 
 static int rebase_failed(struct op *op, size_t index, struct atoll_error *err)
 {
@@ -447,7 +393,7 @@ int finish_failed(struct op *op, struct atoll_error *err)
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_FAILED, clock_realtime_ns(), err);
 	if (r >= 0)
-		r = commit ? store_step_forget(op->s->store, op->row.id, err) : drop_steps(op, err);
+		r = commit ? store_steps_forget(op->s->store, op->row.id, err) : drop_steps(op, err);
 	if (r >= 0)
 		r = mark_dirty(op, err);
 	if (r >= 0)

@@ -84,7 +84,7 @@ int op_load(struct session *s, const struct store_op *row, struct op *ret, struc
 			if (s->resources[k].row.id == list[i].resource)
 				op.resources[k] = list[i];
 	if (r >= 0)
-		r = store_step_list(s->store, steps_of, &op.steps, &op.n, err);
+		r = store_steps_list(s->store, steps_of, &op.steps, &op.n, err);
 	op.capacity = op.n;
 	if (r < 0) {
 		op_release(&op);

@@ -130,6 +130,13 @@ int finish_decide_commit(struct op *op, struct atoll_error *err);
 int finish_decide_undo(struct op *op, struct atoll_error *err);
 int finish_failed(struct op *op, struct atoll_error *err);
 
+/* rebase.c */
+/* What Atoll put there itself is judged from now on, not from the sandbox's beginning. */
+int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err);
+/* Going there and back has touched what it put back: that is Atoll's own doing, and is judged from now on. What somebody else changed
+ * meanwhile keeps its older stamp and what is known of it, so that the next attempt finds it (I4). */
+int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp, struct atoll_error *err);
+
 /* merge.c: edits made after a commit that was taken back go on top of the edits that came back */
 int merge_newer(struct resource *r, int newer_fd, int older_fd);
 /* The same for one entry that a partial commit took out of the workspace and that lies in a slot still, because something newer has its

@@ -68,7 +68,7 @@ static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_
 	if (rc >= 0)
 		rc = store_resource_update(s->store, &r->row, err);
 	if (rc >= 0 && !dirty)
-		rc = store_touch_delete(s->store, r->row.id, NULL, true, err);
+		rc = store_touch_put(s->store, r->row.id, NULL, 0, err);
 	if (rc >= 0 && !dirty)
 		rc = op_clear_stamps(s, r, 0, err);
 	if (rc >= 0 && !dirty)

@@ -6,18 +6,11 @@
 #include <sqlite3.h>
 
 #include "base/error.h"
+#include "store/pack.h"
 #include "store/store.h"
 
 /* Statements that are run more than once: prepared once, since that takes longer than running them. */
-enum store_kept {
-	KEPT_SANDBOX_FIND,
-	KEPT_STEP_INSERT,
-	KEPT_TOUCH_INSERT,
-	KEPT_TOUCH_DELETE,
-	KEPT_TOUCH_DELETE_BELOW,
-	KEPT_STAMP_INSERT,
-	KEPT_COUNT
-};
+enum store_kept { KEPT_SANDBOX_FIND, KEPT_COUNT };
 
 struct store {
 	sqlite3 *db;
@@ -46,11 +39,16 @@ void log_empty(struct store *s); /* once all is done */
 
 void bind_text(sqlite3_stmt *stmt, int i, const char *text); /* bytes as BLOB; NULL as null */
 void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id);
-int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look); /* seven columns; returns the next index */
-char *column_text(sqlite3_stmt *stmt, int i);                            /* malloc'ed, NULL for null */
+char *column_text(sqlite3_stmt *stmt, int i); /* malloc'ed, NULL for null */
 char *column_data(sqlite3_stmt *stmt, int i, size_t *ret_size);
 void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret);
-int column_look(sqlite3_stmt *stmt, int i, struct store_look *ret);
+
+/* A column of packed records, and once they are read: 0, or that they are damaged. */
+struct unpack store_unpack(sqlite3_stmt *stmt, int i);
+int store_unpacked(struct store *s, const struct unpack *u, struct atoll_error *err);
+
+/* migrate.c: brings a database of version 3 to the next one */
+int migrate_rows(struct store *s, struct atoll_error *err);
 
 static inline void cleanup_stmt(sqlite3_stmt **stmt)
 {

@@ -222,66 +222,94 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 	return 0;
 }
 
-static void bind_bytes(sqlite3_stmt *stmt, int i, const char *data, size_t size)
+/* ---- steps ---- */
+
+/* So many to a row: one of all would be in memory several times. */
+#define STEPS_TO_A_ROW 1024
+
+static void pack_step(struct strbuf *out, const struct store_step *step)
 {
-	if (data)
-		sqlite3_bind_blob64(stmt, i, data, size, SQLITE_TRANSIENT);
-	else
-		sqlite3_bind_null(stmt, i);
+	pack_number(out, step->seq);
+	pack_number(out, step->resource);
+	pack_number(out, step->kind);
+	pack_text(out, step->path);
+	pack_text(out, step->slot);
+	pack_number(out, step->change);
+	pack_look(out, &step->before);
+	pack_look(out, &step->after);
+	pack_data(out, step->xattrs_before, step->xattrs_before_size);
+	pack_data(out, step->xattrs_after, step->xattrs_after_size);
 }
 
-int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err)
+static void unpack_step(struct unpack *u, struct store_step *ret)
 {
-	static const char sql[] = "INSERT INTO step VALUES(?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?,?,?,?,?,?, ?,?)";
+	ret->seq = unpack_number(u);
+	ret->resource = unpack_number(u);
+	ret->kind = (enum store_step_kind)unpack_number(u);
+	ret->path = unpack_text(u);
+	ret->slot = unpack_text(u);
+	ret->change = (enum atoll_change_kind)unpack_number(u);
+	unpack_look(u, &ret->before);
+	unpack_look(u, &ret->after);
+	ret->xattrs_before = unpack_data(u, &ret->xattrs_before_size);
+	ret->xattrs_after = unpack_data(u, &ret->xattrs_after_size);
+	if (!u->failed && (!ret->path || (unsigned)ret->kind >= STORE_STEP_KIND_COUNT))
+		u->failed = -EBADMSG;
+}
+
+static int put_part(struct store *s, int64_t op, int64_t part, const struct strbuf *data, struct atoll_error *err)
+{
 	sqlite3_stmt *stmt;
-	int i = 1;
-	int r = store_prepare_kept(s, KEPT_STEP_INSERT, sql, &stmt, err);
+	int r = data->failed ? error_oom(err, "store") : store_prepare(s, "INSERT INTO plan VALUES(?,?,?)", &stmt, err);
 
 	if (r < 0)
 		return r;
-	sqlite3_bind_int64(stmt, i++, op);
-	sqlite3_bind_int64(stmt, i++, step->seq);
-	sqlite3_bind_int64(stmt, i++, step->resource);
-	sqlite3_bind_int(stmt, i++, step->kind);
-	bind_text(stmt, i++, step->path);
-	bind_text(stmt, i++, step->slot);
-	sqlite3_bind_int(stmt, i++, step->change);
-	i = bind_look(stmt, i, &step->before);
-	i = bind_look(stmt, i, &step->after);
-	bind_bytes(stmt, i++, step->xattrs_before, step->xattrs_before_size);
-	bind_bytes(stmt, i++, step->xattrs_after, step->xattrs_after_size);
-	return store_run_kept(s, stmt, err);
+	sqlite3_bind_int64(stmt, 1, op);
+	sqlite3_bind_int64(stmt, 2, part);
+	sqlite3_bind_blob64(stmt, 3, data->data, data->size, SQLITE_STATIC);
+	return store_run(s, stmt, err);
 }
 
-static int read_step(sqlite3_stmt *stmt, struct store_step *ret, struct atoll_error *err)
+int store_steps_put(struct store *s, int64_t op, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	int i = 1;
+	int r = 0;
 
-	ret->seq = sqlite3_column_int64(stmt, i++);
-	ret->resource = sqlite3_column_int64(stmt, i++);
-	ret->kind = (enum store_step_kind)sqlite3_column_int(stmt, i++);
-	ret->path = column_text(stmt, i++);
-	ret->slot = column_text(stmt, i++);
-	ret->change = (enum atoll_change_kind)sqlite3_column_int(stmt, i++);
-	i = column_look(stmt, i, &ret->before);
-	i = column_look(stmt, i, &ret->after);
-	ret->xattrs_before = column_data(stmt, i++, &ret->xattrs_before_size);
-	ret->xattrs_after = column_data(stmt, i++, &ret->xattrs_after_size);
-	return ret->path ? 0 : error_oom(err, "store");
+	for (size_t i = 0; i < n && r >= 0; i += STEPS_TO_A_ROW) {
+		AUTO_STRBUF data = STRBUF_INIT;
+
+		for (size_t k = i; k < n && k < i + STEPS_TO_A_ROW; k++)
+			if (!steps[k].dropped)
+				pack_step(&data, &steps[k]);
+		if (data.size || data.failed)
+			r = put_part(s, op, (int64_t)(i / STEPS_TO_A_ROW), &data, err);
+	}
+	return r;
 }
 
-int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n, struct atoll_error *err)
+static int read_steps(struct store *s, sqlite3_stmt *stmt, struct store_step **list, size_t *n, struct atoll_error *err)
+{
+	struct unpack u = store_unpack(stmt, 0);
+
+	while (u.at < u.end) {
+		if (array_grow(list, *n, sizeof **list) < 0)
+			return error_oom(err, "store");
+		unpack_step(&u, &(*list)[(*n)++]);
+	}
+	return store_unpacked(s, &u, err);
+}
+
+int store_steps_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	struct store_step *list = NULL;
 	size_t n = 0;
-	int r = store_prepare(s, "SELECT * FROM step WHERE op=? ORDER BY seq", &stmt, err);
+	int r = store_prepare(s, "SELECT steps FROM plan WHERE op=? ORDER BY part", &stmt, err);
 
 	if (r < 0)
 		return r;
 	sqlite3_bind_int64(stmt, 1, op);
 	while ((r = store_next(s, stmt, err)) > 0) {
-		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store") : read_step(stmt, &list[n++], err);
+		r = read_steps(s, stmt, &list, &n, err);
 		if (r < 0)
 			break;
 	}
@@ -294,22 +322,10 @@ int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t
 	return 0;
 }
 
-int store_step_delete(struct store *s, int64_t op, int64_t seq, struct atoll_error *err)
+int store_steps_forget(struct store *s, int64_t op, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int r = store_prepare(s, "DELETE FROM step WHERE op=? AND seq=?", &stmt, err);
-
-	if (r < 0)
-		return r;
-	sqlite3_bind_int64(stmt, 1, op);
-	sqlite3_bind_int64(stmt, 2, seq);
-	return store_run(s, stmt, err);
-}
-
-int store_step_forget(struct store *s, int64_t op, struct atoll_error *err)
-{
-	sqlite3_stmt *stmt;
-	int r = store_prepare(s, "DELETE FROM step WHERE op=?", &stmt, err);
+	int r = store_prepare(s, "DELETE FROM plan WHERE op=?", &stmt, err);
 
 	if (r < 0)
 		return r;

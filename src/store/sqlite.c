@@ -10,7 +10,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -19,6 +19,13 @@
 
 #define OWNER_TABLE \
 	"CREATE TABLE owner(one INTEGER PRIMARY KEY CHECK(one=1), id BLOB, born INTEGER NOT NULL, path BLOB NOT NULL);"
+/* Lists of records in a few rows each; see pack.h and base.c. */
+#define PACKED_TABLES                                                                                                    \
+	"CREATE TABLE plan(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, part INTEGER NOT NULL,"              \
+	" steps BLOB NOT NULL, PRIMARY KEY(op, part)) WITHOUT ROWID;"                                                    \
+	"CREATE TABLE base(id INTEGER PRIMARY KEY, resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE," \
+	" kind INTEGER NOT NULL, records BLOB NOT NULL);"                                                                \
+	"CREATE INDEX base_of ON base(resource, kind);"
 
 static const char schema[] =
 	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
@@ -36,22 +43,16 @@ static const char schema[] =
 	"CREATE INDEX op_of ON op(sandbox, id);"
 	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
-	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;"
-	"CREATE TABLE step(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
-	" resource INTEGER NOT NULL, kind INTEGER NOT NULL, path BLOB NOT NULL, slot BLOB, change INTEGER NOT NULL,"
-	" b_id BLOB, b_mode INTEGER, b_uid INTEGER, b_gid INTEGER, b_size INTEGER, b_mtime INTEGER, b_atime INTEGER,"
-	" a_id BLOB, a_mode INTEGER, a_uid INTEGER, a_gid INTEGER, a_size INTEGER, a_mtime INTEGER, a_atime INTEGER,"
-	" b_xattrs BLOB, a_xattrs BLOB, PRIMARY KEY(op, seq)) WITHOUT ROWID;"
-	"CREATE TABLE touch(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
-	" id BLOB, mode INTEGER, uid INTEGER, gid INTEGER, size INTEGER, mtime INTEGER, atime INTEGER, xattrs BLOB,"
-	" trusted INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;"
-	"CREATE TABLE stamp(resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE, path BLOB NOT NULL,"
-	" stamp INTEGER NOT NULL, PRIMARY KEY(resource, path)) WITHOUT ROWID;" OWNER_TABLE;
+	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES;
 
 /* What brings a database of version i + 1 to the next one. */
-static const char *const migrations[] = {
-	"ALTER TABLE sandbox ADD COLUMN settings BLOB;",
-	OWNER_TABLE,
+static const struct {
+	const char *sql;
+	int (*then)(struct store *s, struct atoll_error *err);
+} migrations[] = {
+	{ "ALTER TABLE sandbox ADD COLUMN settings BLOB;", NULL },
+	{ OWNER_TABLE, NULL },
+	{ PACKED_TABLES, migrate_rows },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 
@@ -67,6 +68,13 @@ static bool is_damage(int code)
 	}
 }
 
+static int tell_damage(struct store *s, struct atoll_error *err, const char *what, const char *text)
+{
+	return error_set(err, ATOLL_CORRUPT, 0, what, s->path,
+			 "the state database \"%s\" is damaged (%s); move it aside, or restore it from a backup",
+			 s->path, text);
+}
+
 int store_fail(struct store *s, struct atoll_error *err, const char *what)
 {
 	int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
@@ -74,10 +82,7 @@ int store_fail(struct store *s, struct atoll_error *err, const char *what)
 	int sys = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
 
 	if (is_damage(code))
-		return error_set(
-			err, ATOLL_CORRUPT, 0, what, s->path,
-			"the state database \"%s\" is damaged (%s); move it aside, or restore it from a backup",
-			s->path, text);
+		return tell_damage(s, err, what, text);
 	if ((code & 0xff) == SQLITE_BUSY)
 		return error_set(err, ATOLL_BUSY, 0, what, s->path, "the state database \"%s\" is in use; try again",
 				 s->path);
@@ -199,7 +204,9 @@ static int migrate(struct store *s, size_t i, struct atoll_error *err)
 	r = read_int(s, "PRAGMA user_version", &version, err);
 	snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", from + 1);
 	if (r == 0 && version == from) {
-		r = execute(s, migrations[i], err);
+		r = execute(s, migrations[i].sql, err);
+		if (r == 0 && migrations[i].then)
+			r = migrations[i].then(s, err);
 		if (r == 0)
 			r = execute(s, pragma, err);
 	}
@@ -386,18 +393,6 @@ void bind_id(sqlite3_stmt *stmt, int i, const struct tree_id *id)
 		sqlite3_bind_null(stmt, i);
 }
 
-int bind_look(sqlite3_stmt *stmt, int i, const struct store_look *look)
-{
-	bind_id(stmt, i++, &look->id);
-	sqlite3_bind_int64(stmt, i++, look->mode);
-	sqlite3_bind_int64(stmt, i++, look->uid);
-	sqlite3_bind_int64(stmt, i++, look->gid);
-	sqlite3_bind_int64(stmt, i++, (int64_t)look->size);
-	sqlite3_bind_int64(stmt, i++, look->mtime);
-	sqlite3_bind_int64(stmt, i++, look->atime);
-	return i;
-}
-
 char *column_data(sqlite3_stmt *stmt, int i, size_t *ret_size)
 {
 	const void *data = sqlite3_column_blob(stmt, i);
@@ -434,16 +429,18 @@ void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret)
 	}
 }
 
-int column_look(sqlite3_stmt *stmt, int i, struct store_look *ret)
+struct unpack store_unpack(sqlite3_stmt *stmt, int i)
 {
-	column_id(stmt, i++, &ret->id);
-	ret->mode = (uint32_t)sqlite3_column_int64(stmt, i++);
-	ret->uid = (uint32_t)sqlite3_column_int64(stmt, i++);
-	ret->gid = (uint32_t)sqlite3_column_int64(stmt, i++);
-	ret->size = (uint64_t)sqlite3_column_int64(stmt, i++);
-	ret->mtime = sqlite3_column_int64(stmt, i++);
-	ret->atime = sqlite3_column_int64(stmt, i++);
-	return i;
+	const unsigned char *data = sqlite3_column_blob(stmt, i);
+
+	return (struct unpack){ .at = data, .end = data ? data + sqlite3_column_bytes(stmt, i) : NULL };
+}
+
+int store_unpacked(struct store *s, const struct unpack *u, struct atoll_error *err)
+{
+	if (u->failed == -ENOMEM)
+		return error_oom(err, "store");
+	return u->failed ? tell_damage(s, err, "store", "a list cannot be read") : 0;
 }
 
 int array_grow(void *v, size_t n, size_t size)

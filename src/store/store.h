@@ -175,11 +175,11 @@ void store_ops_free(struct store_op *ops, size_t n);
 int store_op_resource_put(struct store *s, const struct store_op_resource *r, struct atoll_error *err);
 int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n,
 			   struct atoll_error *err);
-int store_step_add(struct store *s, int64_t op, const struct store_step *step, struct atoll_error *err);
-int store_step_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n,
-		    struct atoll_error *err); /* by seq */
-int store_step_delete(struct store *s, int64_t op, int64_t seq, struct atoll_error *err);
-int store_step_forget(struct store *s, int64_t op, struct atoll_error *err); /* all of an op */
+/* Of an op that has none; without those that are dropped. */
+int store_steps_put(struct store *s, int64_t op, const struct store_step *steps, size_t n, struct atoll_error *err);
+int store_steps_list(struct store *s, int64_t op, struct store_step **ret, size_t *ret_n,
+		     struct atoll_error *err);                                /* as they were put in */
+int store_steps_forget(struct store *s, int64_t op, struct atoll_error *err); /* all of an op */
 
 /* ---- what conflicts are judged by (base.c) ---- */
 
@@ -197,21 +197,22 @@ struct store_touch {
 };
 void store_touch_release(struct store_touch *t);
 void store_touches_free(struct store_touch *t, size_t n);
-int store_touch_add(struct store *s, int64_t resource, const struct store_touch *t,
-		    struct atoll_error *err); /* the first one stays */
+int store_touch_add(struct store *s, int64_t resource, const struct store_touch *list, size_t n,
+		    struct atoll_error *err); /* of a path that is there already the first one stays */
+int store_touch_put(struct store *s, int64_t resource, const struct store_touch *list, size_t n,
+		    struct atoll_error *err); /* in place of all there are */
 int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n,
 		     struct atoll_error *err); /* sorted by path */
-int store_touch_delete(struct store *s, int64_t resource, const char *path, bool below,
-		       struct atoll_error *err); /* path NULL: all */
 
 /* A later stamp for one path and everything below it: what Atoll itself put there. "dir/." is the directory alone. */
 struct store_stamp {
 	char *path;
 	int64_t stamp;
 };
-int store_stamp_put(struct store *s, int64_t resource, const char *path, int64_t stamp, struct atoll_error *err);
+int store_stamp_add(struct store *s, int64_t resource, const struct store_stamp *list, size_t n,
+		    struct atoll_error *err); /* of a path that is there already the last one counts */
 int store_stamp_list(struct store *s, int64_t resource, struct store_stamp **ret, size_t *ret_n,
-		     struct atoll_error *err);
+		     struct atoll_error *err); /* sorted by path */
 void store_stamps_free(struct store_stamp *v, size_t n);
 int store_stamp_clear(struct store *s, int64_t resource, struct atoll_error *err);
 

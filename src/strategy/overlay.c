@@ -359,44 +359,66 @@ static int overlay_origin(struct resource *r, const struct change *c, struct tre
 struct touch_walk {
 	struct resource *r;
 	struct touches *known;
+	struct store_touch *found;
+	size_t n, capacity;
 	struct peer peer;
-	struct atoll_error *err;
-	bool failed; /* in the store: err says why */
 };
+
+/* Takes over the strings of *t, also on failure. */
+static int add_found(struct touch_walk *w, struct store_touch *t)
+{
+	if (w->n == w->capacity) {
+		size_t capacity = w->capacity ? w->capacity * 2 : 16;
+		struct store_touch *grown = reallocarray(w->found, capacity, sizeof *grown);
+
+		if (!grown) {
+			store_touch_release(t);
+			return -ENOMEM;
+		}
+		w->found = grown;
+		w->capacity = capacity;
+	}
+	w->found[w->n++] = *t;
+	return 0;
+}
+
+static int read_xattrs(int peer, const char *name, struct store_touch *t)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	AUTO_STRBUF encoded = STRBUF_INIT;
+	AUTO_FD fd = openat(peer, *name ? name : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : tree_xattrs_read(fd, &x);
+
+	if (r >= 0)
+		r = tree_xattrs_encode(&x, &encoded);
+	if (r < 0)
+		return r;
+	t->xattrs_size = encoded.size;
+	t->xattrs = encoded.size ? strbuf_take(&encoded) : strdup("");
+	return t->xattrs ? 0 : -ENOMEM;
+}
 
 /* merged: the kernel has noted that the upper directory stands over one of the original. */
 static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st,
 		  bool merged)
 {
-	struct store_touch t = { .path = (char *)path };
-	AUTO_STRBUF encoded = STRBUF_INIT;
+	struct store_touch t = { 0 };
 	int r = resource_look(peer, name, st, &t.look);
 
+	if (r >= 0 && S_ISDIR(st->mode))
+		r = read_xattrs(peer, name, &t);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)))
 		t.trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY;
 	else if (merged)
 		t.trusted = STORE_TRUST_IDENTITY;
-	if (S_ISDIR(st->mode)) {
-		CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-		AUTO_FD fd = openat(peer, *name ? name : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-		if (fd < 0)
-			return errno == ENOENT ? 0 : -errno;
-		r = tree_xattrs_read(fd, &x);
-		if (r >= 0)
-			r = tree_xattrs_encode(&x, &encoded);
-		if (r < 0)
-			return r;
-		t.xattrs = (char *)strbuf_str(&encoded);
-		t.xattrs_size = encoded.size;
+	t.path = strdup(path);
+	if (!t.path) {
+		store_touch_release(&t);
+		return -ENOMEM;
 	}
-	if (store_begin_late(w->r->store, w->err) < 0 || store_touch_add(w->r->store, w->r->row.id, &t, w->err) < 0) {
-		w->failed = true;
-		return -EIO;
-	}
-	return 0;
+	return add_found(w, &t);
 }
 
 static int visit_touched(const struct tree_entry *e, void *arg)
@@ -419,10 +441,17 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 	return r < 0 ? r : S_ISDIR(e->stat.mode) && e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;
 }
 
+static int put_touches(struct resource *r, const struct store_touch *list, size_t n, struct atoll_error *err)
+{
+	int rc = n ? store_begin_late(r->store, err) : 0;
+
+	return rc < 0 || !n ? rc : store_touch_add(r->store, r->row.id, list, n, err);
+}
+
 static int overlay_ran(struct resource *r, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
-	struct touch_walk w = { .r = r, .peer = { r->root_fd, NULL, -EBADF }, .err = err };
+	struct touch_walk w = { .r = r, .peer = { r->root_fd, NULL, -EBADF } };
 	AUTO_FREE char *path = NULL;
 	int rc;
 
@@ -430,15 +459,38 @@ static int overlay_ran(struct resource *r, struct atoll_error *err)
 	rc = load_touches(r, &w.known, err);
 	if (rc < 0)
 		return rc;
-	rc = upper < 0 ? upper : tree_walk(upper, 0, visit_touched, &w, &path);
-	peer_release(&w.peer);
-	overlay_release(r);
-	if (w.failed)
-		return -(int)ATOLL_FAILED;
+	rc = upper < 0 ? upper : tree_walk(upper, TREE_WALK_TYPES, visit_touched, &w, &path);
 	if (rc < 0)
-		return error_sys(err, rc, "run", r->row.path, "cannot record what was touched in \"%s\" at \"%s\"",
-				 r->row.path, path ? path : "");
-	return 0;
+		rc = error_sys(err, rc, "run", r->row.path, "cannot record what was touched in \"%s\" at \"%s\"",
+			       r->row.path, path ? path : "");
+	else
+		rc = put_touches(r, w.found, w.n, err);
+	peer_release(&w.peer);
+	store_touches_free(w.found, w.n);
+	overlay_release(r);
+	return rc;
+}
+
+/* What came back is what the steps took away: it need not be looked at. */
+static bool brings_back(const struct resource *r, const struct store_step *step)
+{
+	return step->resource == r->row.id && !step->dropped && step->before.id.size && !S_ISDIR(step->before.mode) &&
+	       (step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_TAKE);
+}
+
+static int overlay_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	AUTO_FREE struct store_touch *list = calloc(n ? n : 1, sizeof *list);
+	size_t found = 0;
+
+	if (!list)
+		return error_oom(err, "undo");
+	for (size_t i = 0; i < n; i++)
+		if (brings_back(r, &steps[i]))
+			list[found++] = (struct store_touch){ .path = steps[i].path,
+							      .look = steps[i].before,
+							      .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
+	return put_touches(r, list, found, err);
 }
 
 const struct strategy_ops strategy_overlay = {
@@ -454,5 +506,6 @@ const struct strategy_ops strategy_overlay = {
 	.changes = overlay_changes,
 	.base = overlay_base,
 	.origin = overlay_origin,
+	.returned = overlay_returned,
 	.release = overlay_release,
 };

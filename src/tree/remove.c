@@ -63,10 +63,9 @@ static int remove_visit(const struct tree_entry *entry, void *arg)
 		note_error(rm, sys_unlink(entry->dirfd, entry->name, AT_REMOVEDIR));
 	else if (S_ISDIR(entry->stat.mode))
 		return enter_dir(entry, rm);
-	else if (entry->stat.mnt_id != rm->mnt_id)
-		note_error(rm, -EBUSY);
 	else
-		note_error(rm, sys_unlink(entry->dirfd, entry->name, 0));
+		note_error(rm,
+			   sys_unlink(entry->dirfd, entry->name, 0)); /* a file that is a mount point stays: -EBUSY */
 	return TREE_WALK_GO;
 }
 
@@ -82,7 +81,7 @@ int tree_empty(int dirfd)
 	if (!S_ISDIR(st.mode))
 		return -ENOTDIR;
 	rm.mnt_id = st.mnt_id;
-	r = tree_walk(dirfd, TREE_WALK_LEAVING | TREE_WALK_NO_ROOT, remove_visit, &rm, NULL);
+	r = tree_walk(dirfd, TREE_WALK_LEAVING | TREE_WALK_NO_ROOT | TREE_WALK_TYPES, remove_visit, &rm, NULL);
 	return rm.first_error < 0 ? rm.first_error : r;
 }
 

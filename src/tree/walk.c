@@ -14,7 +14,7 @@
 #define MAX_TRIES 16
 
 struct level {
-	char *names;   /* each ended by NUL */
+	char *names;   /* each with its type (DT_…) before it, ended by NUL */
 	size_t size;   /* of names */
 	size_t next;   /* unsorted: offset of the next name; sorted: its index */
 	char **sorted; /* into names; NULL if order does not matter */
@@ -54,9 +54,9 @@ static void walk_release(struct walk *w)
 	tree_chain_release(&w->chain);
 }
 
-static int level_add_name(struct level *l, size_t *capacity, const char *name)
+static int level_add_name(struct level *l, size_t *capacity, unsigned char type, const char *name)
 {
-	size_t size = strlen(name) + 1;
+	size_t size = strlen(name) + 2;
 
 	if (l->size + size > *capacity) {
 		size_t wanted = MAX(*capacity * 2, (size_t)1024);
@@ -67,7 +67,8 @@ static int level_add_name(struct level *l, size_t *capacity, const char *name)
 		l->names = names;
 		*capacity = wanted;
 	}
-	memcpy(l->names + l->size, name, size);
+	l->names[l->size] = (char)type;
+	memcpy(l->names + l->size + 1, name, size - 1);
 	l->size += size;
 	l->n++;
 	return 0;
@@ -93,7 +94,7 @@ static int level_read(struct level *l, int fd, char *dents)
 			return 0;
 		for (ssize_t at = 0; at < got;) {
 			const struct dirent64 *d = (const void *)(dents + at);
-			int r = is_dot(d->d_name) ? 0 : level_add_name(l, &capacity, d->d_name);
+			int r = is_dot(d->d_name) ? 0 : level_add_name(l, &capacity, d->d_type, d->d_name);
 
 			if (r < 0)
 				return r;
@@ -117,7 +118,7 @@ static int level_sort(struct level *l)
 	if (!l->sorted)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->n; i++, at += strlen(at) + 1)
-		l->sorted[i] = at;
+		l->sorted[i] = ++at;
 	qsort(l->sorted, l->n, sizeof(*l->sorted), compare_names);
 	return 0;
 }
@@ -130,8 +131,8 @@ static const char *level_next(struct level *l, bool sorted)
 		return l->next < l->n ? l->sorted[l->next++] : NULL;
 	if (l->next >= l->size)
 		return NULL;
-	name = l->names + l->next;
-	l->next += strlen(name) + 1;
+	name = l->names + l->next + 1;
+	l->next += strlen(name) + 2;
 	return name;
 }
 
@@ -250,6 +251,17 @@ static int look(struct walk *w, int dirfd, const char *name, struct tree_stat *s
 	return -EAGAIN;
 }
 
+/* Whether the directory itself has told all there is to be known of an entry. */
+static bool is_told(const struct walk *w, const char *name, struct tree_stat *st)
+{
+	unsigned char type = *name ? (unsigned char)name[-1] : DT_DIR;
+
+	if (!(w->flags & TREE_WALK_TYPES) || type == DT_DIR || type == DT_UNKNOWN)
+		return false;
+	*st = (struct tree_stat){ .mode = DTTOIF(type) };
+	return true;
+}
+
 /* The first visit of the entry whose path is the present one. */
 static int walk_visit(struct walk *w, int dirfd, const char *name)
 {
@@ -257,7 +269,7 @@ static int walk_visit(struct walk *w, int dirfd, const char *name)
 	AUTO_FD fd = -EBADF;
 	int r;
 
-	r = look(w, dirfd, name, &entry.stat, &fd);
+	r = is_told(w, name, &entry.stat) ? 0 : look(w, dirfd, name, &entry.stat, &fd);
 	if (r == -ENOENT)
 		return TREE_WALK_GO;
 	/* Only for want of permission is there anything a callback could do; with an error that may be gone the next time it would have

@@ -201,7 +201,7 @@ static void check_journal_order(const int *wanted, size_t n)
 	CHECK_DONE(store_op_list(s, 0, &ops, &n_ops, &err), err);
 	CHECK_EQ(n_ops, 1);
 	CHECK_DONE(store_resource_list(s, ops[0].sandbox, &rows, &n_rows, &err), err);
-	CHECK_DONE(store_step_list(s, ops[0].id, &steps, &n_steps, &err), err);
+	CHECK_DONE(store_steps_list(s, ops[0].id, &steps, &n_steps, &err), err);
 	/* The order in which the resources first appear. */
 	for (size_t i = 0; i < n_steps; i++) {
 		int seq = 0;

@@ -48,13 +48,45 @@ def read(path):
 # ---- the clock ----
 
 
+def number_at(data, at):
+    """(value, where the next one begins): seven bits to a byte, the sign in the lowest bit."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
+def packed_number(value):
+    left, out = (value << 1) ^ (value >> 63), b""
+    while left > 0x7f:
+        out += bytes([left & 0x7f | 0x80])
+        left >>= 7
+    return out + bytes([left])
+
+
+def later_stamps(data):
+    """A packed list of paths and stamps, the stamps put an hour later."""
+    out, at = b"", 0
+    while at < len(data):
+        size, begin = number_at(data, at)
+        stamp, end = number_at(data, begin + size - 1)
+        out += data[at:begin + size - 1] + packed_number(stamp + HOUR)
+        at = end
+    return out
+
+
 def set_clock_back(box):
     """By an hour; for the machine's own clock, everything on record is put an hour later instead."""
     connection = sqlite3.connect(box.state + "/atoll.db")
     with connection:
         connection.execute("UPDATE resource SET stamp = stamp + ?1, clock_offset = clock_offset + ?1", (HOUR,))
         connection.execute("UPDATE op_resource SET prepared_at = prepared_at + ?1, landed_at = landed_at + ?1", (HOUR,))
-        connection.execute("UPDATE stamp SET stamp = stamp + ?1", (HOUR,))
+        for row, records in connection.execute("SELECT id, records FROM base WHERE kind = 1").fetchall():
+            connection.execute("UPDATE base SET records = ? WHERE id = ?", (later_stamps(records), row))
     connection.close()
 
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What conflicts are judged by: touches and stamps. */
+#include <sqlite3.h>
+
 #include "store-scene.h"
 
 static int64_t resource_of(struct store *s, const char *name)
@@ -13,16 +15,7 @@ static void add_touch(struct store *s, int64_t resource, const char *path, unsig
 	struct atoll_error err = { 0 };
 
 	scene_begin(s);
-	CHECK_DONE(store_touch_add(s, resource, &t, &err), err);
-	scene_commit(s);
-}
-
-static void delete_touch(struct store *s, int64_t resource, const char *path, bool below)
-{
-	struct atoll_error err = { 0 };
-
-	scene_begin(s);
-	CHECK_DONE(store_touch_delete(s, resource, path, below, &err), err);
+	CHECK_DONE(store_touch_add(s, resource, &t, 1, &err), err);
 	scene_commit(s);
 }
 
@@ -59,7 +52,7 @@ TEST(a_touch_comes_back_as_it_was_put_in)
 	size_t n = 0;
 
 	scene_begin(s);
-	CHECK_DONE(store_touch_add(s, resource, &t, &err), err);
+	CHECK_DONE(store_touch_add(s, resource, &t, 1, &err), err);
 	scene_commit(s);
 	CHECK_DONE(store_touch_list(s, resource, &list, &n, &err), err);
 	CHECK_EQ(n, 1);
@@ -103,52 +96,87 @@ TEST(touches_are_sorted_by_bytes_and_kept_apart_by_resource)
 	CHECK_STR(touched(s, two), "z|");
 }
 
-TEST(a_touch_is_deleted_alone_or_with_what_lies_below_it_and_never_a_neighbour)
+TEST(touches_are_put_in_place_of_those_of_one_resource)
 {
-	static const char *const paths[] = {
-		"d", "d!", "d-", "d.", "d/", "d/a", "d/a/b", "d/\xff", "d0", "d0/x", "dd"
-	};
 	AUTO_STORE *s = scene_store();
 	int64_t resource = resource_of(s, "one"), other = resource_of(s, "two");
+	struct store_touch list[] = { { .path = (char *)"c" }, { .path = (char *)"b" } };
+	struct atoll_error err = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		add_touch(s, resource, paths[i], (unsigned)i);
-	add_touch(s, other, "d/a", 1);
-	delete_touch(s, resource, "d/a", false);
-	CHECK_STR(touched(s, resource), "d|d!|d-|d.|d/|d/a/b|d/\xff|d0|d0/x|dd|");
-	delete_touch(s, resource, "d", true);
-	CHECK_STR(touched(s, resource), "d!|d-|d.|d0|d0/x|dd|");
-	CHECK_STR(touched(s, other), "d/a|");
+	add_touch(s, resource, "a", 1);
+	add_touch(s, other, "a", 1);
+	scene_begin(s);
+	CHECK_DONE(store_touch_put(s, resource, list, ARRAY_SIZE(list), &err), err);
+	scene_commit(s);
+	CHECK_STR(touched(s, resource), "b|c|");
+	CHECK_STR(touched(s, other), "a|");
+	scene_begin(s);
+	CHECK_DONE(store_touch_put(s, resource, NULL, 0, &err), err);
+	scene_commit(s);
+	CHECK_STR(touched(s, resource), "");
 }
 
-TEST(the_roots_touch_is_deleted_alone_and_the_root_with_everything)
+static int64_t count_rows(void)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	int64_t n;
+
+	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
+	CHECK_EQ(sqlite3_prepare_v2(db, "SELECT count(*) FROM base", -1, &stmt, NULL), SQLITE_OK);
+	CHECK_EQ(sqlite3_step(stmt), SQLITE_ROW);
+	n = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return n;
+}
+
+TEST(however_often_something_is_added_the_rows_stay_few_and_the_first_touch_and_the_last_stamp_count)
 {
 	AUTO_STORE *s = scene_store();
 	int64_t resource = resource_of(s, "one");
+	struct store_look first = scene_look(0);
+	struct store_touch *touches = NULL;
+	struct store_stamp *stamps = NULL;
+	struct atoll_error err = { 0 };
+	size_t n = 0;
 
-	add_touch(s, resource, "", 1);
-	add_touch(s, resource, "a", 1);
-	delete_touch(s, resource, "", false);
-	CHECK_STR(touched(s, resource), "a|");
-	add_touch(s, resource, "", 1);
-	delete_touch(s, resource, NULL, true);
-	CHECK_STR(touched(s, resource), "");
+	for (unsigned i = 0; i < 100; i++) {
+		AUTO_FREE char *path = str_format("p%u", i % 7);
+		struct store_stamp stamp = { path, i };
+
+		add_touch(s, resource, path, i);
+		scene_begin(s);
+		CHECK_DONE(store_stamp_add(s, resource, &stamp, 1, &err), err);
+		scene_commit(s);
+	}
+	CHECK(count_rows() <= 32);
+	CHECK_DONE(store_touch_list(s, resource, &touches, &n, &err), err);
+	CHECK_EQ(n, 7);
+	CHECK_STR(touches[0].path, "p0");
+	CHECK(same_look(&touches[0].look, &first));
+	store_touches_free(touches, n);
+	CHECK_DONE(store_stamp_list(s, resource, &stamps, &n, &err), err);
+	CHECK_EQ(n, 7);
+	CHECK_STR(stamps[1].path, "p1");
+	CHECK_EQ(stamps[1].stamp, 99);
+	store_stamps_free(stamps, n);
 }
 
 TEST(stamps_are_replaced_listed_by_path_and_cleared_for_one_resource)
 {
 	AUTO_STORE *s = scene_store();
 	int64_t resource = resource_of(s, "one"), other = resource_of(s, "two");
-	struct store_stamp *list = NULL;
+	struct store_stamp first[] = { { (char *)ODD_BYTES, INT64_MIN }, { (char *)"d/.", 5 } };
+	struct store_stamp later[] = { { (char *)"d/.", INT64_MAX }, { (char *)"", 3 } };
+	struct store_stamp theirs[] = { { (char *)"x", 1 } }, *list = NULL;
 	struct atoll_error err = { 0 };
 	size_t n = 0;
 
 	scene_begin(s);
-	CHECK_DONE(store_stamp_put(s, resource, ODD_BYTES, INT64_MIN, &err), err);
-	CHECK_DONE(store_stamp_put(s, resource, "d/.", 5, &err), err);
-	CHECK_DONE(store_stamp_put(s, resource, "d/.", INT64_MAX, &err), err);
-	CHECK_DONE(store_stamp_put(s, resource, "", 3, &err), err);
-	CHECK_DONE(store_stamp_put(s, other, "x", 1, &err), err);
+	CHECK_DONE(store_stamp_add(s, resource, first, ARRAY_SIZE(first), &err), err);
+	CHECK_DONE(store_stamp_add(s, resource, later, ARRAY_SIZE(later), &err), err);
+	CHECK_DONE(store_stamp_add(s, other, theirs, ARRAY_SIZE(theirs), &err), err);
 	scene_commit(s);
 	CHECK_DONE(store_stamp_list(s, resource, &list, &n, &err), err);
 	CHECK_EQ(n, 3);

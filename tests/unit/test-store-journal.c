@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops and steps: numbers, phases, order, and what is put in comes out again. */
+#include <sqlite3.h>
+
 #include "store-scene.h"
 
 static struct store_op add_op(struct store *s, int64_t sandbox, enum store_op_kind kind, int64_t number)
@@ -193,30 +195,26 @@ TEST(a_step_of_every_kind_comes_back_as_it_was_put_in)
 	static const char bytes[] = { 'a', 0, 'b', (char)0xff, 0 };
 	AUTO_STORE *s = scene_store();
 	struct store_op op = add_op(s, scene_box(s, "one"), STORE_OP_COMMIT, 0);
-	struct store_step *list = NULL;
+	struct store_step steps[STORE_STEP_KIND_COUNT], *list = NULL;
 	struct atoll_error err = { 0 };
 	size_t n = 0;
 
+	for (int kind = 0; kind < STORE_STEP_KIND_COUNT; kind++)
+		steps[kind] = (struct store_step){ .seq = kind,
+						   .resource = 40 + kind,
+						   .kind = (enum store_step_kind)kind,
+						   .path = (char *)(kind ? "dir/" ODD_BYTES : ""),
+						   .slot = kind % 2 ? (char *)"slot" : NULL,
+						   .before = scene_look(1 + (unsigned)kind),
+						   .after = scene_look(50 + (unsigned)kind),
+						   .change = ATOLL_RENAMED };
+	steps[STORE_STEP_META].xattrs_before = (char *)bytes;
+	steps[STORE_STEP_META].xattrs_before_size = sizeof bytes;
+	steps[STORE_STEP_META].xattrs_after = (char *)"";
 	scene_begin(s);
-	for (int kind = STORE_STEP_KIND_COUNT - 1; kind >= 0; kind--) {
-		struct store_step step = { .seq = kind,
-					   .resource = 40 + kind,
-					   .kind = (enum store_step_kind)kind,
-					   .path = (char *)(kind ? "dir/" ODD_BYTES : ""),
-					   .slot = kind % 2 ? (char *)"slot" : NULL,
-					   .before = scene_look(1 + (unsigned)kind),
-					   .after = scene_look(50 + (unsigned)kind),
-					   .change = ATOLL_RENAMED };
-
-		if (kind == STORE_STEP_META) {
-			step.xattrs_before = (char *)bytes;
-			step.xattrs_before_size = sizeof bytes;
-			step.xattrs_after = (char *)"";
-		}
-		CHECK_DONE(store_step_add(s, op.id, &step, &err), err);
-	}
+	CHECK_DONE(store_steps_put(s, op.id, steps, STORE_STEP_KIND_COUNT, &err), err);
 	scene_commit(s);
-	CHECK_DONE(store_step_list(s, op.id, &list, &n, &err), err);
+	CHECK_DONE(store_steps_list(s, op.id, &list, &n, &err), err);
 	CHECK_EQ(n, STORE_STEP_KIND_COUNT);
 	for (int kind = 0; kind < STORE_STEP_KIND_COUNT; kind++) {
 		struct store_look before = scene_look(1 + (unsigned)kind), after = scene_look(50 + (unsigned)kind);
@@ -237,35 +235,33 @@ TEST(a_step_of_every_kind_comes_back_as_it_was_put_in)
 	store_steps_free(list, n);
 }
 
-TEST(single_steps_can_be_deleted_and_all_of_an_op_forgotten)
+TEST(dropped_steps_are_left_out_and_those_of_one_op_forgotten)
 {
 	AUTO_STORE *s = scene_store();
 	int64_t box = scene_box(s, "one");
 	struct store_op a = add_op(s, box, STORE_OP_COMMIT, 0), b = add_op(s, box, STORE_OP_COMMIT, 0);
+	struct store_step steps[] = { { .seq = 0, .path = (char *)"p" },
+				      { .seq = 1, .path = (char *)"p", .dropped = true },
+				      { .seq = 2, .path = (char *)"p" } };
 	struct store_step *list = NULL;
 	struct atoll_error err = { 0 };
 	size_t n = 0;
 
 	scene_begin(s);
-	for (int i = 0; i < 3; i++) {
-		struct store_step step = { .seq = i, .path = (char *)"p" };
-
-		CHECK_DONE(store_step_add(s, a.id, &step, &err), err);
-		CHECK_DONE(store_step_add(s, b.id, &step, &err), err);
-	}
-	CHECK_DONE(store_step_delete(s, a.id, 1, &err), err);
-	CHECK_DONE(store_step_forget(s, b.id, &err), err);
+	CHECK_DONE(store_steps_put(s, a.id, steps, ARRAY_SIZE(steps), &err), err);
+	CHECK_DONE(store_steps_put(s, b.id, steps, ARRAY_SIZE(steps), &err), err);
+	CHECK_DONE(store_steps_forget(s, b.id, &err), err);
 	scene_commit(s);
-	CHECK_DONE(store_step_list(s, a.id, &list, &n, &err), err);
+	CHECK_DONE(store_steps_list(s, a.id, &list, &n, &err), err);
 	CHECK_EQ(n, 2);
 	CHECK_EQ(list[1].seq, 2);
 	store_steps_free(list, n);
-	CHECK_DONE(store_step_list(s, b.id, &list, &n, &err), err);
+	CHECK_DONE(store_steps_list(s, b.id, &list, &n, &err), err);
 	CHECK_EQ(n, 0);
 	store_steps_free(list, n);
 }
 
-TEST(a_step_number_used_twice_is_an_error_and_the_next_one_is_not_lost)
+TEST(steps_are_put_once_and_a_failure_leaves_those_that_were_there)
 {
 	AUTO_STORE *s = scene_store();
 	struct store_op op = add_op(s, scene_box(s, "one"), STORE_OP_COMMIT, 0);
@@ -274,34 +270,53 @@ TEST(a_step_number_used_twice_is_an_error_and_the_next_one_is_not_lost)
 	size_t n = 0;
 
 	scene_begin(s);
-	CHECK_DONE(store_step_add(s, op.id, &step, &err), err);
-	CHECK(store_step_add(s, op.id, &step, &err) < 0);
-	step.seq = 2;
-	CHECK_DONE(store_step_add(s, op.id, &step, &err), err);
+	CHECK_DONE(store_steps_put(s, op.id, &step, 1, &err), err);
+	CHECK(store_steps_put(s, op.id, &step, 1, &err) < 0);
 	scene_commit(s);
-	CHECK_DONE(store_step_list(s, op.id, &list, &n, &err), err);
-	CHECK_EQ(n, 2);
+	CHECK_DONE(store_steps_list(s, op.id, &list, &n, &err), err);
+	CHECK_EQ(n, 1);
 	store_steps_free(list, n);
 }
 
 TEST(ten_thousand_steps_come_back_in_order)
 {
+	enum { MANY = 10000 };
 	AUTO_STORE *s = scene_store();
 	struct store_op op = add_op(s, scene_box(s, "one"), STORE_OP_COMMIT, 0);
-	struct store_step *list = NULL;
+	struct store_step *steps = calloc(MANY, sizeof *steps), *list = NULL;
 	struct atoll_error err = { 0 };
 	size_t n = 0;
 
+	for (int i = 0; i < MANY; i++)
+		steps[i] = (struct store_step){ .seq = i, .path = (char *)"p" };
 	scene_begin(s);
-	for (int i = 0; i < 10000; i++) {
-		struct store_step step = { .seq = i * 7919 % 10000, .path = (char *)"p" };
-
-		CHECK_DONE(store_step_add(s, op.id, &step, &err), err);
-	}
+	CHECK_DONE(store_steps_put(s, op.id, steps, MANY, &err), err);
 	scene_commit(s);
-	CHECK_DONE(store_step_list(s, op.id, &list, &n, &err), err);
-	CHECK_EQ(n, 10000);
+	CHECK_DONE(store_steps_list(s, op.id, &list, &n, &err), err);
+	CHECK_EQ(n, MANY);
 	for (size_t i = 0; i < n; i++)
 		CHECK_EQ(list[i].seq, i);
 	store_steps_free(list, n);
+	free(steps);
+}
+
+TEST(steps_that_cannot_be_read_are_told_as_damage)
+{
+	AUTO_STORE *s = scene_store();
+	struct store_op op = add_op(s, scene_box(s, "one"), STORE_OP_COMMIT, 0);
+	struct store_step step = { .seq = 1, .path = (char *)"p" }, *list = NULL;
+	struct atoll_error err = { 0 };
+	sqlite3 *db = NULL;
+	size_t n = 0;
+
+	scene_begin(s);
+	CHECK_DONE(store_steps_put(s, op.id, &step, 1, &err), err);
+	scene_commit(s);
+	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
+	CHECK_EQ(sqlite3_exec(db, "UPDATE plan SET steps=substr(steps,1,length(steps)-1)", NULL, NULL, NULL),
+		 SQLITE_OK);
+	sqlite3_close(db);
+	CHECK_EQ(store_steps_list(s, op.id, &list, &n, &err), -ATOLL_CORRUPT);
+	CHECK_CONTAINS(err.message, "damaged");
+	CHECK(list == NULL);
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The base of single paths after an op: from when on they are judged, and what is no longer known of them. */
+#include "engine/protocol.h"
+
+#include <string.h>
+
+static bool is_of_directory(const struct store_step *step)
+{
+	return step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
+}
+
+/* The steps of one resource that put something into the original, sorted by path. */
+struct landed {
+	const struct store_step **v;
+	size_t n;
+};
+
+static void release_landed(struct landed *l)
+{
+	free(l->v);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+	return strcmp((*(const struct store_step *const *)a)->path, (*(const struct store_step *const *)b)->path);
+}
+
+static int find_landed(const struct op *op, const struct resource *r, struct landed *ret)
+{
+	ret->n = 0;
+	ret->v = reallocarray(NULL, op->n ? op->n : 1, sizeof *ret->v);
+	if (!ret->v)
+		return -ENOMEM;
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == r->row.id && op->steps[i].kind != STORE_STEP_RETIRE)
+			ret->v[ret->n++] = &op->steps[i];
+	qsort(ret->v, ret->n, sizeof *ret->v, compare_steps);
+	return 0;
+}
+
+/* Whether a step put something at the path; whole: with everything below. */
+static bool landed_at(const struct landed *l, const char *path, bool whole)
+{
+	size_t low = 0, high = l->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(l->v[middle]->path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < l->n && strcmp(l->v[low]->path, path) == 0; low++)
+		if (!whole || (!is_of_directory(l->v[low]) &&
+			       (S_ISDIR(l->v[low]->before.mode) || S_ISDIR(l->v[low]->after.mode))))
+			return true;
+	return false;
+}
+
+static int landed_at_or_above(const struct landed *l, const char *path)
+{
+	AUTO_FREE char *above = strdup(path);
+	char *slash;
+
+	if (!above)
+		return -ENOMEM;
+	if (landed_at(l, path, false))
+		return 1;
+	while ((slash = strrchr(above, '/'))) {
+		*slash = 0;
+		if (landed_at(l, above, true))
+			return 1;
+	}
+	return 0;
+}
+
+/* What was known of the originals at the steps' paths is of the past. */
+static int forget_touches(struct op *op, struct resource *r, struct atoll_error *err)
+{
+	CLEANUP(release_landed) struct landed landed = { 0 };
+	struct store_touch *list = NULL;
+	size_t n = 0, kept = 0;
+	int rc = store_touch_list(op->s->store, r->row.id, &list, &n, err);
+
+	if (rc < 0 || !n)
+		return rc;
+	rc = find_landed(op, r, &landed);
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		struct store_touch t = list[i];
+
+		rc = landed_at_or_above(&landed, t.path);
+		if (rc)
+			continue;
+		list[i] = list[kept];
+		list[kept++] = t;
+	}
+	rc = rc < 0 ? error_oom(err, "commit") : 0;
+	if (rc >= 0 && kept < n)
+		rc = store_touch_put(op->s->store, r->row.id, list, kept, err);
+	store_touches_free(list, n);
+	return rc;
+}
+
+/* The stamps that a list of steps leaves. */
+struct stamps {
+	struct store_stamp *v;
+	size_t n;
+};
+
+static void release_stamps(struct stamps *s)
+{
+	store_stamps_free(s->v, s->n);
+}
+
+static int add_stamp(struct stamps *s, const struct op *op, const struct store_step *step, int64_t stamp)
+{
+	char *path = is_of_directory(step) ? str_format("%s%s.", step->path, *step->path ? "/" : "")
+					   : strdup(step->path);
+
+	if (!s->v)
+		s->v = reallocarray(NULL, op->n, sizeof *s->v);
+	if (!s->v || !path) {
+		free(path);
+		return -ENOMEM;
+	}
+	s->v[s->n++] = (struct store_stamp){ path, stamp };
+	return 0;
+}
+
+int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
+{
+	CLEANUP(release_stamps) struct stamps stamps = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++)
+		if (op->steps[i].resource == r->row.id && op->steps[i].kind != STORE_STEP_RETIRE)
+			rc = add_stamp(&stamps, op, &op->steps[i], stamp);
+	if (rc < 0)
+		return error_oom(err, "commit");
+	rc = store_stamp_add(op->s->store, r->row.id, stamps.v, stamps.n, err);
+	return rc < 0 ? rc : forget_touches(op, r, err);
+}
+
+int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp, struct atoll_error *err)
+{
+	enum direction side = op->row.kind == STORE_OP_UNDO ? FORWARD : BACKWARD;
+	CLEANUP(release_stamps) struct stamps stamps = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+
+		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE || step->dropped)
+			continue;
+		rc = step_is_intact(site, step, side);
+		if (rc < 0)
+			return error_sys(err, rc, "commit", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
+					 r->row.path);
+		if (rc && add_stamp(&stamps, op, step, stamp) < 0)
+			return error_oom(err, "commit");
+	}
+	return store_stamp_add(op->s->store, r->row.id, stamps.v, stamps.n, err);
+}
