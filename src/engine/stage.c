@@ -47,14 +47,24 @@ static int report_busy(struct stager *s, const char *path)
 		       : -ENOMEM;
 }
 
-/* A workspace file that somebody can still write to would let them write into the original. */
-static int check_writer(struct stager *s, int dirfd, const char *name, const char *path)
+/* A workspace file that somebody can still write to would let them write into the original. *ret_fd: the file, if it may be read. */
+static int open_checked(struct stager *s, int dirfd, const char *name, const char *path, int *ret_fd)
 {
 	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
 		return errno == EACCES || errno == EPERM ? 0 : -errno;
-	return step_lease(fd) == -EAGAIN ? report_busy(s, path) : 0;
+	if (step_lease(fd) == -EAGAIN)
+		return report_busy(s, path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int check_writer(struct stager *s, int dirfd, const char *name, const char *path)
+{
+	AUTO_FD fd = -EBADF;
+
+	return open_checked(s, dirfd, name, path, &fd);
 }
 
 /* ---- entries that are moved ---- */
@@ -89,6 +99,7 @@ static int make_ready(const struct tree_entry *e, void *arg)
 {
 	struct ready_walk *w = arg;
 	AUTO_FREE char *path = NULL;
+	AUTO_FD fd = -EBADF;
 	int r = 0;
 
 	if (is_whiteout(&e->stat))
@@ -97,9 +108,9 @@ static int make_ready(const struct tree_entry *e, void *arg)
 	if (!path)
 		return -ENOMEM;
 	if (S_ISREG(e->stat.mode))
-		r = check_writer(w->s, e->dirfd, e->name, path);
+		r = open_checked(w->s, e->dirfd, e->name, path, &fd);
 	if (r >= 0)
-		r = tree_strip_overlay(e->dirfd, e->name);
+		r = fd >= 0 ? tree_strip_overlay(fd, "") : tree_strip_overlay(e->dirfd, e->name);
 	if (r >= 0 && !S_ISLNK(e->stat.mode))
 		r = tree_sync_add(w->s->sync, e->dirfd, e->name, S_ISREG(e->stat.mode) ? e->stat.size : 0);
 	return r < 0 ? r : TREE_WALK_GO;

@@ -98,6 +98,12 @@ int tree_strip_overlay(int dirfd, const char *name)
 
 	if (size != -ENOSYS)
 		return size < 0 ? (int)size : strip_listed(dirfd, name, few, size);
+	if (!*name) {
+		/* Nearly always these few. */
+		size = flistxattr(dirfd, few, sizeof(few));
+		if (size >= 0)
+			return strip_listed(dirfd, "", few, size);
+	}
 	fd = tree_open_node(dirfd, name);
 	if (fd < 0)
 		return TAKE_FD(fd);
