@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commit: from the changes to the decision, as protocol.h describes it. */
-#include "engine/protocol.h"
+#include "engine/step.h"
 
 #include <string.h>
 
@@ -200,14 +200,15 @@ static int land(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
-static int commit_planned(struct op *op, struct atoll_error *err)
+static int stage_and_land(struct op *op, struct atoll_error *err)
 {
-	int r = name_op(op, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	sys_fault_mark("stage");
 	r = stage_all(op, err);
+	/* Last, so that nobody is kept from writing for long. */
+	if (r >= 0)
+		r = conflict_check_use(op, err);
 	if (r >= 0) {
 		sys_fault_mark("journal");
 		r = write_plan(op, err);
@@ -218,6 +219,23 @@ static int commit_planned(struct op *op, struct atoll_error *err)
 		return r;
 	}
 	return land(op, err);
+}
+
+static int commit_planned(struct op *op, struct atoll_error *err)
+{
+	sigset_t before;
+	int r = op->options->dry_run ? 0 : name_op(op, err);
+
+	if (r < 0)
+		return r;
+	step_leases_begin(&before);
+	if (!op->options->dry_run)
+		r = stage_and_land(op, err);
+	else
+		r = conflict_check_use(op, err);
+	op_release_held(op);
+	step_leases_end(&before);
+	return r < 0 || !op->options->dry_run ? r : list_steps(op, err);
 }
 
 static int commit_session(struct op *op, struct atoll_error *err)
@@ -240,7 +258,7 @@ static int commit_session(struct op *op, struct atoll_error *err)
 		op_set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
 		return 0;
 	}
-	return op->options->dry_run ? list_steps(op, err) : commit_planned(op, err);
+	return commit_planned(op, err);
 }
 
 /* ---- the public call ---- */

@@ -2,7 +2,7 @@
 /*
  * Foreign changes (I4). The original of a changed entry conflicts if its ctime is not earlier than the stamp taken when the sandbox
  * began, if it is not the inode, or does not look, as recorded when a run first touched it, if it came or went, if a directory above it was
- * replaced, or if somebody has it open for writing. Directories merge: only their own metadata can conflict.
+ * replaced, or, looked at last, if somebody has it open for writing. Directories merge: only their own metadata can conflict.
  */
 #include "engine/protocol.h"
 
@@ -140,17 +140,6 @@ static const char *judge_directory_meta(struct checker *c, struct change *change
 	return change->before.ctime >= resource_dir_stamp(c->r, change->path) ? "was changed by somebody else" : NULL;
 }
 
-static bool is_open_for_writing(struct checker *c, const struct change *change)
-{
-	int dir = peer_dir(&c->peer, change->path, path_parent_size(change->path));
-	AUTO_FD fd = -EBADF;
-
-	if (!S_ISREG(change->before.mode) || change->below)
-		return false;
-	fd = dir < 0 ? dir : openat(dir, path_base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd >= 0 && step_lease(fd) == -EAGAIN;
-}
-
 static int check_change(struct checker *c, struct change *change)
 {
 	const char *why = NULL;
@@ -176,8 +165,6 @@ static int check_change(struct checker *c, struct change *change)
 		why = judge_directory_meta(c, change);
 	else if (!why)
 		why = judge_entry(c, change);
-	if (!why && is_open_for_writing(c, change))
-		why = "is open for writing by somebody else";
 	return why ? add_conflict(c, change->path, why) : 0;
 }
 
@@ -187,18 +174,24 @@ static int check_resource(struct op *op, size_t index, size_t *found, struct ato
 	struct checker c = {
 		.op = op, .r = r, .selection = &op->selections[index], .peer = { r->root_fd, NULL, -EBADF }, .err = err
 	};
-	sigset_t before;
 	int rc = 0;
 
-	step_leases_begin(&before);
 	c.doubtful = clock_was_set_back(r);
 	for (size_t i = 0; i < op->changes[index]->n && rc >= 0; i++)
 		rc = check_change(&c, &op->changes[index]->v[i]);
-	step_leases_end(&before);
 	peer_release(&c.peer);
 	free(c.parent);
 	*found += c.found;
 	return rc;
+}
+
+static int tell(struct op *op, size_t found, struct atoll_error *err)
+{
+	if (!found)
+		return 0;
+	return error_set(err, ATOLL_CONFLICT, 0, "commit", op->s->box.name,
+			 "%zu path%s changed by somebody else since the sandbox \"%s\" began; nothing was committed",
+			 found, found == 1 ? " was" : "s were", op->s->box.name);
 }
 
 int conflict_check(struct op *op, struct atoll_error *err)
@@ -211,11 +204,49 @@ int conflict_check(struct op *op, struct atoll_error *err)
 		if (r < 0)
 			return r;
 	}
-	if (!found)
+	return tell(op, found, err);
+}
+
+/* ---- originals in use ---- */
+
+static bool replaces_file(const struct store_step *step)
+{
+	return (step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_TAKE) && S_ISREG(step->before.mode);
+}
+
+static int check_use(struct checker *c, const struct store_step *step)
+{
+	int dir = peer_dir(&c->peer, step->path, path_parent_size(step->path));
+	AUTO_FD fd = dir < 0 ? dir
+			     : openat(dir, path_base_name(step->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	/* What cannot be opened is judged when its turn comes. */
+	if (fd < 0)
 		return 0;
-	return error_set(err, ATOLL_CONFLICT, 0, "commit", op->s->box.name,
-			 "%zu path%s changed by somebody else since the sandbox \"%s\" began; nothing was committed",
-			 found, found == 1 ? " was" : "s were", op->s->box.name);
+	if (step_lease(fd) == -EAGAIN)
+		return add_conflict(c, step->path, "is open for writing by somebody else");
+	op_hold(c->op, step, TAKE_FD(fd));
+	return 0;
+}
+
+int conflict_check_use(struct op *op, struct atoll_error *err)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		struct resource *r = &op->s->resources[i];
+		struct checker c = { .op = op, .r = r, .peer = { r->root_fd, NULL, -EBADF }, .err = err };
+		int rc = 0;
+
+		for (size_t k = 0; k < op->n && rc >= 0; k++)
+			if (op->steps[k].resource == r->row.id && replaces_file(&op->steps[k]))
+				rc = check_use(&c, &op->steps[k]);
+		peer_release(&c.peer);
+		found += c.found;
+		if (rc < 0)
+			return rc;
+	}
+	return tell(op, found, err);
 }
 
 /* ---- undo ---- */
@@ -273,8 +304,12 @@ static int check_landed_file(struct step_site *site, const struct store_step *st
 		return MIN(r, 0);
 	r = step_find_original(site, step, &at);
 	fd = r < 0 ? r : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && step_lease(fd) == -EAGAIN)
+	if (fd < 0)
+		return 0;
+	if (step_lease(fd) == -EAGAIN)
 		*ret = "is open for writing by somebody else";
+	else
+		op_hold(site->op, step, TAKE_FD(fd));
 	return 0;
 }
 
@@ -324,7 +359,6 @@ static int check_step(struct op *op, struct step_site *site, struct store_step *
 int conflict_check_undo(struct op *op, struct atoll_error *err)
 {
 	size_t found = 0;
-	sigset_t before;
 
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct step_site *site;
@@ -335,11 +369,9 @@ int conflict_check_undo(struct op *op, struct atoll_error *err)
 		site = step_site_new(op, &op->s->resources[i], err);
 		if (!site)
 			return -(int)err->code;
-		step_leases_begin(&before);
 		for (size_t k = 0; k < op->n && r >= 0; k++)
 			if (op->steps[k].resource == site->r->row.id)
 				r = check_step(op, site, &op->steps[k], &found, err);
-		step_leases_end(&before);
 		step_site_free(site);
 		if (r < 0)
 			return r;

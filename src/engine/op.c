@@ -4,9 +4,56 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
+
+/* What is left to everybody else in this process. */
+#define FILES_SPARED 192
+
+static size_t held_room(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < FILES_SPARED)
+		return 0;
+	return (size_t)files.rlim_cur - FILES_SPARED;
+}
+
+void op_hold(struct op *op, const struct store_step *step, int fd)
+{
+	if (!op->held) {
+		op->held = reallocarray(NULL, op->n, sizeof *op->held);
+		op->held_room = op->held ? held_room() : 0;
+		for (size_t i = 0; op->held && i < op->n; i++)
+			op->held[i] = -EBADF;
+	}
+	if (!op->held_room) {
+		fd_close(fd);
+		return;
+	}
+	op->held_room--;
+	op->held[step - op->steps] = fd;
+}
+
+int op_take_held(struct op *op, const struct store_step *step)
+{
+	int fd = op->held ? op->held[step - op->steps] : -EBADF;
+
+	if (fd >= 0)
+		op->held[step - op->steps] = -EBADF;
+	return fd;
+}
+
+void op_release_held(struct op *op)
+{
+	for (size_t i = 0; op->held && i < op->n; i++)
+		fd_close(op->held[i]);
+	free(op->held);
+	op->held = NULL;
+}
 
 void op_release(struct op *op)
 {
+	op_release_held(op);
 	for (size_t i = 0; op->changes && i < op->s->n; i++)
 		changes_free(op->changes[i]);
 	free(op->changes);

@@ -18,6 +18,7 @@
  *	check                  check.c     policies, permissions, space, open files       may refuse; nothing was changed
  *	conflicts              conflict.c  foreign changes                                may refuse
  *	stage                  stage.c     copies where needed, private marks stripped, data made durable
+ *	use                    conflict.c  originals that are open for writing; may refuse; the others are leased
  *	PREPARED               commit.c    plan and op in one durable transaction         (I1)
  *	apply                  apply.c     steps, each an exchange or rename, recognised by inode identity (step.c)
  *	closing sync           apply.c     every directory touched
@@ -45,8 +46,10 @@ struct op {
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
 	struct changes **changes;                   /* commits only */
-	bool salvage; /* recovery: what somebody removed from the areas is done without, and reported */
-	bool lost;    /* and something was */
+	bool salvage;     /* recovery: what somebody removed from the areas is done without, and reported */
+	bool lost;        /* and something was */
+	int *held;        /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
+	size_t held_room; /* how many more may be */
 	atoll_progress_fn progress;
 	void *progress_arg;
 };
@@ -56,6 +59,12 @@ struct store_op_resource *op_resource(struct op *op, int64_t resource);
 /* What became of every resource that took part; one that is known to be stuck, or is not isolated, keeps its line. */
 void op_set_outcomes(struct op *op, enum atoll_outcome outcome);
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total);
+/* From the moment in which the originals are found not to be in use, until each is exchanged, a lease keeps writers out; as far as the
+ * limit of open files allows. op_hold() takes over the fd, op_take_held() gives it back, or -EBADF. Between step_leases_begin() and
+ * _end(). */
+void op_hold(struct op *op, const struct store_step *step, int fd);
+int op_take_held(struct op *op, const struct store_step *step);
+void op_release_held(struct op *op);
 /* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
 int op_dir(const struct op *op, const struct resource *r, bool stage);
 /* Forgets the stamps of a resource whose base is new as a whole, unless an older commit than `op` may still be taken back: by them its
@@ -76,6 +85,7 @@ struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_k
 int check_plan(struct op *op, struct atoll_error *err);
 int check_busy(struct op *op, struct atoll_error *err);
 int conflict_check(struct op *op, struct atoll_error *err);
+int conflict_check_use(struct op *op, struct atoll_error *err);
 int conflict_check_undo(struct op *op, struct atoll_error *err);
 
 /* boot.c */

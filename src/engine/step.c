@@ -227,14 +227,31 @@ static int check_displaced(const struct store_step *step, const struct place *at
 	return -ESTALE;
 }
 
+/* The lease that was taken when this op looked: if nobody has asked for the file since, and it is as it was seen. */
+static bool take_held(struct step_site *site, const struct store_step *step, const struct store_look *then,
+		      int *ret_lease, struct tree_stat *st)
+{
+	AUTO_FD fd = op_take_held(site->op, step);
+
+	if (fd < 0 || fcntl(fd, F_GETLEASE) != F_RDLCK || tree_stat(fd, "", st) < 0 ||
+	    !is_as_seen(site, step, then, st))
+		return false;
+	*ret_lease = TAKE_FD(fd);
+	return true;
+}
+
 /* Takes the lease and verifies what it was taken on. 1: it stands on the wanted side already. */
 static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at,
 			   enum direction direction, int *ret_lease, struct tree_stat *st)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
-	int leased = take_lease(at, then->mode, ret_lease), r;
-	const struct place file = { *ret_lease, "" };
+	struct place file = { -EBADF, "" };
+	int leased, r;
 
+	if (take_held(site, step, then, ret_lease, st))
+		return 0;
+	leased = take_lease(at, then->mode, ret_lease);
+	file.dir = *ret_lease;
 	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
 		return leased;
 	r = leased == -ENOENT ? -ESTALE : verify(site, step, *ret_lease >= 0 ? &file : at, then, st);
@@ -329,8 +346,10 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 			r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
 		return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
 	}
-	if (lease)
+	if (lease) {
 		r = take_lease(&original, then->mode, &lease_fd);
+		fd_close(op_take_held(site->op, step)); /* kept writers out until now */
+	}
 	if (r >= 0)
 		r = verify(site, step, &original, then, &st);
 	if (r >= 0)

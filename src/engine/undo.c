@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Undo takes the latest commit back and keeps its edits; rollback drops the edits. */
-#include "engine/protocol.h"
+#include "engine/step.h"
 
 #include <string.h>
 
@@ -172,6 +172,8 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 		return r;
 	r = op_load(s, &commit, &op, err);
 	if (r >= 0) {
+		sigset_t before;
+
 		op.result = result;
 		op.progress = options->progress;
 		op.progress_arg = options->progress_arg;
@@ -181,7 +183,10 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 		op.row.rollback = rollback;
 		op.row.started_ns = clock_realtime_ns();
 		op.row.ended_ns = 0;
+		step_leases_begin(&before);
 		r = run_undo(&op, err);
+		op_release_held(&op);
+		step_leases_end(&before);
 		op_release(&op);
 	}
 	store_op_release(&commit);
