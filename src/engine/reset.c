@@ -113,6 +113,9 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 	rc = discard(r, r->ops->workspace);
 	if (rc >= 0)
 		rc = discard(r, "work");
+	/* Before anything is flushed: what nobody wants any more need not be written first. */
+	if (rc >= 0)
+		reset_empty_trash(r->work_fd);
 	if (rc >= 0)
 		rc = tree_stamp(r->stage_fd, &r->row.stamp);
 	if (rc < 0)
@@ -127,8 +130,6 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 	rc = state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
 	if (rc >= 0)
 		rc = mark(s, r, false, err);
-	if (rc >= 0)
-		reset_empty_trash(r->work_fd);
 	return rc;
 }
 
