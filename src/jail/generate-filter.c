@@ -248,6 +248,9 @@ static void print_names(void)
 			printf("\t{ \"%s\", %d },\n", names[i].text, names[i].number);
 	}
 	printf("};\n");
+	for (size_t i = 0; i < n; i++)
+		free(names[i].text);
+	free(names);
 }
 
 static void print_number(const char *name, int number)
