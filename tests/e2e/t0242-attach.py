@@ -165,6 +165,14 @@ def terminal(g):
         del g.box.environment["PS1"]
 
 
+def scribes_of(pid):
+    """Of a run's pid 1: the other children of its keeper."""
+    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
+        keeper = file.read().rsplit(")", 1)[1].split()[1]
+    with open("/proc/%s/task/%s/children" % (keeper, keeper), encoding="ascii") as file:
+        return [int(word) for word in file.read().split() if int(word) != pid]
+
+
 def mishaps(g):
     run = g.start("-i", "--", "sh", "-c", "echo up; read x; echo got $x")
     socket = g.sockets()
@@ -189,6 +197,13 @@ def mishaps(g):
     done = g.attach(run)
     g.check("one who attaches then is told the same", done.returncode == 137 and b"keeper" in done.stderr, t.said(done))
     g.check("no socket is left", wait_until(lambda: not g.sockets()), left)
+    run = g.start("-i", "--", "sh", "-c", "trap '' PIPE; echo up; while echo y; do sleep 0.05; done 2>/dev/null; read x; exit 6")
+    info = g.runs()[run]
+    wait_until(lambda: g.box.atoll("logs", g.box.name, run).stdout.startswith(b"up\ny"))
+    for pid in scribes_of(info["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    done = g.attach(run, input=b"x\n", stdin=None)
+    g.check("one whose log and input are gone is heard no more, and ends", done.returncode == 6 and done.stdout.startswith(b"up\n"), t.said(done))
     with open(os.path.join(glob.glob(g.box.state + "/logs/*")[0], "9999.sock"), "w", encoding="ascii"):
         pass
     run = g.start("-i", "--", "cat")
