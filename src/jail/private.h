@@ -334,8 +334,8 @@ struct rename_side {
 	const char *name;  /* in it */
 };
 int rename_open_dir(const struct rename_side *s);
-/* The caller: answers one report. */
-void rename_answer(int listener, const struct rename_door *door);
+/* The caller: answers one report. A move ends unfinished, and is taken back, when the time of the run is over. */
+void rename_answer(int listener, int64_t end_at, const struct rename_door *door);
 
 /* ---- rights.c ---- */
 

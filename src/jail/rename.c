@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "jail/private.h"
@@ -152,13 +153,15 @@ static int read_request(const struct seccomp_notif *n, struct request *ret)
 struct waiting {
 	int listener;
 	uint64_t id;
+	int64_t end_at; /* when its time is over; 0: never */
 };
 
 static bool is_waiting(void *arg)
 {
 	struct waiting *w = arg;
 
-	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0;
+	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0 &&
+	       (w->end_at == 0 || clock_monotonic_ns() < w->end_at);
 }
 
 static int move_work(void *arg, int out)
@@ -218,13 +221,13 @@ static int answer(struct waiting *w, const struct seccomp_notif *n, const struct
 	return r == -EXDEV && is_one_mount(q) ? move(w, q, door) : r;
 }
 
-void rename_answer(int listener, const struct rename_door *door)
+void rename_answer(int listener, int64_t end_at, const struct rename_door *door)
 {
 	struct seccomp_notif n = { 0 };
 	struct seccomp_notif_resp reply = { 0 };
 	CLEANUP(request_release)
 	struct request q = { .from = { .base = -EBADF, .dir = -EBADF }, .to = { .base = -EBADF, .dir = -EBADF } };
-	struct waiting w = { .listener = listener };
+	struct waiting w = { .listener = listener, .end_at = end_at };
 	int r;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)

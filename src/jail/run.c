@@ -280,7 +280,7 @@ static int wait_for_end(struct run *run)
 		}
 		pass_signals_on(run);
 		if (fds[3].revents & POLLIN)
-			rename_answer(run->renames, run->door);
+			rename_answer(run->renames, run->end_at, run->door);
 		/* The last word, or nobody is there any more. */
 		if (fds[2].revents && (!read_report(run) || run->reported))
 			fds[2].fd = -1;

@@ -28,6 +28,9 @@
 #define TAKEN "taken"
 /* How often the old directory may turn out not to be empty. */
 #define DRAIN_MAX 1000
+#define REMOVE_TRIES 3
+#define PUT_TRIES 100
+#define STALE_MAX 100
 
 void tree_move_name(struct tree_move *m)
 {
@@ -131,6 +134,7 @@ static int make_new(const struct tree_move *m, int from, int place)
 struct drain {
 	int to, place; /* the new directory, and the private one */
 	bool again;    /* something was added */
+	int stale;     /* how often the overlay had something else in mind than was there */
 };
 
 /* Whether what was taken is what the new place has already: the same inode, or another name of what were links to one file in the original,
@@ -151,26 +155,37 @@ static bool is_there(const struct drain *d, const struct tree_entry *e, int pare
 	       st.st_mtim.tv_nsec == taken.st_mtim.tv_nsec;
 }
 
-static int take(const struct drain *d, const struct tree_entry *e)
+/* To the new place, or back to the old one: an overlay refuses either for an instant when others rename there too (ESTALE). */
+static int put_taken(const struct drain *d, const struct tree_entry *e, int parent, const char *name)
+{
+	int r = 0;
+
+	for (int i = 0; i < PUT_TRIES; i++) {
+		r = sys_rename(d->place, TAKEN, parent, name, 0);
+		if (r == 0 || sys_rename(d->place, TAKEN, e->dirfd, e->name, RENAME_NOREPLACE) == 0)
+			return r;
+	}
+	return r;
+}
+
+static int take(struct drain *d, const struct tree_entry *e)
 {
 	AUTO_FD parent = -EBADF;
 	const char *name;
 	int r = fd_open_parent(d->to, e->path, &parent, &name);
 
+	if (r < 0)
+		return r;
+	r = sys_rename(e->dirfd, e->name, d->place, TAKEN, 0);
 	if (r == 0)
-		r = sys_rename(e->dirfd, e->name, d->place, TAKEN, 0);
-	if (r < 0)
-		return r == -ENOENT && parent >= 0 ? 0 : r;
-	if (is_there(d, e, parent, name))
-		return sys_unlink(d->place, TAKEN, 0);
-	r = sys_rename(d->place, TAKEN, parent, name, 0);
-	if (r < 0)
-		(void)sys_rename(d->place, TAKEN, e->dirfd, e->name, RENAME_NOREPLACE);
-	return r;
+		r = is_there(d, e, parent, name) ? sys_unlink(d->place, TAKEN, 0) : put_taken(d, e, parent, name);
+	if (r == -ESTALE)
+		d->stale++;
+	return r == -ENOENT || (r == -ESTALE && d->stale < STALE_MAX) ? 0 : r;
 }
 
 /* One that was made meanwhile goes as it is. */
-static int enter(const struct drain *d, const struct tree_entry *e)
+static int enter(struct drain *d, const struct tree_entry *e)
 {
 	AUTO_FD parent = -EBADF;
 	const char *name;
@@ -180,6 +195,8 @@ static int enter(const struct drain *d, const struct tree_entry *e)
 	if (r < 0 || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return r < 0 ? r : TREE_WALK_GO;
 	r = sys_rename(e->dirfd, e->name, parent, name, 0);
+	if (r == -ESTALE && d->stale++ < STALE_MAX)
+		return TREE_WALK_SKIP;
 	return r < 0 ? r : TREE_WALK_SKIP;
 }
 
@@ -231,6 +248,13 @@ static void put_time_back(int dir, const struct tree_stat *before, const struct 
 		(void)sys_utimens(dir, "", times);
 }
 
+/* Nobody else would do it, unless the run is killed. */
+static void remove_place(const struct tree_move *m)
+{
+	for (int i = 0; i < REMOVE_TRIES && tree_remove(m->to_dir, m->name) < 0; i++)
+		;
+}
+
 static int move_with(const struct tree_move *m, int from)
 {
 	struct tree_stat before = { 0 }, during = { 0 }, now = { 0 };
@@ -248,11 +272,11 @@ static int move_with(const struct tree_move *m, int from)
 		r = sys_rename(place, NEW, m->to_dir, m->to_name, m->flags & RENAME_NOREPLACE);
 	if (r == 0) {
 		r = drain(m, from, place);
-		(void)tree_remove(m->to_dir, m->name);
+		remove_place(m);
 		return r;
 	}
 	(void)tree_stat(m->to_dir, "", &now);
-	(void)tree_remove(m->to_dir, m->name);
+	remove_place(m);
 	if (now.mtime == during.mtime)
 		put_time_back(m->to_dir, &before, &during);
 	return r;
@@ -263,6 +287,7 @@ int tree_move(const struct tree_move *m)
 	AUTO_FD from = fd_open_beneath(m->from_dir, m->from_name, O_RDONLY | O_DIRECTORY);
 	int r = check_target(m);
 
+	sys_fault_mark("move");
 	if (r == 0)
 		r = from < 0 ? from : tree_walk(from, 0, check_movable, NULL, NULL);
 	return r < 0 ? r : move_with(m, from);

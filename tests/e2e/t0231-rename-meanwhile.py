@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# timeout: 300
 """What happens to a directory of the original that is renamed inside while others write to it, the disk fills up, or a process is killed."""
 import glob
 import os
@@ -221,12 +222,52 @@ def killed(place, tap, who, victim, when):
     box.drop()
 
 
+LOOK = "import os; print(*[sorted(os.path.join(top, n)[1:] for top, _, f in os.walk(d) for n in f) for d in ('a', 'z')], sep='\\n')"
+WHOLE = ["/f0", "/f1", "/hard", "/s/f2", "/soft"]
+
+
+def fail_at_each_call(place, tap, who):
+    """Every call that changes something while a directory is moved fails once, or is the last one."""
+    path = t.build_tree(place, who, [["mkdir", "a", 0o755], ["mkdir", "a/s", 0o755], ["create", "a/f0", "x", 0o644],
+                                     ["create", "a/f1", "x", 0o644], ["create", "a/s/f2", "x", 0o644], ["symlink", "f0", "a/soft"],
+                                     ["link", "a/f1", "a/hard"]])
+    box = t.Box(place, who, "overlay", dirs=[path], program=place.faults_bin)
+    box.new()
+    upper = glob.glob(box.state + "/boxes/*/1/upper")[0]
+    rename = [box.program, "run", box.name, "--", "python3", "-c", "import os; os.rename('a', 'z')"]
+    log = os.path.join(place.fresh("trace", who), "log")
+    since = {"ATOLL_FAULT_FROM": "move"}
+    box.command(rename, cwd=path, fault="count", program_environment=dict(since, ATOLL_FAULT_TRACE=log, ATOLL_FAULT_COUNT=log + "s"))
+    with open(log, encoding="ascii") as file:
+        numbers = [int(line.split()[0]) for line in file if " sys_" in line]
+    box.rollback()
+    wrong, done = [], 0
+    for way in ("ENOSPC", "EIO", "kill", "kill-after"):
+        for number in numbers[::1 if t.TORTURE else 5]:
+            box.command(rename, cwd=path, fault="%d:%s" % (number, way), program_environment=since)
+            shown = box.diff("--name-status")
+            left = strays_in(upper)
+            looked = box.run("python3", "-c", LOOK, cwd=path)
+            trees = [eval(line) for line in looked.stdout.decode().splitlines()]  # pylint: disable=eval-used
+            whole = looked.returncode == 0 and WHOLE in trees
+            if shown.returncode != 0 or b"atoll-move" in shown.stdout or left or not whole:
+                wrong.append("%d:%s: %s %s %s" % (number, way, t.said(shown), left, t.said(looked)))
+            box.rollback()
+            done += 1
+    tap.check("%d calls of a move failed or were the last: the old directory or the new one is whole, nothing else is left, %s" %
+              (done, who), done > 10 and not wrong, *wrong[:10])
+    box.drop()
+
+
 def main(place, tap):
     for who in place.users():
-        while_written_to(place, tap, who)
-        if place.is_root:
+        if t.only("each call"):
+            fail_at_each_call(place, tap, who)
+        if t.only("written"):
+            while_written_to(place, tap, who)
+        if place.is_root and t.only("full disk"):
             on_a_full_disk(place, tap, who)
-        for when in ("is made ready", "is taken away"):
+        for when in ("is made ready", "is taken away") if t.only("killed") else ():
             for victim in ("atoll", "pid 1", "everybody"):
                 killed(place, tap, who, victim, when)
 
