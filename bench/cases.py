@@ -258,7 +258,7 @@ def size(account, report, quick):
     def contestant(tree, label):
         def once():
             edited(account, "size", tree, 100)
-            took = {"diff " + label: time_of(account, account.atoll, "diff", "size", "--name-status"),
+            took = {"diff " + label: middle([time_of(account, account.atoll, "diff", "size", "--name-status") for _ in range(5)]),
                     "commit " + label: time_of(account, account.atoll, "commit", "size"),
                     "undo " + label: time_of(account, account.atoll, "undo", "size")}
             call(account, "rm", "size", "--force")
@@ -268,7 +268,7 @@ def size(account, report, quick):
     samples = interleaved(25, {"small": contestant(small, "small"), "large": contestant(large, "large")})
     for what in ("diff", "commit", "undo"):
         report.add("size-" + what, "%s, k = 100, 100k files, of the time in 1k" % what,
-                   samples.median(what + " large") / samples.median(what + " small"), "x",
+                   samples.ratio(what + " large", what + " small"), "x",
                    "%.2f ms, %.2f ms" % (ms(samples.median(what + " large")), ms(samples.median(what + " small"))))
     subprocess.run(["cp", "-a", large, account.path("copy")], check=True)
     walk = ["diff", "-rq", large, account.path("copy")]
