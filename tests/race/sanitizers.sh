@@ -35,9 +35,11 @@ trap 'rm -rf "$log" "$place"' EXIT
 compile thread -Db_sanitize=thread -Db_lundef=false
 point "the_thread_sanitizer_build_has_no_warning" $?
 export TSAN_OPTIONS=halt_on_error=0:exitcode=66
-# The locks alone: whoever runs a command enters user namespaces, which a process with the sanitizer's own thread may not.
+# Whoever runs a command enters user namespaces, which a process with the sanitizer's own thread may not: these do without.
 play "$SRC/build-thread/tests/unit/test-lock"
 point "locks_are_clean_under_the_thread_sanitizer" $?
+play "$SRC/build-thread/tests/race/test-threads"
+point "commits_in_several_threads_are_clean_under_the_thread_sanitizer" $?
 
 compile sanitized -Db_sanitize=address,undefined -Db_lundef=false
 point "the_address_sanitizer_build_has_no_warning" $?
