@@ -251,20 +251,40 @@ int step_is_newer(struct step_site *site, const char *top, const char *below, co
 struct untouched {
 	struct step_site *site;
 	const struct store_step *step;
+	bool before;
 };
+
+/* What a commit is about to remove or replace was judged when its changes were found, some time before it was prepared: the same rule
+ * again. */
+static int is_foreign(const struct untouched *u, const struct tree_entry *e)
+{
+	const struct atoll_commit_options *options = u->site->op->options;
+	const struct resource *r = u->site->r;
+	AUTO_FREE char *path = NULL;
+
+	if (!u->before || !options || options->on_conflict == ATOLL_ON_CONFLICT_OURS)
+		return 0;
+	path = str_format("%s%s%s", u->step->path, *u->step->path ? "/" : "", e->path);
+	if (!path)
+		return -ENOMEM;
+	return e->stat.ctime >= (S_ISDIR(e->stat.mode) ? resource_dir_stamp(r, path) : resource_stamp(r, path));
+}
 
 static int check_entry(const struct tree_entry *e, void *arg)
 {
 	const struct untouched *u = arg;
 	int r = step_is_newer(u->site, u->step->path, e->path, &e->stat, u->site->how->prepared_at);
 
+	if (r == 0)
+		r = is_foreign(u, e);
 	return r > 0 ? -ESTALE : r < 0 ? r : TREE_WALK_GO;
 }
 
-int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at)
+int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at,
+			   const struct store_look *then)
 {
 	AUTO_FD fd = openat(at->dir, at->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct untouched u = { site, step };
+	struct untouched u = { site, step, then == &step->before };
 
 	return fd < 0 ? -errno : tree_walk(fd, TREE_WALK_NO_ROOT, check_entry, &u, NULL);
 }

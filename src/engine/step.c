@@ -208,12 +208,13 @@ static int verify(struct step_site *site, const struct store_step *step, const s
 		return tree_id_equal(&now.id, &then->id) ? step_is_empty_dir(at) : -ESTALE;
 	if (!matches(&now, then, S_ISDIR(st->mode)))
 		return -ESTALE;
-	return S_ISDIR(st->mode) ? step_tree_is_untouched(site, step, at) : 0;
+	return S_ISDIR(st->mode) ? step_tree_is_untouched(site, step, at, then) : 0;
 }
 
-/* Whether the entry that a rename has brought to the other side is the one that was verified. */
-static int check_displaced(const struct store_step *step, const struct place *at, const struct tree_stat *verified,
-			   const struct store_look *then)
+/* Whether the entry that a rename has brought to the other side is the one that was verified. A directory is looked through once more: where it is
+ * now nobody finds it, but what they did to it between the look and the rename came along. */
+static int check_displaced(struct step_site *site, const struct store_step *step, const struct place *at,
+			   const struct tree_stat *verified, const struct store_look *then)
 {
 	struct store_look now;
 	struct tree_stat st;
@@ -222,9 +223,11 @@ static int check_displaced(const struct store_step *step, const struct place *at
 	if (r < 0 || is_same_file(&st, verified))
 		return r;
 	r = look_at(at, &st, &now);
-	if (r < 0 || matches(&now, then, S_ISDIR(st.mode)) || (step->slot && step->slot[0] == 'd'))
+	if (r < 0 || (step->slot && step->slot[0] == 'd'))
 		return r;
-	return -ESTALE;
+	if (!matches(&now, then, S_ISDIR(st.mode)))
+		return -ESTALE;
+	return S_ISDIR(st.mode) ? step_tree_is_untouched(site, step, at, then) : 0;
 }
 
 /* The lease that was taken when this op looked: if nobody has asked for the file since, and it is as it was seen. */
@@ -281,7 +284,7 @@ static int exchange(struct step_site *site, const struct store_step *step, const
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	r = check_displaced(step, source, verified, then);
+	r = check_displaced(site, step, source, verified, then);
 	if (r == -ESTALE) {
 		/* Somebody was quicker than the check: theirs goes back where it was. */
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
@@ -357,7 +360,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	if (r == -ENOENT)
 		r = -ESTALE; /* somebody has removed it since the check */
 	else if (r >= 0)
-		r = check_displaced(step, &source, &st, then);
+		r = check_displaced(site, step, &source, &st, then);
 	/* Somebody was quicker than the check: theirs goes back where it was. Should they have filled the place again, it is kept aside. */
 	if (r == -ESTALE)
 		(void)sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);

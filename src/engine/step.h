@@ -38,8 +38,10 @@ int step_find_original(struct step_site *site, const struct store_step *step, st
 /* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */
 int step_look(struct step_site *site, const struct store_step *step, struct tree_stat *ret);
 int step_is_empty_dir(const struct place *at); /* 0, or -ESTALE */
-/* Whether nothing below the step's directory was changed since the plan was made, but by Atoll itself: 0, or -ESTALE. */
-int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at);
+/* Whether nothing below the step's directory, wherever it is just now, was changed since it was looked at, but by Atoll itself: 0, or
+ * -ESTALE. */
+int step_tree_is_untouched(struct step_site *site, const struct store_step *step, const struct place *at,
+			   const struct store_look *then);
 /* Whether an entry of the original at top/below was changed at or after a moment, but by Atoll itself: 1, 0 or -errno. */
 int step_is_newer(struct step_site *site, const char *top, const char *below, const struct tree_stat *st,
 		  int64_t since);

@@ -95,6 +95,26 @@ def in_between(place, tap, who, strategy):
         box.drop()
 
 
+def in_a_directory(place, tap, who, strategy):
+    """What goes is a whole directory: somebody works in it after its content was looked at, or at the last moment."""
+    for edit in ("rm -r dir", "rm -r dir; echo new > dir", "rm -r dir; mkdir dir; echo new > dir/other"):
+        for what, name in (("changed", "dir/f"), ("added", "dir/new")):
+            for when, mark in (("while the commit is prepared", "stage"), ("at the last moment", "apply")):
+                box, path = make(place, who, strategy, edit)
+                number = renames(box, path)[0] if mark == "apply" else 1
+                command = Stepped(box, number, "commit", "box", "--json", mark=mark)
+                command.stopped()
+                write(os.path.join(path, name), "theirs\n")
+                done = command.finish()
+                there = content(os.path.join(path, name))
+                merges = "mkdir" in edit and what == "added"  # a directory on both sides: it has what either put there
+                tap.check("\"%s\", and something in it is %s %s: theirs stays, %s, %s" % (edit, what, when, strategy, who),
+                          done.returncode == (0 if merges else 3) and there and there.endswith("theirs\n") and
+                          (merges or content(path + "/dir/f").startswith("old\n")),
+                          there, content(path + "/dir"), t.said(done))
+                box.drop()
+
+
 def filled_again(place, tap, who, strategy):
     """Theirs was renamed away, is to go back, and the place is taken by another one."""
     box, path = make(place, who, strategy, "rm victim")
@@ -138,7 +158,7 @@ def main(place, tap):
         tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
         return
     for strategy, who in (("overlay", "user"), ("copy_on_write", place.users()[0])):
-        for part in (in_between, filled_again, settled):
+        for part in (in_between, in_a_directory, filled_again, settled):
             if t.only(part.__name__):
                 part(place, tap, who, strategy)
 

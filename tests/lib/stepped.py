@@ -11,8 +11,8 @@ LIMIT = 120
 class Stepped:
     """A command that stops before each counted call, beginning with the given one after the mark."""
 
-    def __init__(self, box, number, *arguments):
-        environment = dict(box.environment, ATOLL_FAULT="%d:step" % number, ATOLL_FAULT_FROM="apply")
+    def __init__(self, box, number, *arguments, mark="apply"):
+        environment = dict(box.environment, ATOLL_FAULT="%d:step" % number, ATOLL_FAULT_FROM=mark)
         self.process = subprocess.Popen([box.program, *arguments], cwd=box.place.root, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
 
