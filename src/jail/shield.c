@@ -140,6 +140,14 @@ static bool is_dot(const char *name)
 	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
+/* What went away meanwhile, as other people's directories do, needs no cover. */
+static int put_over(int fd, int target)
+{
+	int r = mount_attach(fd, target);
+
+	return r == -ENOENT ? 0 : r;
+}
+
 static int cover_socket(struct work *s, int dir, const char *name)
 {
 	AUTO_FD target = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -148,7 +156,7 @@ static int cover_socket(struct work *s, int dir, const char *name)
 
 	if (target < 0)
 		return 0; /* gone */
-	return fd < 0 ? (file < 0 ? -errno : fd) : mount_attach(fd, target);
+	return fd < 0 ? (file < 0 ? -errno : fd) : put_over(fd, target);
 }
 
 static int cover_tree(struct work *s, int dir, const char *name, unsigned depth);
@@ -220,19 +228,23 @@ static int cover_path(struct work *s, int dir, const char *name, unsigned depth)
 {
 	AUTO_FD node = -EBADF;
 	AUTO_FD fd = -EBADF;
+	bool listed;
 
 	if (is_foreign(s->shield, s->path))
 		return 0;
-	/* What cannot be opened by us cannot be passed by the command. */
 	node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (node < 0 || is_empty(node))
+	listed = node >= 0;
+	/* What cannot be listed may be passed all the same. */
+	if (!listed && errno == EACCES)
+		node = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (node < 0 || (listed && is_empty(node)))
 		return 0;
 	if (!has_mounts_below(s->shield, s->path)) {
 		fd = make_cover(s, node);
 		if (fd >= 0)
-			return mount_attach(fd, node);
+			return put_over(fd, node);
 	}
-	return depth < DEPTH_MAX ? cover_entries(s, node, depth) : 0;
+	return listed && depth < DEPTH_MAX ? cover_entries(s, node, depth) : 0;
 }
 
 static int cover_tree(struct work *s, int dir, const char *name, unsigned depth)

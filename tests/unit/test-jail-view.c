@@ -435,6 +435,58 @@ static void sockets_beside_a_mount(void (*become)(void))
 	CHECK_STR(scene_says(&s, "stat -c %F ../a/socket >&9; ls ../a/mounted >&9"), "regular empty file\ninside\n");
 }
 
+/* A filesystem of the test's own at /srv, in a mount namespace of its own. */
+static void mount_at_srv(const char *options)
+{
+	scene_as_root();
+	if (access("/srv", F_OK) < 0)
+		tap_skip("there is no /srv");
+	CHECK_EQ(unshare(CLONE_NEWNS), 0);
+	CHECK_EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	CHECK_EQ(mount("none", "/srv", "tmpfs", 0, options), 0);
+}
+
+TEST(sockets_below_a_directory_that_can_be_passed_but_not_listed_cannot_be_connected_to)
+{
+	struct scene s;
+
+	mount_at_srv("mode=0711");
+	CHECK_EQ(mkdir("/srv/in", 0755), 0);
+	listen_at("/srv/in/socket");
+	CHECK_EQ(chmod("/srv/in/socket", 0777), 0);
+	scene_as_user();
+	s = scene_new("orig");
+	CHECK_STR(scene_says(
+			  &s,
+			  "python3 -c 'import socket\ns = socket.socket(socket.AF_UNIX)\n"
+			  "try: s.connect(\"/srv/in/socket\")\nexcept ConnectionRefusedError: print(\"refused\")' >&9"),
+		  "refused\n");
+}
+
+/* Below a mount's parent directories are covered one by one, while somebody makes and removes them. */
+TEST(directories_that_come_and_go_while_sockets_are_covered_are_no_error)
+{
+	struct scene s;
+	pid_t pid;
+
+	mount_at_srv("mode=0755");
+	CHECK_EQ(mkdir("/srv/mounted", 0755), 0);
+	CHECK_EQ(mount("none", "/srv/mounted", "tmpfs", 0, NULL), 0);
+	s = scene_new("orig");
+	pid = fork();
+	CHECK_OK(pid);
+	while (pid == 0) {
+		(void)mkdir("/srv/a", 0755);
+		(void)mkdir("/srv/a/b", 0755);
+		(void)rmdir("/srv/a/b");
+		(void)rmdir("/srv/a");
+	}
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(scene_sh(&s, "exit 3"), 3);
+	CHECK_OK(kill(pid, SIGKILL));
+	CHECK_OK(waitpid(pid, NULL, 0));
+}
+
 TEST(sockets_beside_a_mount_of_the_host_are_covered_and_the_mount_is_seen_as_root)
 {
 	sockets_beside_a_mount(scene_as_root);
