@@ -32,8 +32,8 @@ log=$(mktemp "$TEST_TMP/race.XXXXXX")
 place=$(mktemp -d "$TEST_TMP/race.XXXXXX")
 trap 'rm -rf "$log" "$place"' EXIT
 
-compile thread -Db_sanitize=thread -Db_lundef=false
-point "the_thread_sanitizer_build_has_no_warning" $?
+TARGETS="tests/unit/test-lock tests/race/test-threads" compile thread -Db_sanitize=thread -Db_lundef=false
+point "what_has_threads_is_built_for_the_thread_sanitizer_without_a_warning" $?
 export TSAN_OPTIONS=halt_on_error=0:exitcode=66
 # Whoever runs a command enters user namespaces, which a process with the sanitizer's own thread may not: these do without.
 play "$SRC/build-thread/tests/unit/test-lock"
@@ -46,17 +46,17 @@ point "the_address_sanitizer_build_has_no_warning" $?
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 play "$SRC/build-sanitized/tests/race/test-race"
 point "races_are_clean_under_the_address_sanitizer" $?
-for program in batch life states; do
+for program in batch life states writers; do
 	play "$SRC/build-sanitized/tests/contract/test-$program"
 	point "the_contract_of_${program}_is_clean_under_the_address_sanitizer" $?
 done
 
 if [ "$(id -u)" = 0 ]; then
-	cp "$BUILD"/tests/race/test-race "$BUILD"/tests/contract/test-{batch,life,states} "$place"
+	cp "$BUILD"/tests/race/test-race "$BUILD"/tests/contract/test-{batch,life,states,writers} "$place"
 	mkdir "$place/tmp"
 	chown -R $user:$user "$place"
 	chmod 755 "$place"
-	for program in race batch life states; do
+	for program in race batch life states writers; do
 		play setpriv --reuid $user --regid $user --clear-groups env TEST_TMP="$place/tmp" "$place/test-$program"
 		point "an_ordinary_user_passes_$program" $?
 	done
