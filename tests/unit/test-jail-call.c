@@ -117,11 +117,19 @@ JAIL_TEST(a_program_that_ignores_its_children_still_gets_the_answer)
 		CHECK_EQ(jail_call(say_hello, (char *)"you", NULL, &err), 42);
 }
 
+static void wait_for(const char *name)
+{
+	while (faccessat(tap_dirfd, name, F_OK, 0) < 0)
+		usleep(1000);
+}
+
 static int go_on(void *arg, int out)
 {
+	(void)arg;
 	(void)out;
-	usleep(300000);
-	tap_write(*(int *)arg, "done", "done");
+	tap_write(tap_dirfd, "begun", "");
+	wait_for("killed");
+	tap_write(tap_dirfd, "done", "done");
 	return 0;
 }
 
@@ -139,12 +147,13 @@ TEST(the_work_goes_on_when_the_caller_is_killed_as_user)
 		struct atoll_error err;
 
 		CHECK_EQ(flock(mine, LOCK_EX), 0);
-		_exit(jail_call(go_on, &tap_dirfd, NULL, &err));
+		_exit(jail_call(go_on, NULL, NULL, &err));
 	}
-	usleep(150000);
+	wait_for("begun");
 	CHECK_EQ(kill(pid, SIGKILL), 0);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	CHECK_EQ(flock(lock, LOCK_EX | LOCK_NB), -1);
+	tap_write(tap_dirfd, "killed", "");
 	CHECK_EQ(flock(lock, LOCK_EX), 0);
 	CHECK_STR(tap_read(tap_dirfd, "done"), "done");
 }
