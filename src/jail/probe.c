@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "base/sys.h"
@@ -176,6 +177,14 @@ static void layers_release(struct layers *l)
 		free(l->paths[i]);
 }
 
+/* Overlayfs takes an upper layer that cannot carry its marks, and then refuses much of what is done in it. */
+static int try_marks(const struct mount_style *style, int upper)
+{
+	const char *name = style->user_xattrs ? "user.overlay.probe" : "trusted.overlay.probe";
+
+	return fsetxattr(upper, name, "y", 1, 0) < 0 || fremovexattr(upper, name) < 0 ? -errno : 0;
+}
+
 static int try_layers(int setup, void *arg)
 {
 	const struct layers *l = arg;
@@ -186,6 +195,8 @@ static int try_layers(int setup, void *arg)
 		r = mount_reopen(l->fds[i], l->paths[i], O_RDONLY | O_DIRECTORY);
 		fds[i] = r;
 	}
+	if (r >= 0)
+		r = try_marks(&l->style, fds[1]);
 	if (r >= 0) {
 		mount_clear_marker(fds[2]);
 		r = mount_overlay(&l->style, fds, 1, fds[1], fds[2], NULL);

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 
 #include "jail-scene.h"
@@ -79,6 +80,36 @@ JAIL_TEST(directories_that_cannot_be_layers_are_told)
 
 	CHECK(jail_probe_overlay_at(s.lower, s.upper, s.upper) < 0);
 	CHECK(jail_probe_overlay_at(s.lower, proc, s.work) < 0);
+}
+
+/* As tmpfs has none of users before Linux 6.6. */
+static void probe_without_xattrs(void (*become)(void))
+{
+	struct scene s;
+	int upper, work;
+
+	scene_as_root();
+	CHECK_OK(unshare(CLONE_NEWNS));
+	CHECK_OK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	CHECK_OK(mkdir("plain", 0777));
+	CHECK_OK(mount("none", "plain", "ramfs", 0, "mode=0777"));
+	become();
+	s = scene_new("orig");
+	CHECK_OK(mkdir("plain/upper", 0755));
+	CHECK_OK(mkdir("plain/work", 0755));
+	upper = open("plain/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	work = open("plain/work", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_EQ(jail_probe_overlay_at(s.lower, upper, work), -EOPNOTSUPP);
+}
+
+TEST(an_upper_layer_that_cannot_carry_marks_is_told_as_root)
+{
+	probe_without_xattrs(scene_as_root);
+}
+
+TEST(an_upper_layer_that_cannot_carry_marks_is_told_as_user)
+{
+	probe_without_xattrs(scene_as_user);
 }
 
 JAIL_TEST(what_a_volatile_mount_leaves_does_not_hinder_the_next)
