@@ -171,7 +171,7 @@ TAP_UNUSED static int scene_connect(const char *address, unsigned port)
 {
 	struct sockaddr_in at = scene_at(address, port);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct timeval limit = { .tv_sec = 10 };
+	struct timeval limit = { .tv_sec = 50 };
 
 	CHECK(fd >= 0);
 	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
@@ -247,7 +247,7 @@ TAP_UNUSED static bool scene_echoes(int fd, size_t size)
 		struct pollfd p = { .fd = fd, .events = (short)(POLLIN | (sent < size ? POLLOUT : 0)) };
 		ssize_t n;
 
-		if (poll(&p, 1, 10000) <= 0)
+		if (poll(&p, 1, 50000) <= 0)
 			return false;
 		if (p.revents & POLLOUT && sent < size) {
 			for (size_t i = 0; i < sizeof(out); i++)

@@ -22,7 +22,8 @@ static int answer(const struct jail_profile *p, long call, uint64_t first, uint6
 		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 		    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
 			_exit(255);
-		_exit(syscall(call, first, 0, third) < 0 ? errno : 0);
+		/* Not by _exit: sanitizers have their own, which calls what the filter refuses. */
+		syscall(SYS_exit_group, syscall(call, first, 0, third) < 0 ? errno : 0);
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) != 255);
