@@ -301,8 +301,8 @@ def killed(place, tap, who, strategy):
                                    env=box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    **box.identity())
         process.stdout.readline()
-        init = children(process.pid)[0]
-        command = children(init)[0]
+        # Atoll's other children have served, and have none.
+        init, command = next((child, children(child)[0]) for child in children(process.pid) if children(child))
         os.kill(process.pid if victim == "atoll" else init, signal.SIGKILL)
         done = box.commit("--wait=10")
         said = process.communicate()[1]
