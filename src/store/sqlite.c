@@ -4,7 +4,9 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fork-gate.h"
 #include "base/sys.h"
@@ -263,6 +265,22 @@ static int note_log(void *arg, sqlite3 *db, const char *name, int pages)
 	return SQLITE_OK;
 }
 
+/* Where two make the registry at once, SQLite answers one of them that it is busy, and does not wait. */
+static int set_up(struct store *s, struct atoll_error *err)
+{
+	static const char sql[] = "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; "
+				  "PRAGMA cache_size=-16000";
+	int64_t end = clock_monotonic_ns() + (int64_t)BUSY_MS * 1000000;
+	int rc;
+
+	while ((rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL)) != SQLITE_OK) {
+		if ((rc & 0xff) != SQLITE_BUSY || clock_monotonic_ns() >= end)
+			return store_fail(s, err, "store");
+		usleep(2000);
+	}
+	return 0;
+}
+
 int store_open(const char *state_dir, struct store **ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_store) struct store *s = calloc(1, sizeof *s);
@@ -284,10 +302,7 @@ int store_open(const char *state_dir, struct store **ret, struct atoll_error *er
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
 	sqlite3_wal_hook(s->db, note_log, s);
-	r = execute(
-		s,
-		"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000",
-		err);
+	r = set_up(s, err);
 	if (r < 0)
 		return r;
 	r = check_version(s, err);

@@ -644,12 +644,11 @@ CONTRACT(a_program_that_ends_takes_none_of_its_sandboxes_along)
 	if (pid == 0) {
 		struct atoll_error error = { 0 };
 		AUTO_FREE char *path = scene_path("original");
-		struct atoll *own = NULL;
 		AUTO_FREE char *state = scene_path("state");
 
-		if (atoll_open(&(struct atoll_options){ state }, &own, &error) < 0)
+		a = atoll_close(a);
+		if (atoll_open(&(struct atoll_options){ state }, &a, &error) < 0)
 			_exit(1);
-		a = own;
 		exit(scene_try_new("box", path, tap_variant, &error) < 0 ? 2 : 0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));

@@ -196,7 +196,7 @@ def mishaps(g):
     left = g.sockets()
     done = g.attach(run)
     g.check("one who attaches then is told the same", done.returncode == 137 and b"keeper" in done.stderr, t.said(done))
-    g.check("no socket is left", wait_until(lambda: not g.sockets()), left)
+    g.check("no socket is left of any of them", wait_until(lambda: not g.sockets()), left)
     run = g.start("-i", "--", "sh", "-c", "trap '' PIPE; echo up; while echo y; do sleep 0.05; done 2>/dev/null; read x; exit 6")
     info = g.runs()[run]
     wait_until(lambda: g.box.atoll("logs", g.box.name, run).stdout.startswith(b"up\ny"))
