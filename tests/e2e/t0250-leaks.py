@@ -260,14 +260,14 @@ def main(place, tap):
     after = machine(place, [s.box for s in boxes])
     for what, known in before.items():
         tap.check("no more %s than before" % what, after[what] == known, known, after[what])
-    for s, known in zip(boxes, states):
-        tap.check("the state directory is as it was, %s" % s.box.who, state_of(s) == known, known, state_of(s))
+    for number, (s, known) in enumerate(zip(boxes, states)):
+        tap.check("the state directory is as it was, sandbox %d, %s" % (number, s.box.who), state_of(s) == known, known, state_of(s))
         last = s.box.run("cat", "seen", cwd=s.path)
         committed = s.box.commit()
-        tap.check("the edits are there and land, %s" % s.box.who, last.returncode == 0 and committed.returncode == 0 and
+        tap.check("the edits are there and land, sandbox %d, %s" % (number, s.box.who), last.returncode == 0 and committed.returncode == 0 and
                   os.listdir(s.path) == ["seen"], t.said(last), t.said(committed))
         s.box.rm()
-        tap.check("and the sandbox leaves nothing, %s" % s.box.who, not [n for n in t.residue(s.box.state) if n.startswith(("boxes/", "locks/", "logs/"))],
+        tap.check("and the sandbox leaves nothing, sandbox %d, %s" % (number, s.box.who), not [n for n in t.residue(s.box.state) if n.startswith(("boxes/", "locks/", "logs/"))],
                   t.residue(s.box.state))
 
 
