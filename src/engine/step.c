@@ -146,9 +146,20 @@ static int restore_dir_time(const struct place *at, const struct store_look *loo
 	return sys_utimens(at->dir, at->name, times);
 }
 
+/* taken: a filesystem may have none. */
+struct lease {
+	int fd;
+	bool taken;
+};
+
+static void lease_release(struct lease *l)
+{
+	l->fd = fd_close(l->fd);
+}
+
 /* Keeps writers out of the original from the check to the exchange. mode: of what should be there. What may not be read, or is something
  * else, is judged without. */
-static int take_lease(const struct place *at, mode_t mode, int *ret_fd)
+static int take_lease(const struct place *at, mode_t mode, struct lease *ret)
 {
 	AUTO_FD fd = -EBADF;
 	int r;
@@ -161,8 +172,15 @@ static int take_lease(const struct place *at, mode_t mode, int *ret_fd)
 	r = step_lease(fd);
 	if (r == -EAGAIN)
 		return r;
-	*ret_fd = TAKE_FD(fd);
+	*ret = (struct lease){ TAKE_FD(fd), r >= 0 };
 	return 0;
+}
+
+/* Whether somebody who found the file before it was renamed waits to write to it. He gets what he found, wherever that is then: so it must go
+ * back. Whoever comes later finds what has been put there. */
+static bool is_waited_for(const struct lease *l)
+{
+	return l->taken && fcntl(l->fd, F_GETLEASE) != F_RDLCK;
 }
 
 static bool matches(const struct store_look *now, const struct store_look *then, bool is_dir)
@@ -232,32 +250,32 @@ static int check_displaced(struct step_site *site, const struct store_step *step
 
 /* The lease that was taken when this op looked: if nobody has asked for the file since, and it is as it was seen. */
 static bool take_held(struct step_site *site, const struct store_step *step, const struct store_look *then,
-		      int *ret_lease, struct tree_stat *st)
+		      struct lease *ret, struct tree_stat *st)
 {
 	AUTO_FD fd = op_take_held(site->op, step);
 
 	if (fd < 0 || fcntl(fd, F_GETLEASE) != F_RDLCK || tree_stat(fd, "", st) < 0 ||
 	    !is_as_seen(site, step, then, st))
 		return false;
-	*ret_lease = TAKE_FD(fd);
+	*ret = (struct lease){ TAKE_FD(fd), true };
 	return true;
 }
 
 /* Takes the lease and verifies what it was taken on. 1: it stands on the wanted side already. */
 static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at,
-			   enum direction direction, int *ret_lease, struct tree_stat *st)
+			   enum direction direction, struct lease *ret, struct tree_stat *st)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	struct place file = { -EBADF, "" };
 	int leased, r;
 
-	if (take_held(site, step, then, ret_lease, st))
+	if (take_held(site, step, then, ret, st))
 		return 0;
-	leased = take_lease(at, then->mode, ret_lease);
-	file.dir = *ret_lease;
+	leased = take_lease(at, then->mode, ret);
+	file.dir = ret->fd;
 	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
 		return leased;
-	r = leased == -ENOENT ? -ESTALE : verify(site, step, *ret_lease >= 0 ? &file : at, then, st);
+	r = leased == -ENOENT ? -ESTALE : verify(site, step, ret->fd >= 0 ? &file : at, then, st);
 	if (r == -ENOENT)
 		r = -ESTALE;
 	if (r == -ESTALE) {
@@ -268,7 +286,8 @@ static int secure_original(struct step_site *site, const struct store_step *step
 }
 
 static int exchange(struct step_site *site, const struct store_step *step, const struct place *original,
-		    const struct place *source, const struct tree_stat *verified, enum direction direction)
+		    const struct place *source, const struct tree_stat *verified, const struct lease *lease,
+		    enum direction direction)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
@@ -284,7 +303,7 @@ static int exchange(struct step_site *site, const struct store_step *step, const
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	r = check_displaced(site, step, source, verified, then);
+	r = is_waited_for(lease) ? -ESTALE : check_displaced(site, step, source, verified, then);
 	if (r == -ESTALE) {
 		/* Somebody was quicker than the check: theirs goes back where it was. */
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
@@ -306,7 +325,7 @@ static int do_exchange(struct step_site *site, const struct store_step *step, en
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	struct place original, source;
-	AUTO_FD lease_fd = -EBADF;
+	CLEANUP(lease_release) struct lease held = { .fd = -EBADF };
 	struct tree_stat st;
 	int r = step_find_original(site, step, &original);
 
@@ -316,11 +335,11 @@ static int do_exchange(struct step_site *site, const struct store_step *step, en
 		r = find_source(site, step, &source);
 	if (r < 0)
 		return r;
-	r = lease ? secure_original(site, step, &original, direction, &lease_fd, &st)
+	r = lease ? secure_original(site, step, &original, direction, &held, &st)
 		  : verify(site, step, &original, then, &st);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return exchange(site, step, &original, &source, &st, direction);
+	return exchange(site, step, &original, &source, &st, &held, direction);
 }
 
 /* A rename between the original and the other side, onto a free name. */
@@ -328,7 +347,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 {
 	const struct store_look *then = step->kind == STORE_STEP_INSTALL ? &step->after : &step->before;
 	struct place original, source;
-	AUTO_FD lease_fd = -EBADF;
+	CLEANUP(lease_release) struct lease held = { .fd = -EBADF };
 	struct tree_stat st;
 	int r = step_find_original(site, step, &original);
 
@@ -350,7 +369,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 		return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
 	}
 	if (lease) {
-		r = take_lease(&original, then->mode, &lease_fd);
+		r = take_lease(&original, then->mode, &held);
 		fd_close(op_take_held(site->op, step)); /* kept writers out until now */
 	}
 	if (r >= 0)
@@ -360,7 +379,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	if (r == -ENOENT)
 		r = -ESTALE; /* somebody has removed it since the check */
 	else if (r >= 0)
-		r = check_displaced(site, step, &source, &st, then);
+		r = is_waited_for(&held) ? -ESTALE : check_displaced(site, step, &source, &st, then);
 	/* Somebody was quicker than the check: theirs goes back where it was. Should they have filled the place again, it is kept aside. */
 	if (r == -ESTALE)
 		(void)sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);

@@ -8,6 +8,8 @@ The program stops before each call that changes something; between two stops the
 import json
 import os
 import sys
+import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -55,6 +57,22 @@ def write(path, text):
         file.write(text)
 
 
+def begin_to_write(path, text):
+    """Returns when it is written, or waits for the commit, which holds a lease: it is written once that goes on."""
+    writer = threading.Thread(target=write, args=(path, text))
+    writer.start()
+    end = time.monotonic() + 10
+    while writer.is_alive() and time.monotonic() < end:
+        try:
+            with open("/proc/self/task/%d/wchan" % writer.native_id, encoding="ascii") as file:
+                if "lease" in file.read():
+                    break
+        except OSError:  # it has ended, or the kernel does not tell
+            pass
+        writer.join(0.01)
+    return writer
+
+
 def replace(path):
     write(path + ".theirs", "theirs\n")
     os.rename(path + ".theirs", path)
@@ -72,6 +90,8 @@ CASES = {
     "a deleted file is removed": ("rm victim", "victim", os.unlink, None, False),
     "a deleted directory is swapped": ("rm -r dir", "dir", swap_directory, ["theirs"], True),
     "a changed file is replaced": ("echo new > victim", "victim", replace, "theirs\n", True),
+    "a deleted file is written to": ("rm victim", "victim", lambda p: begin_to_write(p, "theirs\n"), "old\ntheirs\n", True),
+    "a changed file is written to": ("echo new > victim", "victim", lambda p: begin_to_write(p, "theirs\n"), "old\ntheirs\n", True),
     "a changed file is removed": ("echo new > victim", "victim", os.unlink, None, True),
     "the name of a new file is taken": ("echo new > added", "added", lambda p: write(p, "theirs\n"), "theirs\n", True),
 }
@@ -82,10 +102,12 @@ def in_between(place, tap, who, strategy):
         box, path = make(place, who, strategy, edit)
         command = Stepped(box, renames(box, path)[0], "commit", "box", "--json")
         command.stopped()
-        act(os.path.join(path, name))
+        writer = act(os.path.join(path, name))
         if place.is_root:
             t.give(path, place.uid(who))
         done = command.finish()
+        if writer:
+            writer.join()
         there = content(os.path.join(path, name))
         again = box.recover()
         tap.check("%s at the last moment: theirs stays, and it is told, %s, %s" % (what, strategy, who),
@@ -104,8 +126,9 @@ def in_a_directory(place, tap, who, strategy):
                 number = renames(box, path)[0] if mark == "apply" else 1
                 command = Stepped(box, number, "commit", "box", "--json", mark=mark)
                 command.stopped()
-                write(os.path.join(path, name), "theirs\n")
+                writer = begin_to_write(os.path.join(path, name), "theirs\n")
                 done = command.finish()
+                writer.join()
                 there = content(os.path.join(path, name))
                 merges = "mkdir" in edit and what == "added"  # a directory on both sides: it has what either put there
                 tap.check("\"%s\", and something in it is %s %s: theirs stays, %s, %s" % (edit, what, when, strategy, who),
