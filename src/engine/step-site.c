@@ -214,7 +214,7 @@ int step_lease(int fd)
 	if (!__libc_single_threaded)
 		(void)fcntl(fd, F_SETOWN_EX, &(struct f_owner_ex){ F_OWNER_TID, gettid() });
 	r = sys_lease(fd, F_RDLCK);
-	return r == -EAGAIN || r == -ENOMEM || r == -EIO ? r : 0;
+	return r == -EAGAIN || r == -ENOMEM || r == -EIO ? r : r == 0;
 }
 
 static int any_entry(const struct tree_entry *e, void *arg)

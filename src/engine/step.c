@@ -172,7 +172,7 @@ static int take_lease(const struct place *at, mode_t mode, struct lease *ret)
 	r = step_lease(fd);
 	if (r == -EAGAIN)
 		return r;
-	*ret = (struct lease){ TAKE_FD(fd), r >= 0 };
+	*ret = (struct lease){ TAKE_FD(fd), r > 0 };
 	return 0;
 }
 

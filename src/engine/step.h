@@ -28,7 +28,7 @@ struct place {
 	const char *name;
 };
 
-/* A read lease. -EAGAIN: somebody has it open for writing; what cannot be leased passes. Between begin and end only: the notice of a lease
+/* A read lease: 1; 0: it cannot be leased, and passes; -EAGAIN: somebody has it open for writing. Between begin and end only: the notice of a lease
  * that is broken, SIGIO, is not for the program we are part of. */
 int step_lease(int fd);
 void step_leases_begin(sigset_t *ret_before);
