@@ -36,6 +36,9 @@ int fd_readlink(int dirfd, const char *name, char **ret);
 /* The absolute path of an open directory, by /proc/self/fd. */
 int fd_path(int fd, char **ret);
 
+/* Closes all from `from` on but those of two lists, in which negative ones say nothing. By system calls alone. */
+void fd_close_others(int from, const int *keep, size_t n, const int *also, size_t n_also);
+
 /* Raises the soft limit of open files to the hard one. Whoever runs a foreign program puts the old one back first. */
 void fd_raise_limit(void);
 

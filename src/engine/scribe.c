@@ -317,26 +317,6 @@ static _Noreturn void serve(struct process *p)
 	_exit(0);
 }
 
-/* All but the given ones, which are put in order for that. */
-static void close_others(int *fds, size_t n)
-{
-	int from = 0;
-
-	for (;;) {
-		int next = -1;
-
-		for (size_t i = 0; i < n; i++)
-			if (fds[i] >= from && (next < 0 || fds[i] < next))
-				next = fds[i];
-		if (next < 0)
-			break;
-		if (next > from)
-			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
-		from = next + 1;
-	}
-	(void)close_range((unsigned)from, ~0U, 0);
-}
-
 /* ---- the caller ---- */
 
 static int add_pipe(struct process *p, int i, struct scribe *r)
@@ -435,7 +415,7 @@ static _Noreturn void become_scribe(struct process *p)
 	/* It ends when nobody can write any more, and not before. */
 	sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
-	close_others(kept, ARRAY_SIZE(kept));
+	fd_close_others(0, kept, ARRAY_SIZE(kept), NULL, 0);
 	make_raw(p);
 	serve(p);
 }

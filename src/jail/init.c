@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "jail/private.h"
 
 static void send_report(const struct init *in, const struct init_report *report)
@@ -86,36 +87,6 @@ static void hand_over(const struct init *in, int listener)
 		;
 }
 
-/* The lowest of them that is not below `from`, or -1. */
-static int next_kept(const int *keep, size_t n, int from)
-{
-	int next = -1;
-
-	for (size_t i = 0; i < n; i++) {
-		if (keep[i] >= from && (next < 0 || keep[i] < next))
-			next = keep[i];
-	}
-	return next;
-}
-
-/* All but the standard fds and those of two lists. */
-static void close_others(const int *keep, size_t n, const int *also, size_t n_also)
-{
-	int from = STDERR_FILENO + 1;
-
-	for (;;) {
-		int one = next_kept(keep, n, from), other = next_kept(also, n_also, from);
-		int next = one < 0 || (other >= 0 && other < one) ? other : one;
-
-		if (next < 0)
-			break;
-		if (next > from)
-			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
-		from = next + 1;
-	}
-	(void)close_range((unsigned)from, ~0U, 0);
-}
-
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 static pid_t start_command(const struct init *in, int *ret_exec_error, struct view_failure *ret)
@@ -127,7 +98,8 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 
 	if (pid == 0) {
 		/* At once, since the limit may leave room for few. */
-		close_others((int[]){ in->socket, in->wall.userns_fd }, 2, in->wall.pass_fds, in->wall.n_pass_fds);
+		fd_close_others(STDERR_FILENO + 1, (int[]){ in->socket, in->wall.userns_fd }, 2, in->wall.pass_fds,
+				in->wall.n_pass_fds);
 		if (in->child_ignored)
 			(void)sigaction(SIGCHLD, &ignore, NULL);
 		if (in->terminal)
@@ -358,7 +330,7 @@ int init_main(int setup, void *arg)
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
 	/* So that no lock, pipe or layer of the caller stays open through pid 1. */
-	close_others((int[]){ signal_fd, in->socket, in->hold_fd }, 3, NULL, 0);
+	fd_close_others(STDERR_FILENO + 1, (int[]){ signal_fd, in->socket, in->hold_fd }, 3, NULL, 0);
 	if (report.failure.step != VIEW_STEP_NONE)
 		return fail(in, &report, VIEW_STEP_NONE, 0);
 	if (exec_error != 0) {

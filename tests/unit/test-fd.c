@@ -283,3 +283,19 @@ TEST(raising_the_limit_makes_soft_equal_hard)
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	CHECK_EQ(limit.rlim_cur, limit.rlim_max);
 }
+
+TEST(all_fds_but_those_of_two_lists_are_closed)
+{
+	int fds[6];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		CHECK_OK(fds[i]);
+	}
+	fd_close_others(fds[0], (int[]){ fds[4], -1, fds[1] }, 3, (int[]){ fds[3] }, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		CHECK_EQ(fcntl(fds[i], F_GETFD) >= 0, i == 1 || i == 3 || i == 4);
+	fd_close_others(fds[0], NULL, 0, NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		CHECK(fcntl(fds[i], F_GETFD) < 0);
+}
