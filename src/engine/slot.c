@@ -335,8 +335,9 @@ static bool try_peer(int slot, const struct slot_note *note, void *arg)
 		return false;
 	}
 	r = open_namespaces(note, &s->found);
-	/* Judged after opening: whoever lives now under that number did so then. */
-	s->joined = r == 0 && process_is_alive(note->holder, note->holder_start);
+	/* Judged after opening: whoever lives now under that number did so then, and a holder closes its fds, whose numbers may then
+	 * stand for other files, only when its run is over. */
+	s->joined = r == 0 && slot_is_alive(note) && process_is_alive(note->holder, note->holder_start);
 	if (!s->joined)
 		close_all(&s->found);
 	s->forbidden = s->forbidden || r == -EACCES || r == -EPERM;

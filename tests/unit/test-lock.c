@@ -310,6 +310,47 @@ TEST(one_who_is_alive_is_joined_by_the_holders_fds)
 	fd_close(other);
 }
 
+/* Its holder's fds may be closed then, and their numbers stand for other files. A fifo makes the opening last as long as the test wants. */
+TEST(one_who_ends_while_the_fds_are_opened_is_not_joined)
+{
+	struct slot_note n = { .kind = SLOT_RUN, .n_namespaces = 1 };
+	struct jail_namespaces found = { 0 };
+	int fd, other;
+	pid_t ending, ender;
+
+	set_scene();
+	CHECK_OK(mkfifoat(tap_dirfd, "fifo", 0600));
+	ending = fork();
+	if (ending == 0) {
+		pause();
+		_exit(0);
+	}
+	n.pid = ending;
+	n.start = start_time(ending);
+	n.namespaces[0] = openat(tap_dirfd, "fifo", O_PATH | O_CLOEXEC);
+	other = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_take(other, "box", NULL), 0);
+	CHECK_OK(slot_write(other, 0, &n));
+	ender = fork();
+	if (ender == 0) {
+		usleep(200000);
+		kill(ending, SIGKILL);
+		do {
+			usleep(100000);
+		} while (openat(tap_dirfd, "fifo", O_WRONLY | O_CLOEXEC | O_NONBLOCK) < 0);
+		pause();
+		_exit(0);
+	}
+	fd = take(LOCK_LOOK, 0);
+	CHECK_EQ(slot_find_peer(fd, 0, "box", &found, NULL), 0);
+	CHECK_EQ(waitpid(ending, NULL, 0), ending);
+	CHECK_OK(kill(ender, SIGKILL));
+	CHECK_EQ(waitpid(ender, NULL, 0), ender);
+	fd_close(n.namespaces[0]);
+	fd_close(fd);
+	fd_close(other);
+}
+
 /* Field 22 of /proc/PID/stat. */
 static uint64_t start_time(pid_t pid)
 {
