@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
+from live import wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/g", "more\n", 0o644], ["stamp_all", 1000000000]]
 
@@ -53,9 +53,8 @@ def at_rest(place, tap, who, strategy):
     process.communicate(b"\n", timeout=60)
     box.name = "x"
     box.edit([["append", "f", "x"], ["create", "n", "n", 0o644]], path)
-    time.sleep(0.1)
     tap.check("no process is left when the command ended, not even daemons it started, %s, %s" % (strategy, who),
-              not processes(box.program), processes(box.program))
+              wait_until(lambda: not processes(box.program), 10), processes(box.program))
     tap.check("no mount is left, %s, %s" % (strategy, who), mountinfo() == before)
     flow = [box.commit(), box.edit([["append", "f", "y"]], path), box.rm()]
     left = [n for n in t.residue(box.state) if not n.endswith(("-wal", "-shm"))]

@@ -118,6 +118,7 @@ print("begun", flush=True)
 for i in range(600):
     time.sleep(0.1)
     open("ticks", "a").write(".")
+    print("tick", flush=True)
 """
 
 
@@ -147,8 +148,8 @@ def job_control(place, tap, who):
                 (b"heard three", b"\x03"), (b"ready> ", b"echo was $?\n"))
     tap.check("in the background it stops when it reads, and fg gives it the terminal back, %s" % who,
               b"heard three" in done.said and b"was 130" in done.said, done)
-    done = talk(WORKER, (b"begun", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"bg\n"),
-                (b"ready> ", b"sleep 0.7; kill %1; wait; echo was $?\n"), (b"was", b""))
+    done = talk(WORKER, (b"begun", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"bg\n"), (b"ready> ", b""), (b"tick", b""), (b"tick", b""),
+                (b"tick", b"kill %1; wait; echo was $?\n"), (b"was", b""))
     ticks = box.run("cat", "ticks", cwd=path).stdout
     tap.check("in the background it goes on, and the shell keeps the terminal, %s" % who, len(ticks) >= 3 and b"was" in done.said, ticks,
               done)

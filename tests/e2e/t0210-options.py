@@ -187,7 +187,7 @@ def alive(marker):
 
 def gone(marker):
     """Whether they are all gone, at the latest in a moment: whoever waited for pid 1 sees its children vanish first."""
-    end = time.monotonic() + 2
+    end = time.monotonic() + 10
     while alive(marker) and time.monotonic() < end:
         time.sleep(0.02)
     return not alive(marker)
@@ -195,23 +195,26 @@ def gone(marker):
 
 def timeout(g):
     marker = "marker-%d-%s" % (os.getpid(), g.who)
-    table = [("a command that sleeps", "sleep 60", 0.3, 1.2),
-             ("one that ignores SIGTERM", "trap '' TERM HUP INT; echo begun; sleep 60; sleep 60", 1.2, 4),
-             ("one with a daemon", "setsid sh -c 'trap \"\" TERM; sleep 60; :' %s </dev/null >/dev/null 2>&1 & sleep 60" % marker, 0.3, 4),
-             ("one that is stopped", "kill -STOP $$; sleep 60", 1.2, 4)]
+    table = [("a command that sleeps", "sleep 60", 0.5, 1.4),
+             ("one that ignores SIGTERM", "trap '' TERM HUP INT; echo begun; sleep 60; sleep 60", 1.4, 4),
+             ("one with a daemon", "setsid sh -c 'trap \"\" TERM; sleep 60; :' %s </dev/null >/dev/null 2>&1 & sleep 60" % marker, 0.5, 4),
+             ("one that is stopped", "kill -STOP $$; sleep 60", 1.4, 4)]
     for what, script, least, most in table:
-        began = time.monotonic()
-        done = g.run(["--timeout", "0.3"], "sh", "-c", script, marker)
-        took = time.monotonic() - began
-        lines = done.stderr.splitlines()
-        good = done.returncode == 124 and least <= took < most and len(lines) == 1 and b"time" in lines[0]
+        for _ in range(5):  # a busy machine may be late, but not each time
+            began = time.monotonic()
+            done = g.run(["--timeout", "0.5"], "sh", "-c", script, marker)
+            took = time.monotonic() - began
+            lines = done.stderr.splitlines()
+            good = done.returncode == 124 and least <= took < most and len(lines) == 1 and b"time" in lines[0]
+            if good or done.returncode != 124:
+                break
         g.tap.check("--timeout ends %s, wholly, and says so, %s" % (what, g.who), good and gone(marker.encode()), t.said(done), took,
                     alive(marker.encode()))
-    done = g.run(["--timeout", "0.5"], "sh", "-c", "trap 'echo asked; exit 0' TERM; sleep 60 & wait")
+    done = g.run(["--timeout", "1"], "sh", "-c", "trap 'echo asked; exit 0' TERM; sleep 60 & wait")
     g.tap.check("a command is asked before it is ended, %s" % g.who, done.returncode == 124 and done.stdout == b"asked\n", t.said(done))
     done = g.run(["--timeout", "1h"], "sh", "-c", "exit 7")
     g.tap.check("a command that ends in time has its own status, %s" % g.who, done.returncode == 7 and not done.stderr, t.said(done))
-    done = g.run(["--timeout", "0.3"], "sh", "-c", "echo kept > late; sleep 60")
+    done = g.run(["--timeout", "1"], "sh", "-c", "echo kept > late; sleep 60")
     after = g.run([], "cat", "late")
     g.tap.check("what was written before is kept, %s" % g.who, done.returncode == 124 and after.stdout == b"kept\n", t.said(done), t.said(after))
     for wrong in ("0", "-1", "", "soon", "1x", "1.", "0.0001", "366d", "99999999999999999999", "1e3", "nan", " 5", "5 "):

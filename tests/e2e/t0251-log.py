@@ -121,7 +121,7 @@ def ends(g):
     process.stdout.close()
     done = g.run("sh", "-c", "(setsid sh -c 'sleep 1000' &); echo quick")
     g.check("what the command leaves running holds nothing up", done.returncode == 0 and g.log() == b"quick\n", t.said(done))
-    done = g.run("sh", "-c", "echo late; sleep 1000", options=("--timeout", "0.3"))
+    done = g.run("sh", "-c", "echo late; sleep 1000", options=("--timeout", "1"))
     g.check("nor does a time limit lose anything", done.returncode == 124 and done.stdout == b"late\n" == g.log(), t.said(done), g.log())
     done = g.run("./none")
     g.check("what cannot be executed is told as ever", done.returncode == 127 and done.stderr.count(b"\n") == 1, t.said(done))

@@ -309,7 +309,7 @@ static void reach_published(const char *net)
 	publish(&s, port);
 	CHECK_EQ(scene_open(&s, serves_one), 0);
 	CHECK_EQ(write(s.go, "", 1), 1);
-	for (int i = 0; i < 100 && !reached; i++) {
+	for (int i = 0; i < 1000 && !reached; i++) {
 		int fd = scene_connect("127.0.0.1", port);
 
 		CHECK(fd >= 0);
@@ -347,7 +347,7 @@ NET_TEST(a_port_in_use_cannot_be_published)
 
 static bool is_gone(pid_t pid)
 {
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 6000; i++) {
 		if (kill(pid, 0) < 0 && errno == ESRCH)
 			return true;
 		usleep(10000);
