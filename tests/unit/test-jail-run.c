@@ -514,7 +514,8 @@ JAIL_TEST(control_z_stops_the_job_and_it_can_go_on)
 {
 	struct scene s = scene_new("orig");
 	struct terminal t = open_terminal(
-		&s, "echo ready >&9; until grep -q stopped /proc/self/fd/9; do sleep 0.02; done; echo done >&9; exit 6");
+		&s,
+		"echo ready >&9; until grep -q stopped /proc/self/fd/9; do sleep 0.02; done; echo done >&9; exit 6");
 
 	wait_for_says("ready\n");
 	CHECK_EQ(write(t.master, "\x1a", 1), 1);
