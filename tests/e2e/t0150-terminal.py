@@ -14,6 +14,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import wait_until  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["stamp_all", 1000000000]]
 QUESTION = b"or keep (k)? "
@@ -53,7 +54,8 @@ class Talk:
         while time.monotonic() < end:
             if answers and answers[0][0] in self.said[seen:]:
                 seen = self.said.index(answers[0][0], seen) + len(answers[0][0])
-                os.write(master, answers.pop(0)[1])
+                answer = answers.pop(0)[1]
+                os.write(master, answer if isinstance(answer, bytes) else answer())
             if not select.select([master], [], [], 0.1)[0]:
                 continue
             try:
@@ -66,6 +68,20 @@ class Talk:
 
     def __str__(self):
         return "exit %s, said %r" % (self.returncode, self.said[-900:])
+
+
+def states(*argv):
+    """Of the processes with exactly these arguments, as the kernel names them: T is stopped."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                is_one = file.read().split(b"\0")[:-1] == [os.fsencode(word) for word in argv]
+            with open("/proc/%s/stat" % pid, encoding="ascii", errors="replace") as file:
+                found += [file.read().rsplit(")", 1)[1].split()[0]] if is_one else []
+        except OSError:
+            pass
+    return found
 
 
 def question(place, tap, who):
@@ -128,18 +144,24 @@ def job_control(place, tap, who):
     box = t.Box(place, who, name="job", dirs=[path])
     box.new()
     shell = t.Box(place, who, state=box.state, program="/bin/bash")
+    name = os.path.join(path, "..", "program-%s.py" % who)
+
+    def fg():
+        """In a pipeline the shell waits for its own children to stop; the command, being none, would take what is typed before it has."""
+        wait_until(lambda: states("python3", name) == ["T"])
+        return b"fg\n"
 
     def talk(program, *answers, pipe=""):
-        with open(os.path.join(path, "..", "program-%s.py" % who), "w") as file:
+        with open(name, "w", encoding="ascii") as file:
             file.write(program)
-        run = "%s run job -- python3 %s%s\n" % (box.program, file.name, pipe)
+        run = "%s run job -- python3 %s%s\n" % (box.program, name, pipe)
         return Talk(shell, path, ["--norc", "-i"], [(b"ready> ", run.encode()), *answers, (b"ready> ", b"exit\n"), (b"ready> ", b"exit\n")])
 
     done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"job -- python3", b"two\n"),
                 (b"heard two", b"\x04"))
     tap.check("Ctrl-Z stops it, fg continues it, %s" % who, b"heard two" in done.said and done.returncode == 0, done)
-    done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"| cat", b"two\n"),
-                (b"heard two", b"\x1a"), (b"Stopped", b""), (b"ready> ", b"fg\n"), (b"| cat", b"three\n"), (b"heard three", b"\x04"),
+    done = talk(TALKER, (b"begun", b"one\n"), (b"heard one", b"\x1a"), (b"Stopped", b""), (b"ready> ", fg), (b"| cat", b"two\n"),
+                (b"heard two", b"\x1a"), (b"Stopped", b""), (b"ready> ", fg), (b"| cat", b"three\n"), (b"heard three", b"\x04"),
                 (b"ready> ", b"echo was $?\n"), pipe=" | cat")
     tap.check("in a pipeline Ctrl-Z stops it, fg continues it, as often as wanted, %s" % who, b"heard three" in done.said and
               b"was 0" in done.said and done.returncode == 0, done)
