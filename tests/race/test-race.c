@@ -48,7 +48,9 @@ static int act_run(unsigned *seed, struct atoll_error *err)
 	struct atoll_run_result result = { 0 };
 	int r;
 
-	snprintf(script, sizeof script, "for f in 0 1 2 3; do echo token-%08d > original/file$f; done",
+	/* Commands run side by side in a sandbox, and exclude each other themselves where they want to. */
+	snprintf(script, sizeof script,
+		 "exec 8< original; flock 8; for f in 0 1 2 3; do echo token-%08d > original/file$f; done",
 		 rand_r(seed) % 100000000);
 	r = atoll_run(a, "box", &(struct atoll_run_options){ .argv = argv, .cwd = tap_dir, .wait_ms = some_wait(seed) },
 		      &result, err);
