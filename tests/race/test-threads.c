@@ -8,10 +8,12 @@
 
 #define TAP_SECONDS 240
 #include "../contract/contract.h"
+#include "base/fork-gate.h"
 
 #define ROUNDS 6
 
-/* Replaces one file of a sandbox's copy, and adds one. */
+/* Replaces one file of a sandbox's copy, and adds one. For an ordinary user a commit is done by a child; one that another thread forks just
+ * now would have the file open for writing too. */
 static void edit(const char *name, int round)
 {
 	struct atoll_error err = { 0 };
@@ -22,8 +24,10 @@ static void edit(const char *name, int round)
 	AUTO_FD fd = open(info->resources[0].workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(fd >= 0);
 	snprintf(text, sizeof text, "round %d\n", round);
+	fork_gate_enter();
 	tap_write(fd, "one", text);
 	tap_write(fd, "dir/added", text);
+	fork_gate_leave();
 	atoll_info_free(info);
 }
 
