@@ -91,20 +91,19 @@ def live(account, report, quick):
         # Of pid 1, which is not dumpable, only root may ask.
         if account.uid == 0:
             report.add("live-memory", "  private memory of an idle live sandbox", keeper_memory(account, "live") / 1e6, "MB", "",
-                       "Private_Dirty + Private_Clean of keeper, pid 1 and what it runs")
+                       "Private_Dirty + Private_Clean of keeper, pid 1 and spare")
     finally:
         call(account, "rm", "live", "--force")
 
 
 def keeper_memory(account, name):
-    """Bytes that the processes of an idle sandbox share with nobody: that of the view, and its parents up to the keeper."""
-    done = subprocess.run([account.atoll, "path", name], env=account.env, capture_output=True, text=True, check=True)
-    pid, total = int(done.stdout.split("/")[2]), 0
-    while pid > 1:
-        with open("/proc/%d/smaps_rollup" % pid) as f:
+    """Bytes that the processes of an idle sandbox share with nobody: keeper, pid 1, spare."""
+    found = subprocess.run(["pgrep", "-f", "run %s --keep-alive" % name], capture_output=True, text=True, check=True).stdout.split()
+    total = 0
+    for pid in found:
+        with open("/proc/%s/smaps_rollup" % pid) as f:
             total += sum(int(line.split()[1]) << 10 for line in f if line.startswith(("Private_Clean", "Private_Dirty")))
-        with open("/proc/%d/status" % pid) as f:
-            pid = next(int(line.split()[1]) for line in f if line.startswith("PPid:"))
+    assert len(found) == 3, found
     return total
 
 

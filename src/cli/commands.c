@@ -9,7 +9,7 @@
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
 #define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
-#define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command", COMPLETE_NONE, 0 }
+#define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
 /* How commands run: one for each of the library's settings, under the same name. */

@@ -20,7 +20,6 @@
 #include "engine/settings.h"
 
 #define CONFIG_MAX_SIZE (1 << 20)
-#define SYSTEM_CONFIG "/etc/atoll/config"
 
 /* ---- one line ---- */
 
@@ -184,9 +183,19 @@ int atoll_settings_read(struct atoll_settings **settings, const char *path, stru
 	return read_config(settings, path, false, err);
 }
 
-static char *user_config(void)
+static const char *value_in(char *const *env, const char *name)
 {
-	const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	size_t n = strlen(name);
+
+	for (; env && *env; env++)
+		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+			return *env + n + 1;
+	return NULL;
+}
+
+char *config_of_user(char *const *env)
+{
+	const char *dir = value_in(env, "XDG_CONFIG_HOME"), *home = value_in(env, "HOME");
 
 	if (dir && *dir == '/')
 		return str_format("%s/atoll/config", dir);
@@ -195,11 +204,11 @@ static char *user_config(void)
 
 int atoll_settings_read_standard(struct atoll_settings **settings, struct atoll_error *err)
 {
-	AUTO_FREE char *user = user_config();
+	AUTO_FREE char *user = config_of_user(environ);
 	int r;
 
 	if (!settings || !user)
 		return error_set(err, ATOLL_INVALID, 0, "config", NULL, "no place was given for the settings");
-	r = read_config(settings, SYSTEM_CONFIG, true, err);
+	r = read_config(settings, CONFIG_OF_SYSTEM, true, err);
 	return r < 0 || !*user ? r : read_config(settings, user, true, err);
 }

@@ -104,6 +104,18 @@ static int inherit(struct environment *e, bool clear)
 	return r;
 }
 
+bool environment_filter(char *const *env, bool (*keep)(const char *assignment, void *arg), void *arg)
+{
+	for (size_t i = 0; env[i]; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_name(env[i], env[j]))
+				return false;
+	for (size_t i = 0; env[i]; i++)
+		if (!steers_loader(env[i]) && !leads_outside(env[i]) && !keep(env[i], arg))
+			return false;
+	return true;
+}
+
 static int bad_line(const char *path, size_t number, struct atoll_error *err)
 {
 	return error_set(err, ATOLL_INVALID, 0, "run", path, "line %zu of \"%s\" is not NAME=VALUE", number, path);

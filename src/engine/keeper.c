@@ -12,7 +12,7 @@
 #include "base/fork-gate.h"
 #include "base/sys.h"
 #include "engine/run.h"
-#include "engine/slot.h"
+#include "engine/served.h"
 
 struct report {
 	int64_t run;
@@ -182,13 +182,15 @@ int atoll_start(struct atoll *a, const char *name, const struct atoll_run_option
 
 #define LOOK_MS 500
 
-int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
-	       struct atoll_error *err)
+/* A program that sleeps has a root that others of the user may enter; a spare process runs what they ask for. */
+int keeper_hold(struct atoll *a, const char *name, const struct atoll_run_options *options, bool serves, int idle_ms,
+		struct atoll_error *err)
 {
 	static char program[] = "sleep", for_ever[] = "infinity";
 	char *argv[] = { program, for_ever, NULL };
 	struct atoll_run_options own = options ? *options : (struct atoll_run_options){ 0 };
-	struct keeper k = { .holds = true, .idle_ms = idle_ms, .scribe = SCRIBE_NONE };
+	struct heritage heritage;
+	struct keeper k = { .holds = true, .serves = serves, .idle_ms = idle_ms, .scribe = SCRIBE_NONE };
 	int64_t run;
 
 	if (!a || idle_ms < 0)
@@ -196,7 +198,14 @@ int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options
 	own.argv = argv;
 	own.cwd = "/";
 	own.terminal = false;
+	k.like = serves ? likeness(getpid(), &heritage) : 0;
 	return start(a, name, &own, &k, &run, err);
+}
+
+int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
+	       struct atoll_error *err)
+{
+	return keeper_hold(a, name, options, true, idle_ms, err);
 }
 
 static bool is_older(const struct slot_note *note, uint64_t start)
@@ -204,11 +213,13 @@ static bool is_older(const struct slot_note *note, uint64_t start)
 	return note->holder_start < start || (note->holder_start == start && note->holder < getpid());
 }
 
-/* One is enough: the younger one, which was told last how long. */
+/* One of a kind is enough: the younger one, which was told last how long. */
 static bool end_older(int slot, const struct slot_note *note, void *arg)
 {
+	const struct slot_note *own = arg;
+
 	(void)slot;
-	if (note->kind == SLOT_KEEPER && is_older(note, *(const uint64_t *)arg))
+	if (note->kind == own->kind && is_older(note, own->holder_start))
 		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
 	return false;
 }
@@ -217,29 +228,41 @@ int keeper_look(pid_t pid, void *arg)
 {
 	struct keeper *k = arg;
 	int64_t now = clock_monotonic_ns();
-	uint64_t start_time;
+	struct slot_note own = { .kind = k->serves ? SLOT_SERVER : SLOT_KEEPER };
 
 	(void)pid;
-	if (k->idle_since == 0 && slot_start_time(getpid(), &start_time) == 0)
-		slot_each(k->lock_fd, end_older, &start_time);
-	if (k->idle_since == 0 || slot_has_command(k->lock_fd))
+	if (k->idle_since == 0 && slot_start_time(getpid(), &own.holder_start) == 0)
+		slot_each(k->lock_fd, end_older, &own);
+	if (k->idle_since == 0 || k->busy || slot_has_command(k->lock_fd))
 		k->idle_since = now;
 	return now - k->idle_since >= (int64_t)k->idle_ms * 1000000 ? 0 : MAX(1, MIN(LOOK_MS, k->idle_ms));
 }
 
+struct dismissal {
+	int lock_fd;
+	bool any;
+};
+
 static bool end_any(int slot, const struct slot_note *note, void *arg)
 {
-	(void)slot;
-	if (note->kind == SLOT_KEEPER && jail_signal((pid_t)note->pid, note->start, SIGKILL, true) == 0)
-		*(bool *)arg = true;
+	struct dismissal *d = arg;
+
+	if (slot_is_command(note))
+		return false;
+	slot_dismiss(d->lock_fd, slot, note);
+	d->any = jail_signal((pid_t)note->pid, note->start, SIGKILL, true) == 0 || d->any;
 	return false;
 }
 
+/* With the door closed none of them begins to run a command meanwhile. */
 bool keeper_dismiss(int lock_fd)
 {
-	bool any = false;
+	struct dismissal d = { .lock_fd = lock_fd };
 
+	if (slot_has_command(lock_fd) || slot_close_door(lock_fd, "", NULL) < 0)
+		return false;
 	if (!slot_has_command(lock_fd))
-		slot_each(lock_fd, end_any, &any);
-	return any;
+		slot_each(lock_fd, end_any, &d);
+	slot_open_door(lock_fd);
+	return d.any;
 }

@@ -10,6 +10,9 @@ struct keeper {
 	int report_fd; /* to whoever started it */
 	bool holds;    /* no command: it keeps the view standing while there is nobody else */
 	int idle_ms;   /* for so long; of those that hold */
+	bool serves;   /* of those: runs commands for others who ask */
+	bool busy;     /* with one */
+	uint64_t like; /* of whoever started it: likeness() */
 	int lock_fd;
 	int64_t idle_since;
 	bool interactive, tty; /* for those who attach */
@@ -23,6 +26,8 @@ void keeper_close_log(struct keeper *k);
 /* Tells who started it that the command starts. System calls only. */
 void keeper_tell_started(const struct keeper *k, int64_t run);
 
+int keeper_hold(struct atoll *a, const char *name, const struct atoll_run_options *options, bool serves, int idle_ms,
+		struct atoll_error *err);
 /* jail_spec.watch of one that holds: 0 when its time is over. */
 int keeper_look(pid_t pid, void *keeper);
 /* Ends those that hold if they are alone, so that the sandbox can be changed. True if there was one. */

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "engine/keeper.h"
 #include "engine/slot.h"
 
 #define PATIENCE_NS 3000000000LL
@@ -89,7 +90,7 @@ static int find_root(struct session *s, const struct resource *r, int idle_ms, c
 	*ret = find_live(s->a, s->box.uuid, r->row.path);
 	if (*ret)
 		return 0;
-	k = atoll_keep(s->a, s->box.name, NULL, idle_ms, err);
+	k = keeper_hold(s->a, s->box.name, NULL, false, idle_ms, err);
 	if (k == 0)
 		*ret = wait_live(s->a, s->box.uuid, r->row.path);
 	return k;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/protocol.h"
+#include "engine/served.h"
 #include "jail/jail.h"
 
 static int mark_removing(struct session *s, struct atoll_error *err)
@@ -90,6 +91,8 @@ int sandbox_remove_everything(struct session *s, struct atoll_error *err)
 {
 	int r = s->box.removing ? 0 : mark_removing(s, err);
 
+	if (r >= 0)
+		server_forget(s->a, s->box.name);
 	if (r >= 0)
 		r = remove_areas(s, err);
 	if (r >= 0)

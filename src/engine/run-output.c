@@ -22,6 +22,14 @@ static bool is_in_resource(const char *path, const struct session *s)
 	return false;
 }
 
+bool run_output_is_inside(const struct session *s, int fd)
+{
+	AUTO_FREE char *path = NULL;
+	ino_t inode;
+
+	return is_written_file(fd, &inode) && (fd_path(fd, &path) < 0 || is_in_resource(path, s));
+}
+
 void run_output_tell(const struct session *s, const struct atoll_run_options *options)
 {
 	ino_t inode, known = 0;

@@ -14,6 +14,7 @@
 #include "engine/record.h"
 #include "engine/run-watch.h"
 #include "engine/run.h"
+#include "engine/served.h"
 #include "jail/jail.h"
 
 /* ---- records ---- */
@@ -70,7 +71,7 @@ static int settle_workspace(struct session *s, struct resource *r, struct atoll_
 }
 
 /* Most runs touch nothing for the first time, and leave the registry alone. */
-static int tell_end(struct session *s, struct atoll_error *err)
+int run_tell_end(struct session *s, struct atoll_error *err)
 {
 	int r = s->box.durable_workspace ? store_begin(s->store, true, err) : 0;
 
@@ -184,7 +185,7 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 	if (in->slot >= 0)
 		slot_leave(in->lock_fd, in->slot);
 	if (s->box.durable_workspace || !slot_has_command(in->lock_fd))
-		r = tell_end(s, err);
+		r = run_tell_end(s, err);
 	lock_note_end(in->lock_fd);
 	slot_open_door(in->lock_fd);
 	return r;
@@ -251,6 +252,7 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
+	struct server server = { .s = s, .k = in->keeper, .note = &in->note, .lock_fd = in->lock_fd, .slot = in->slot };
 	struct run_view v = { 0 };
 	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, err);
 
@@ -287,7 +289,13 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 			spec.watch_arg = in->keeper;
 			spec.timeout_ms = 0;
 		}
+		if (in->keeper && in->keeper->serves) {
+			server_open(&server);
+			spec.server = &server.jail;
+		}
 		r = jail_run(&spec, ret, err);
+		if (spec.server)
+			server_close(&server);
 	}
 	run_view_release(&v);
 	/* Asked only after a failure: the question costs as much as a run. */
@@ -300,7 +308,7 @@ static enum slot_kind kind_of(const struct run_options *o)
 {
 	if (!o->keeper)
 		return SLOT_RUN;
-	return o->keeper->holds ? SLOT_KEEPER : SLOT_DETACHED;
+	return !o->keeper->holds ? SLOT_DETACHED : o->keeper->serves ? SLOT_SERVER : SLOT_KEEPER;
 }
 
 static int run_inside(struct session *s, const struct atoll_run_options *options, const struct run_options *o,
@@ -314,7 +322,8 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.scribe = SCRIBE_NONE,
 		.note = { .kind = kind_of(o), .view_key = view_key(o) },
 	};
-	bool threads = !__libc_single_threaded;
+	/* A keeper has none, whatever it was forked from. */
+	bool threads = !__libc_single_threaded && !o->keeper;
 	int r, end = 0;
 
 	in.logged = o->log && !o->keeper && scribe_of_caller(o->terminal, &in.spec);
@@ -398,7 +407,10 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
 	      struct atoll_error *err)
 {
+	int r;
+
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
-	return run_start(a, name, options, NULL, ret, err);
+	r = served_run(a, name, options, ret, err);
+	return r == 0 ? run_start(a, name, options, NULL, ret, err) : r < 0 ? r : 0;
 }

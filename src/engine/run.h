@@ -27,6 +27,7 @@ int run_plain(struct session *s, char *const *argv, const struct run_options *o,
 int run_plain_refuse(struct atoll_error *err);
 /* Warns of standard output and error that are files of a resource. */
 void run_output_tell(const struct session *s, const struct atoll_run_options *options);
+bool run_output_is_inside(const struct session *s, int fd);
 
 /* atoll_run(), with a keeper around it or NULL. */
 struct keeper;

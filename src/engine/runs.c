@@ -44,7 +44,7 @@ static bool is_of_run(int slot, const struct slot_note *note, void *arg)
 	struct lookup *l = arg;
 
 	(void)slot;
-	if (note->run != l->number || note->kind == SLOT_KEEPER)
+	if (note->run != l->number || !slot_is_command(note))
 		return false;
 	l->note = *note;
 	return true;
@@ -146,9 +146,9 @@ static bool send_to(int slot, const struct slot_note *note, void *arg)
 	struct kill *k = arg;
 
 	(void)slot;
-	if (note->kind == SLOT_KEEPER && k->run == 0)
+	if (!slot_is_command(note) && k->run == 0)
 		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
-	if ((k->run != 0 && note->run != k->run) || note->kind == SLOT_KEEPER || !slot_is_alive(note))
+	if ((k->run != 0 && note->run != k->run) || !slot_is_command(note) || !slot_is_alive(note))
 		return false;
 	if (jail_signal((pid_t)note->pid, note->start, k->sig, note->kind != SLOT_PLAIN) == 0)
 		k->notes[k->n++] = *note;

@@ -21,6 +21,10 @@ int settings_count(const char *text, uint64_t *ret);
 /* "yes", "no". */
 int settings_switch(const char *text, bool *ret);
 
+/* config.c: where config files are looked for; of the user, in whose environment it is, malloc'ed: "" if nowhere. NULL: no memory. */
+#define CONFIG_OF_SYSTEM "/etc/atoll/config"
+char *config_of_user(char *const *env);
+
 bool settings_is_path(const char *name, const char *value); /* whether that is a path */
 
 /* As one text, and back: "name=value" lines in which backslash and newline are escaped. NULL is an empty list. */

@@ -128,30 +128,43 @@ bool slot_is_alive(const struct slot_note *note)
 	return process_is_alive(note->pid, note->start) && is_of_this_boot(note);
 }
 
-int slot_write(int lock_fd, int slot, struct slot_note *note)
+int slot_rewrite(int lock_fd, int slot, const struct slot_note *note)
 {
 	char data[NOTE_SIZE] = { 0 };
-	int r;
 
-	clock_boot_id(note->boot_id);
-	note->holder = getpid();
-	r = slot_start_time(getpid(), &note->holder_start);
-	if (r < 0)
-		return r;
 	memcpy(data, note, sizeof *note);
 	return pwrite(lock_fd, data, sizeof data, NOTES_OFFSET + (off_t)slot * NOTE_SIZE) == (ssize_t)sizeof data
 		       ? 0
 		       : -EIO;
 }
 
-/* ---- slots ---- */
-
-static bool is_held(int lock_fd, int slot)
+int slot_write(int lock_fd, int slot, struct slot_note *note)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + (off_t)slot, .l_len = 1 };
+	int r;
 
-	return fcntl(lock_fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+	clock_boot_id(note->boot_id);
+	note->holder = getpid();
+	r = slot_start_time(getpid(), &note->holder_start);
+	return r < 0 ? r : slot_rewrite(lock_fd, slot, note);
 }
+
+void slot_dismiss(int lock_fd, int slot, const struct slot_note *note)
+{
+	struct slot_note dismissed = *note;
+
+	dismissed.run = SLOT_DISMISSED;
+	(void)slot_rewrite(lock_fd, slot, &dismissed);
+}
+
+bool slot_is_dismissed(int lock_fd, int slot)
+{
+	struct slot_note note;
+
+	return pread(lock_fd, &note, sizeof note, NOTES_OFFSET + (off_t)slot * NOTE_SIZE) != (ssize_t)sizeof note ||
+	       note.run == SLOT_DISMISSED;
+}
+
+/* ---- slots ---- */
 
 int slot_take(int lock_fd, const char *name, struct atoll_error *err)
 {
@@ -179,30 +192,57 @@ void slot_leave(int lock_fd, int slot)
 	(void)set_lock(lock_fd, F_UNLCK, FIRST_BYTE + slot);
 }
 
+/* Marks those of [from, to) that are held by others: the kernel names one lock of a range at a time. */
+static void find_held(int lock_fd, int from, int to, bool held[SLOT_MAX])
+{
+	struct flock l = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + (off_t)from, .l_len = to - from
+	};
+	int first, last;
+
+	if (from >= to || fcntl(lock_fd, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+		return;
+	first = (int)MAX(l.l_start - FIRST_BYTE, from);
+	last = l.l_len == 0 ? to : (int)MIN(l.l_start + l.l_len - FIRST_BYTE, to);
+	for (int i = first; i < last; i++)
+		held[i] = true;
+	find_held(lock_fd, from, first, held);
+	find_held(lock_fd, last, to, held);
+}
+
 bool slot_each(int lock_fd, slot_fn fn, void *arg)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE, .l_len = SLOT_MAX };
-	struct notes notes;
+	bool held[SLOT_MAX] = { false };
+	struct notes notes = { .n = 0 };
+	bool any = false;
 
-	/* Mostly there is nobody. */
-	if (fcntl(lock_fd, F_OFD_GETLK, &l) < 0 || l.l_type == F_UNLCK)
-		return false;
-	read_notes(lock_fd, &notes);
-	/* Behind the last note there may be one who is just coming in. */
-	for (size_t i = 0; i <= notes.n && i < SLOT_MAX; i++) {
-		struct slot_note note = note_at(&notes, i);
+	find_held(lock_fd, 0, SLOT_MAX, held);
+	for (int i = 0; i < SLOT_MAX; i++) {
+		struct slot_note note;
 
-		if (is_held(lock_fd, (int)i) && fn((int)i, &note, arg))
+		if (!held[i])
+			continue;
+		if (!any)
+			read_notes(lock_fd, &notes);
+		any = true;
+		/* One without a note is just coming in. */
+		note = note_at(&notes, (size_t)i);
+		if (fn(i, &note, arg))
 			return true;
 	}
 	return false;
+}
+
+bool slot_is_command(const struct slot_note *note)
+{
+	return note->kind != SLOT_KEEPER && note->kind != SLOT_SERVER;
 }
 
 static bool is_command(int slot, const struct slot_note *note, void *arg)
 {
 	(void)slot;
 	(void)arg;
-	return note->kind != SLOT_KEEPER;
+	return slot_is_command(note);
 }
 
 bool slot_has_command(int lock_fd)

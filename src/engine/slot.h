@@ -22,14 +22,17 @@ enum slot_kind {
 	SLOT_RUN = 1,  /* a command, with a holder that waits for it */
 	SLOT_DETACHED, /* a command, with a keeper as holder */
 	SLOT_PLAIN,    /* a command without namespaces of its own */
-	SLOT_KEEPER,   /* no command: namespaces that are kept */
+	SLOT_KEEPER,   /* no command: namespaces that are kept, by a program that sleeps inside */
+	SLOT_SERVER,   /* the same, by a spare process for those who ask; SLOT_RUN while it runs a command */
 };
+
+#define SLOT_DISMISSED (-1) /* as run of a keeper: it is being ended */
 
 struct slot_note {
 	char boot_id[40];
 	int64_t pid, holder; /* pid 1 (SLOT_PLAIN, SLOT_KEEPER: the holder itself), and who started it */
 	uint64_t start, holder_start;
-	int64_t run;       /* its number; 0: none */
+	int64_t run;       /* its number; 0: none; SLOT_DISMISSED */
 	uint64_t view_key; /* of the options that make the view: only those with the same share one */
 	int32_t kind, n_namespaces;
 	int32_t namespaces[JAIL_NAMESPACES_MAX]; /* fds of the holder */
@@ -44,6 +47,7 @@ int slot_take(int lock_fd, const char *name, struct atoll_error *err);
 void slot_leave(int lock_fd, int slot); /* when all processes of it are gone */
 /* Fills in boot and holder (this process). */
 int slot_write(int lock_fd, int slot, struct slot_note *note);
+int slot_rewrite(int lock_fd, int slot, const struct slot_note *note); /* as it is */
 
 /* With the door closed: the view to share. 1 and *ret, whose fds are the caller's; 0 if nobody is inside, and nobody dying either. */
 int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail_namespaces *ret,
@@ -57,7 +61,10 @@ int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_erro
 /* Slots that are held just now, by whomever but lock_fd. Calls fn with each; stops where it returns true, and returns that. */
 typedef bool (*slot_fn)(int slot, const struct slot_note *note, void *arg);
 bool slot_each(int lock_fd, slot_fn fn, void *arg);
-bool slot_has_command(int lock_fd);               /* whether any of them is a command */
+bool slot_has_command(int lock_fd); /* whether any of them is a command */
+bool slot_is_command(const struct slot_note *note);
+void slot_dismiss(int lock_fd, int slot, const struct slot_note *note); /* with the door closed */
+bool slot_is_dismissed(int lock_fd, int slot);
 bool slot_is_alive(const struct slot_note *note); /* pid 1, if its boot, number and start time are those noted */
 int slot_start_time(pid_t pid, uint64_t *ret);
 

@@ -2,7 +2,7 @@
 /* What a run that was killed may have left in a workspace: a directory that was being moved (src/tree/move.c). */
 #include "engine/protocol.h"
 
-#include "engine/slot.h"
+#include "engine/served.h"
 
 static int remove_stray(const struct tree_entry *e, void *arg)
 {
@@ -32,6 +32,7 @@ void strays_remove(struct session *s)
 		if (r < 0)
 			failed = r;
 	}
+	server_forget(s->a, s->box.name);
 	/* Otherwise the next one tries again. */
 	if (failed == 0)
 		slot_forget_dead(s->lock_fd);

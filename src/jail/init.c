@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "jail/private.h"
 
-static void send_report(const struct init *in, const struct init_report *report)
+void init_send(const struct init *in, const struct init_report *report)
 {
 	while (send(in->socket, report, sizeof(*report), MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
@@ -32,12 +32,12 @@ static int fail(const struct init *in, struct init_report *report, enum view_ste
 		report->failure.step = step;
 		report->failure.error = error;
 	}
-	send_report(in, report);
+	init_send(in, report);
 	return 1;
 }
 
 /* By path, so that it lies in the new mounts. */
-static int enter_cwd(const char *cwd)
+int init_enter_cwd(const char *cwd)
 {
 	AUTO_FD fd = -EBADF;
 
@@ -68,7 +68,7 @@ static void reset_handlers(void)
 }
 
 /* Where it does not work, renaming a directory of the original is refused, as overlayfs does. */
-static void hand_over(const struct init *in, int listener)
+void init_hand_over(const struct init *in, int listener)
 {
 	AUTO_FD fd = listener;
 	struct init_report report = { .event = INIT_RENAMES };
@@ -111,7 +111,7 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 		if (limit_error == 0)
 			wall_error = -wall_raise(&in->wall, &listener);
 		if (limit_error == 0 && wall_error == 0) {
-			hand_over(in, listener);
+			init_hand_over(in, listener);
 			/* The last: it may refuse what is needed for the others. */
 			wall_error = -wall_profile(in->wall.profile);
 		}
@@ -127,23 +127,33 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 }
 /* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 
-/* True once the command itself has ended. */
-static bool reap(const struct init *in, pid_t command, int *ret_status)
+void init_add_usage(struct init_report *report, const struct rusage *usage)
 {
+	report->user_ns += usage->ru_utime.tv_sec * 1000000000LL + usage->ru_utime.tv_usec * 1000LL;
+	report->system_ns += usage->ru_stime.tv_sec * 1000000000LL + usage->ru_stime.tv_usec * 1000LL;
+	report->max_rss = MAX(report->max_rss, usage->ru_maxrss * 1024LL);
+}
+
+/* True once the command itself has ended. Everything that was waited for counts; who is still there then is ended without. */
+static bool reap(const struct init *in, pid_t command, struct init_report *report)
+{
+	struct rusage usage;
 	bool ended = false;
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG | __WALL | (in->terminal ? WUNTRACED : 0))) > 0) {
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL | (in->terminal ? WUNTRACED : 0), &usage)) > 0) {
+		if (!WIFSTOPPED(status))
+			init_add_usage(report, &usage);
 		if (pid != command)
 			continue;
 		if (WIFSTOPPED(status)) {
-			send_report(in, &(struct init_report){ .event = INIT_STOPPED,
-							       .value = WSTOPSIG(status),
-							       .had_terminal = terminal_is_of(command) });
+			init_send(in, &(struct init_report){ .event = INIT_STOPPED,
+							     .value = WSTOPSIG(status),
+							     .had_terminal = terminal_is_of(command) });
 			continue;
 		}
-		*ret_status = status;
+		report->value = status;
 		ended = true;
 	}
 	return ended;
@@ -159,6 +169,8 @@ static bool pass_on(int socket, pid_t command)
 
 		if (n == 1 && (sig == INIT_FOREGROUND || sig == INIT_BACKGROUND))
 			terminal_continue(command, sig == INIT_FOREGROUND);
+		else if (n == 1 && sig == INIT_END_ALL)
+			(void)kill(-1, SIGKILL);
 		else if (n == 1)
 			(void)kill(command, sig);
 		else if (n == 0)
@@ -168,7 +180,7 @@ static bool pass_on(int socket, pid_t command)
 	}
 }
 
-static int watch(const struct init *in, int signal_fd, pid_t command, int *ret_status)
+int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report)
 {
 	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN }, { .fd = in->socket, .events = POLLIN } };
 	struct signalfd_siginfo info;
@@ -180,7 +192,7 @@ static int watch(const struct init *in, int signal_fd, pid_t command, int *ret_s
 			while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 				if (info.ssi_signo == (uint32_t)INIT_SIGNAL)
 					(void)kill(command, info.ssi_int);
-			if (reap(in, command, ret_status))
+			if (reap(in, command, report))
 				return 0;
 		}
 		if (fds[1].revents && !pass_on(in->socket, command))
@@ -259,7 +271,7 @@ static int prepare(struct init *in, struct view_failure *f)
 
 	if (make_view(in, f) < 0)
 		return -1;
-	r = enter_cwd(in->cwd);
+	r = init_enter_cwd(in->cwd);
 	f->step = VIEW_STEP_CWD;
 	if (r == 0) {
 		f->step = VIEW_STEP_START;
@@ -268,18 +280,6 @@ static int prepare(struct init *in, struct view_failure *f)
 	}
 	f->error = -r;
 	return r < 0 ? -1 : 0;
-}
-
-/* Of everything that was waited for; who is still there is ended without. */
-static void add_usage(struct init_report *report)
-{
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_CHILDREN, &usage) < 0)
-		return;
-	report->user_ns = usage.ru_utime.tv_sec * 1000000000LL + usage.ru_utime.tv_usec * 1000LL;
-	report->system_ns = usage.ru_stime.tv_sec * 1000000000LL + usage.ru_stime.tv_usec * 1000LL;
-	report->max_rss = usage.ru_maxrss * 1024LL;
 }
 
 /* Nothing is written by pid 1 itself, which hands them on. */
@@ -300,6 +300,8 @@ int init_main(int setup, void *arg)
 
 	/* Otherwise the caller's death would not end it. */
 	(void)close(in->caller_socket);
+	if (in->serves)
+		(void)close(in->caller_requests);
 	if (setup < 0)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
@@ -323,6 +325,8 @@ int init_main(int setup, void *arg)
 		return 1;
 	if (in->stands)
 		in->stands(in->stands_arg);
+	if (in->serves)
+		return spare_serve(in, signal_fd);
 	/* Also the one that the program is searched by. */
 	if (in->env)
 		environ = (char **)in->env;
@@ -336,16 +340,15 @@ int init_main(int setup, void *arg)
 	if (exec_error != 0) {
 		report.event = INIT_NO_EXEC;
 		report.value = exec_error;
-		send_report(in, &report);
+		init_send(in, &report);
 		return 0;
 	}
-	r = watch(in, signal_fd, command, &report.value);
+	r = init_watch(in, signal_fd, command, &report);
 	if (r < 0)
 		return 1;
 	report.event = INIT_ENDED;
 	/* Nobody asks of a command that succeeded. */
 	report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
-	add_usage(&report);
-	send_report(in, &report);
+	init_send(in, &report);
 	return 0;
 }

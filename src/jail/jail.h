@@ -107,6 +107,43 @@ struct jail_namespaces {
 
 struct jail_profile;
 
+/* ---- serve.c, spare.c, ask.c: commands that come one after another into a view that stands ---- */
+
+/* What is to be run: this, then working directory, arguments and environment, each ended by NUL. */
+struct jail_request {
+	uint32_t umask, n_args, n_env;
+	uint64_t ignored, blocked; /* signals: bit 0 is signal 1 */
+};
+#define SERVE_HELLO '!'
+#define JAIL_REQUEST_MAX 65536
+#define JAIL_REQUEST_STRINGS_MAX 2048
+/* Its size, or -E2BIG. */
+ssize_t jail_request_write(char *data, size_t size, const char *cwd, char *const *argv, char *const *env);
+/* All strings of one that was received, as pointers into it, malloc'ed; arguments and environment are ended by NULL each. False if it is
+ * none. */
+struct jail_strings {
+	char **all, *cwd, **args, **env;
+};
+bool jail_request_read(char *data, size_t size, struct jail_request *ret, struct jail_strings *ret_strings);
+
+struct jail_server {
+	int listen_fd; /* SOCK_SEQPACKET, not blocking; -EBADF: nobody can ask */
+	/* Somebody has connected, and was told with one byte, SERVE_HELLO, that he is heard; false: he is sent away. */
+	bool (*greet)(int client, void *arg);
+	/* Somebody who connected has sent this and three fds, for standard input, output and error. Where in it the request begins, of which
+	 * it may leave less; or negative: he is sent away. */
+	ssize_t (*begin)(int client, char *data, size_t *size, const int stdio[3], void *arg);
+	/* Its command has ended, and every process with it; code: negative if it could not be started for a reason of ours. */
+	void (*end)(int client, int code, const struct atoll_run_result *result, const struct atoll_error *err,
+		    void *arg);
+	void *arg;
+};
+
+/* The other side: when it is heard, sends the data, with the caller's standard input, output and error, and waits for a first and a last
+ * message of reply_size bytes each, while signals for the caller are passed on. 0 if the first does not come: nothing was run. 1 if both came. -ECONNRESET if the server
+ * was lost in between. */
+int jail_ask(int socket, const char *data, size_t size, void *reply, size_t reply_size);
+
 struct jail_spec {
 	/* In any order; sorted by path, so that inner ones are mounted on outer ones; equal paths: in the order given. The root of
 	 * the host is there below all of them, read-only, with a private /proc and /dev, and a private tmpfs on /tmp, /run, /dev/shm
@@ -116,6 +153,7 @@ struct jail_spec {
 	const char *
 		root; /* NULL, or a directory, absolute and resolved, in place of the host's root: mount points are made in it as needed,
 			   * none of which reaches the directory itself */
+	const struct jail_server *server; /* NULL, or who says what is run, instead of argv, env, cwd and stdio */
 	char *const *argv;
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdnoreturn.h>
+#include <sys/resource.h>
 
 #include "base/macros.h"
 #include "jail/jail.h"
@@ -262,6 +263,14 @@ int wall_profile(const struct jail_profile *profile);
 
 /* Field 22 of /proc/PID/stat. */
 int run_start_time(pid_t pid, uint64_t *ret);
+/* Those that are passed on to a command, blocked in this thread. */
+void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old);
+void run_send_byte(int socket, char byte);
+/* A report, with the fd that came with it; -1 if there is none. */
+struct init_report;
+ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd);
+/* Of a wait status. */
+void run_result(int status, const struct init_report *report, struct atoll_run_result *ret);
 
 /* ---- init.c: pid 1 ---- */
 
@@ -286,6 +295,8 @@ struct init_report {
 /* The command is to go on, with the terminal or without. */
 #define INIT_FOREGROUND 0xfe
 #define INIT_BACKGROUND 0xff
+/* Of one that serves: everything inside is to end, but pid 1. */
+#define INIT_END_ALL 0xfd
 /* From anybody else outside: this signal, with the number of the one that is meant for the command. */
 #define INIT_SIGNAL SIGRTMAX
 
@@ -310,8 +321,37 @@ struct init {
 	bool terminal;      /* the command gets it for itself */
 	bool session;       /* at a terminal that was made for it */
 	const int *stdio;   /* as in the spec */
+	bool serves;        /* commands that come one after another, instead of argv */
+	int requests;       /* on which they come, and the other end, which is the caller's */
+	int caller_requests;
 };
 int init_main(int setup, void *init);
+/* For those that serve. All child side. */
+void init_send(const struct init *in, const struct init_report *report);
+void init_add_usage(struct init_report *report, const struct rusage *usage);
+int init_enter_cwd(const char *cwd);
+void init_hand_over(const struct init *in, int listener);
+/* Until the command has ended: 0, and the report has its status. -errno: the caller is gone. */
+int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report);
+
+/* ---- spare.c: pid 1 that serves; child side ---- */
+
+int spare_serve(const struct init *in, int signal_fd);
+
+/* ---- serve.c ---- */
+
+/* What run.c has of a run that serves. */
+struct serve {
+	const struct jail_server *server;
+	const struct view *view;
+	const struct rename_door *door;
+	const struct spawn *child;
+	int socket, signal_fd, requests;
+	int (*watch)(pid_t pid, void *arg);
+	void *watch_arg;
+};
+/* Until pid 1 has ended, or is to. */
+void serve_commands(const struct serve *s);
 
 /* ---- terminal.c ---- */
 

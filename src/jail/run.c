@@ -43,7 +43,8 @@ struct run {
 	struct jail_namespaces namespaces; /* of pid 1, if it made them */
 	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
-	int renames; /* on which the command's renames are reported, or -EBADF */
+	int requests; /* of one that serves, or -EBADF */
+	int renames;  /* on which the command's renames are reported, or -EBADF */
 	const struct rename_door *door;
 	bool reported;
 	struct init_report report;
@@ -69,7 +70,7 @@ static void restore_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-static void block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old)
+void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old)
 {
 	sigemptyset(ret_set);
 	if (terminal)
@@ -143,7 +144,7 @@ static int tell_started(const struct jail_spec *spec, struct run *run, struct at
 			     err);
 }
 
-static void send_byte(int socket, char byte)
+void run_send_byte(int socket, char byte)
 {
 	while (send(socket, &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
@@ -151,7 +152,7 @@ static void send_byte(int socket, char byte)
 
 static void let_go_on(const struct run *run)
 {
-	send_byte(run->socket, (char)(terminal_is_ours() ? INIT_FOREGROUND : INIT_BACKGROUND));
+	run_send_byte(run->socket, (char)(terminal_is_ours() ? INIT_FOREGROUND : INIT_BACKGROUND));
 }
 
 /* What the terminal sends goes to the command's process group by itself. */
@@ -163,12 +164,11 @@ static void pass_signals_on(const struct run *run)
 		if (info.ssi_signo == SIGCONT)
 			let_go_on(run);
 		else if (info.ssi_code != SI_KERNEL)
-			send_byte(run->socket, (char)info.ssi_signo);
+			run_send_byte(run->socket, (char)info.ssi_signo);
 	}
 }
 
-/* A report, with the fd that came with it. */
-static ssize_t receive(int socket, struct init_report *ret, int *ret_fd)
+ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd)
 {
 	char room[CMSG_SPACE(sizeof(int))];
 	struct iovec data = { ret, sizeof(*ret) };
@@ -194,7 +194,7 @@ static bool read_report(struct run *run)
 	struct init_report report;
 	AUTO_FD fd = -EBADF;
 
-	if (receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
+	if (run_receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
 		return false;
 	if (report.event == INIT_STOPPED) {
 		terminal_stop(report.value, report.had_terminal);
@@ -253,7 +253,7 @@ static bool is_over_time(struct run *run)
 		return true;
 	run->timed_out = true;
 	run->end_at += GRACE_NS;
-	send_byte(run->socket, SIGTERM);
+	run_send_byte(run->socket, SIGTERM);
 	return false;
 }
 
@@ -296,6 +296,16 @@ static int wait_for_end(struct run *run)
 	return 0;
 }
 
+void run_result(int status, const struct init_report *report, struct atoll_run_result *ret)
+{
+	ret->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(status);
+	ret->user_ns = report->user_ns;
+	ret->system_ns = report->system_ns;
+	ret->max_rss = report->max_rss;
+	ret->wanted_network = report->wanted_network;
+}
+
 static int read_result(const struct run *run, int status, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	int command = run->report.value;
@@ -322,11 +332,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	case INIT_STARTED:
 	case INIT_STOPPED:
 	case INIT_ENDED:
-		ret->signal = WIFSIGNALED(command) ? WTERMSIG(command) : 0;
-		ret->exit_status = ret->signal ? 128 + ret->signal : WEXITSTATUS(command);
-		ret->user_ns = run->report.user_ns;
-		ret->system_ns = run->report.system_ns;
-		ret->max_rss = run->report.max_rss;
+		run_result(command, &run->report, ret);
 		break;
 	}
 	return 0;
@@ -353,12 +359,26 @@ static void wait_for_first(struct run *run)
 		(void)spawn_wait(&run->first);
 }
 
+static void serve(const struct jail_spec *spec, const struct run *run)
+{
+	serve_commands(&(struct serve){ .server = spec->server,
+					.view = run->init.view,
+					.door = &spec->door,
+					.child = &run->child,
+					.socket = run->socket,
+					.signal_fd = run->signal_fd,
+					.requests = run->requests,
+					.watch = spec->watch,
+					.watch_arg = spec->watch_arg });
+}
+
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
 		       struct atoll_error *err)
 {
 	int r = start(spec, run);
 
 	run->init.socket = fd_close(run->init.socket);
+	run->init.requests = fd_close(run->init.requests);
 	if (r < 0)
 		return clone_error(r, err);
 	r = limit_enter(&spec->limits, run->child.pid);
@@ -372,10 +392,15 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 		(void)spawn_end(&run->child);
 		return r;
 	}
-	send_byte(run->socket, INIT_GO);
+	run_send_byte(run->socket, INIT_GO);
 	wait_for_first(run);
 	if (spec->timeout_ms > 0)
 		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
+	if (spec->server) {
+		serve(spec, run);
+		(void)spawn_end(&run->child);
+		return 0;
+	}
 	run->door = &spec->door;
 	run->watch = spec->watch;
 	run->watch_arg = spec->watch_arg;
@@ -395,7 +420,7 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	return read_result(run, r, ret, err);
 }
 
-static int open_channels(struct run *run, const sigset_t *signals)
+static int open_channels(struct run *run, bool serves, const sigset_t *signals)
 {
 	int pair[2];
 
@@ -403,6 +428,12 @@ static int open_channels(struct run *run, const sigset_t *signals)
 		return -errno;
 	run->socket = pair[0];
 	run->init.socket = pair[1];
+	if (serves) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+			return -errno;
+		run->requests = pair[0];
+		run->init.requests = pair[1];
+	}
 	run->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	return run->signal_fd < 0 ? -errno : 0;
 }
@@ -429,6 +460,8 @@ static void run_release(struct run *run)
 	net_close(run->net, NULL, NULL);
 	run->socket = fd_close(run->socket);
 	run->init.socket = fd_close(run->init.socket);
+	run->requests = fd_close(run->requests);
+	run->init.requests = fd_close(run->init.requests);
 	run->signal_fd = fd_close(run->signal_fd);
 	run->renames = fd_close(run->renames);
 	wait_for_first(run);
@@ -454,24 +487,28 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	CLEANUP(cleanup_view) struct view *view = NULL;
 	CLEANUP(restore_signals) sigset_t old;
 	CLEANUP(run_release)
-	struct run run = {
-		.socket = -EBADF, .signal_fd = -EBADF, .renames = -EBADF, .first.pidfd = -EBADF, .init.socket = -EBADF
-	};
+	struct run run = { .socket = -EBADF,
+			   .signal_fd = -EBADF,
+			   .requests = -EBADF,
+			   .renames = -EBADF,
+			   .first.pidfd = -EBADF,
+			   .init.socket = -EBADF,
+			   .init.requests = -EBADF };
 	int64_t began = clock_monotonic_ns();
 	struct atoll_run_result result = { 0 };
 	struct sigaction action;
 	sigset_t signals;
 	int r;
 
-	block_signals(spec->terminal, &signals, &old);
-	if (!spec->argv || !spec->argv[0] || !spec->cwd)
+	run_block_signals(spec->terminal, &signals, &old);
+	if (!spec->server && (!spec->argv || !spec->argv[0] || !spec->cwd))
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
 	r = refuse_directories(err);
 	if (r == 0)
 		r = view_new(spec, &view, err);
 	if (r < 0)
 		return r;
-	r = open_channels(&run, &signals);
+	r = open_channels(&run, spec->server != NULL, &signals);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot make a channel to the sandbox");
 	run.init = (struct init){ .view = view,
@@ -485,6 +522,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .stdio = spec->stdio,
 				  .socket = run.init.socket,
 				  .caller_socket = run.socket,
+				  .serves = spec->server != NULL,
+				  .requests = run.init.requests,
+				  .caller_requests = run.requests,
 				  .signals = old,
 				  .stands = spec->stands,
 				  .stands_arg = spec->started_arg,

@@ -35,6 +35,10 @@ for name in $(grep -oE '\batoll_[a-z_]+\(' include/atoll/atoll.h | tr -d '(' | s
 	[ "$name" = atoll_progress_fn ] && continue
 	nm -D --defined-only "$BUILD"/src/libatoll.so | grep -qE " T $name(@@|\$)" || echo "$name"
 done | point "the_library_exports_every_function_of_its_header"
+# It runs before the C library: whatever else it calls would be called too early.
+for library in "$BUILD"/src/cli/libstart.a; do
+	[ ! -f "$library" ] || nm -u "$library" | grep ' U ' | grep -vE ' U (_start|served_early|served_early_answer)$'
+done | point "what_runs_before_the_c_library_calls_nothing"
 # A double would be a function of a test's own under a name of the code, or something that comes in between.
 {
 	mapfile -t objects < <(find "$BUILD"/tests -name '*.o')

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller's side of a view in which commands come one after another (spare.c).
+ *
+ *	somebody			this process				pid 1, spare
+ *	connects ---------------------> greet()
+ *	request, when that is heard --> begin(); request ----------------------> exec
+ *	signals, one byte each -------> the same ------------------------------> kill(command)
+ *	hangs up ---------------------> INIT_END_ALL --------------------------> ends everything inside
+ *	the answer <------------------- end() <--------------------------------- everything has ended; the next spare
+ *
+ * One at a time: whoever comes meanwhile is sent away, and goes the ordinary way.
+ */
+#include <poll.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "jail/private.h"
+
+struct state {
+	const struct serve *s;
+	int client; /* who asks or has asked, or -EBADF */
+	bool running;
+	int renames;
+	bool failed, not_started;
+	struct init_report why;
+	int64_t began;
+	char data[JAIL_REQUEST_MAX];
+	size_t request; /* where in it */
+};
+
+/* ---- one who asks ---- */
+
+static void send_away(struct state *st)
+{
+	st->client = fd_close(st->client);
+}
+
+static void take_client(struct state *st)
+{
+	int fd = accept4(st->s->server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	if (st->running) {
+		fd_close(fd);
+		return;
+	}
+	/* One that connected and said nothing. */
+	send_away(st);
+	st->client = fd;
+	/* Before he sends what would keep his pipes open until it is taken: this process might be stopped. */
+	run_send_byte(fd, SERVE_HELLO);
+	if (!st->s->server->greet(fd, st->s->server->arg))
+		send_away(st);
+}
+
+/* The number of bytes, with three fds; 0 or less otherwise. */
+static ssize_t receive(int socket, char *data, size_t size, int ret_stdio[3])
+{
+	char room[CMSG_SPACE(3 * sizeof(int))];
+	struct iovec buffer = { data, size };
+	struct msghdr message = {
+		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	do {
+		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	c = n >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+		memcpy(&ret_stdio[i], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -1 : n;
+}
+
+static int pass_request(const struct state *st, size_t size, const int stdio[3])
+{
+	char room[CMSG_SPACE(3 * sizeof(int))] = { 0 };
+	struct iovec buffer = { (void *)(st->data + st->request), size - st->request };
+	struct msghdr message = {
+		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	ssize_t n;
+
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(3 * sizeof(int)),
+			       .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), stdio, 3 * sizeof(int));
+	do {
+		n = sendmsg(st->s->requests, &message, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+/* From a directory of the host every file of it can be opened, past the view. */
+static bool may_be_handed_in(const int stdio[3])
+{
+	struct stat st;
+
+	for (int i = 0; i < 3; i++)
+		if (stdio[i] < 0 || fstat(stdio[i], &st) < 0 || S_ISDIR(st.st_mode))
+			return false;
+	return true;
+}
+
+static void end(struct state *st, int code, const struct atoll_run_result *result, const struct atoll_error *err)
+{
+	st->renames = fd_close(st->renames);
+	st->s->server->end(st->client, code, result, err, st->s->server->arg);
+	st->running = st->failed = st->not_started = false;
+	send_away(st);
+}
+
+static void take_request(struct state *st)
+{
+	int stdio[3] = { -EBADF, -EBADF, -EBADF };
+	ssize_t n = receive(st->client, st->data, sizeof(st->data), stdio), at = -1;
+	size_t size = n > 0 ? (size_t)n : 0;
+
+	if (size > 0 && may_be_handed_in(stdio))
+		at = st->s->server->begin(st->client, st->data, &size, stdio, st->s->server->arg);
+	if (at < 0) {
+		send_away(st);
+	} else {
+		st->running = true;
+		st->request = (size_t)at;
+		st->began = clock_monotonic_ns();
+		/* Pid 1 is gone then, which is seen next. */
+		(void)pass_request(st, size, stdio);
+	}
+	for (int i = 0; i < 3; i++)
+		fd_close(stdio[i]);
+}
+
+static void hear_client(struct state *st)
+{
+	unsigned char byte;
+	ssize_t n;
+
+	if (!st->running) {
+		take_request(st);
+		return;
+	}
+	while ((n = recv(st->client, &byte, 1, MSG_DONTWAIT)) == 1)
+		if (byte > 0 && byte < NSIG)
+			run_send_byte(st->s->socket, (char)byte);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Gone: nobody waits for the command any more. */
+	st->client = fd_close(st->client);
+	run_send_byte(st->s->socket, (char)INIT_END_ALL);
+}
+
+/* ---- what pid 1 says ---- */
+
+static void tell_end(struct state *st, const struct init_report *report)
+{
+	struct atoll_run_result result = { .elapsed_ns = clock_monotonic_ns() - st->began };
+	struct atoll_error err = { 0 };
+	int code = 0;
+
+	run_result(report->value, report, &result);
+	if (st->not_started) {
+		result.not_started = true;
+		result.exit_status = st->why.value == ENOENT ? 127 : 126;
+	}
+	if (st->failed)
+		code = view_error(st->s->view, st->data + st->request + sizeof(struct jail_request), &st->why.failure,
+				  &err);
+	end(st, code, &result, &err);
+}
+
+/* False if nothing can be run here any more. */
+static bool hear_report(struct state *st)
+{
+	struct init_report report;
+	AUTO_FD fd = -EBADF;
+	bool broken;
+
+	if (run_receive(st->s->socket, &report, &fd) != (ssize_t)sizeof(report))
+		return false;
+	switch (report.event) {
+	case INIT_RENAMES:
+		st->renames = fd_close(st->renames);
+		st->renames = TAKE_FD(fd);
+		return true;
+	case INIT_FAILED:
+	case INIT_NO_EXEC:
+		st->failed = report.event == INIT_FAILED;
+		st->not_started = !st->failed;
+		st->why = report;
+		return true;
+	case INIT_ENDED:
+		broken = !st->running || (st->failed && st->why.failure.step != VIEW_STEP_CWD);
+		if (st->running)
+			tell_end(st, &report);
+		return !broken;
+	case INIT_STARTED:
+	case INIT_STOPPED:
+		break;
+	}
+	return true;
+}
+
+/* ---- both ---- */
+
+static void tell_lost(struct state *st)
+{
+	struct atoll_run_result result = { .signal = SIGKILL,
+					   .exit_status = 128 + SIGKILL,
+					   .ended_from_outside = true,
+					   .elapsed_ns = clock_monotonic_ns() - st->began };
+
+	if (st->running)
+		end(st, 0, &result, NULL);
+}
+
+static void serve_one_by_one(struct state *st)
+{
+	const struct serve *s = st->s;
+	int ms = s->watch(s->child->pid, s->watch_arg);
+	int64_t look_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
+
+	while (ms > 0) {
+		struct pollfd fds[] = { { .fd = s->child->pidfd, .events = POLLIN },
+					{ .fd = s->signal_fd, .events = POLLIN },
+					{ .fd = s->socket, .events = POLLIN },
+					{ .fd = st->renames, .events = POLLIN },
+					{ .fd = s->server->listen_fd, .events = POLLIN },
+					{ .fd = st->client, .events = POLLIN } };
+		int64_t left = (look_at - clock_monotonic_ns()) / 1000000;
+		int n = poll(fds, ARRAY_SIZE(fds), (int)MAX(1, left));
+
+		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+			return;
+		if (n > 0 && fds[2].revents && !hear_report(st))
+			return;
+		if (n > 0 && (fds[0].revents || fds[1].revents))
+			return;
+		if (n > 0 && fds[3].revents && st->renames == fds[3].fd) {
+			if (fds[3].revents & POLLIN)
+				rename_answer(st->renames, 0, s->door);
+			else
+				st->renames = fd_close(st->renames);
+		}
+		if (n > 0 && fds[5].revents && st->client == fds[5].fd)
+			hear_client(st);
+		if (n > 0 && fds[4].revents)
+			take_client(st);
+		if (clock_monotonic_ns() >= look_at) {
+			ms = s->watch(s->child->pid, s->watch_arg);
+			look_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
+		}
+	}
+}
+
+void serve_commands(const struct serve *s)
+{
+	struct state *st = calloc(1, sizeof(*st));
+
+	if (!st)
+		return;
+	st->s = s;
+	st->client = st->renames = -EBADF;
+	serve_one_by_one(st);
+	tell_lost(st);
+	send_away(st);
+	fd_close(st->renames);
+	free(st);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pid 1 of a view in which commands come one after another. A spare process waits behind all walls for the next one, so that nothing
+ * is left to be done for it but exec. When the command has ended, everything else inside is ended too, before its end is
+ * reported: a run leaves pid 1 behind and nobody else. Child side.
+ */
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "jail/private.h"
+
+static _Noreturn void give_up(const struct init *in, enum view_step step, int error)
+{
+	init_send(in, &(struct init_report){ .event = INIT_FAILED, .failure = { .step = step, .error = error } });
+	_exit(127);
+}
+
+/* The spare's own, since nothing may be allocated here. */
+static char data[JAIL_REQUEST_MAX];
+static char *strings[JAIL_REQUEST_STRINGS_MAX + 3];
+
+/* The number of bytes; 0 or less: nobody will ask any more. */
+static ssize_t receive(int socket, int ret_stdio[3])
+{
+	char room[CMSG_SPACE(3 * sizeof(int))];
+	struct iovec buffer = { data, sizeof(data) };
+	struct msghdr message = {
+		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	do {
+		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
+		return -1;
+	memcpy(ret_stdio, CMSG_DATA(c), 3 * sizeof(int));
+	return n;
+}
+
+/* Working directory, arguments, NULL, environment, NULL. False if it is not whole. */
+static bool split(size_t size, struct jail_request *ret)
+{
+	size_t at = sizeof(*ret), n = 0, total;
+
+	if (size <= sizeof(*ret) || data[size - 1] != '\0')
+		return false;
+	memcpy(ret, data, sizeof(*ret));
+	if (ret->n_args < 1 || ret->n_args > JAIL_REQUEST_STRINGS_MAX || ret->n_env > JAIL_REQUEST_STRINGS_MAX)
+		return false;
+	total = 1 + (size_t)ret->n_args + ret->n_env;
+	if (total > JAIL_REQUEST_STRINGS_MAX)
+		return false;
+	for (size_t i = 0; i < total && at < size; i++) {
+		strings[n++] = data + at;
+		at += strlen(data + at) + 1;
+		if (i == ret->n_args)
+			strings[n++] = NULL;
+	}
+	strings[n] = NULL;
+	return n == total + 1;
+}
+
+/* As they are for whoever asks. */
+static void set_signals(const struct jail_request *request)
+{
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	for (int sig = 1; sig < NSIG; sig++) {
+		uint64_t bit = 1ULL << (sig - 1);
+
+		(void)signal(sig, request->ignored & bit ? SIG_IGN : SIG_DFL);
+		if (request->blocked & bit)
+			(void)sigaddset(&blocked, sig);
+	}
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+static _Noreturn void run_request(const struct init *in, size_t size, const int stdio[3])
+{
+	struct jail_request request;
+	int r;
+
+	if (!split(size, &request))
+		give_up(in, VIEW_STEP_START, EBADMSG);
+	r = init_enter_cwd(strings[0]);
+	if (r < 0)
+		give_up(in, VIEW_STEP_CWD, -r);
+	for (int i = 0; i < 3; i++)
+		if (dup2(stdio[i], i) < 0)
+			give_up(in, VIEW_STEP_START, errno);
+	umask((mode_t)request.umask);
+	set_signals(&request);
+	environ = strings + 1 + request.n_args + 1;
+	execvp(strings[1], strings + 1);
+	init_send(in, &(struct init_report){ .event = INIT_NO_EXEC, .value = errno });
+	_exit(127);
+}
+
+static _Noreturn void wait_for_request(const struct init *in)
+{
+	int stdio[3], listener = -EBADF, r;
+	ssize_t n;
+
+	fd_close_others(STDERR_FILENO + 1, (int[]){ in->socket, in->requests, in->wall.userns_fd }, 3, NULL, 0);
+	/* A signal that the command sends to its process group reaches nobody outside. */
+	(void)setsid();
+	r = jail_limit_apply(&in->limits);
+	if (r < 0)
+		give_up(in, VIEW_STEP_LIMIT, -r);
+	r = wall_raise(&in->wall, &listener);
+	if (r < 0)
+		give_up(in, VIEW_STEP_WALL, -r);
+	init_hand_over(in, listener);
+	n = receive(in->requests, stdio);
+	if (n <= 0)
+		_exit(127);
+	run_request(in, (size_t)n, stdio);
+}
+
+/* No C library in between, as in spawn.c. */
+static pid_t start_spare(const struct init *in)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid == 0)
+		wait_for_request(in);
+	return pid;
+}
+
+/* Whoever is being made at this instant has the signal pending, and does not come to be. */
+static void end_others(struct init_report *report)
+{
+	struct rusage usage;
+	pid_t pid;
+
+	(void)kill(-1, SIGKILL);
+	while ((pid = wait4(-1, NULL, __WALL, &usage)) > 0 || (pid < 0 && errno == EINTR))
+		if (pid > 0)
+			init_add_usage(report, &usage);
+}
+
+int spare_serve(const struct init *in, int signal_fd)
+{
+	fd_close_others(STDERR_FILENO + 1,
+			(int[]){ signal_fd, in->socket, in->requests, in->hold_fd, in->wall.userns_fd }, 5, NULL, 0);
+	for (;;) {
+		struct init_report report = { .event = INIT_ENDED };
+		uint64_t attempts = net_attempts();
+		pid_t spare = start_spare(in);
+
+		if (spare < 0 || init_watch(in, signal_fd, spare, &report) < 0)
+			return 1;
+		end_others(&report);
+		report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
+		init_send(in, &report);
+	}
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+"""Commands that a keeper runs for whoever asks: they are to be told from others by nothing but their speed."""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+from live import end, start, started, wait_until  # noqa: E402
+
+BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/g", "inner\n", 0o644], ["stamp_all", 1000000000]]
+HERE = ("readlink", "/proc/self/ns/pid")
+
+
+class Kept:
+    """A sandbox with a keeper that serves."""
+
+    def __init__(self, place, who, strategy=None):
+        self.path = t.build_tree(place, who, BASE)
+        self.box = t.Box(place, who, strategy, dirs=[self.path])
+        self.box.new()
+        self.keep()
+
+    def keep(self):
+        done = self.box.atoll("run", "--keep-alive", "300", self.box.name, "--", "true", cwd=self.path)
+        assert done.returncode == 0, t.said(done)
+        self.where = self.run(*HERE).stdout
+
+    def run(self, *argv, **more):
+        return self.box.run(*argv, **{"cwd": self.path, **more})
+
+    def sh(self, script, **more):
+        return self.run("sh", "-c", script, **more)
+
+    def otherwise(self, *argv, **more):
+        """The same command by itself: an option makes it so."""
+        return self.box.atoll("run", "--env", "OF=itself", self.box.name, "--", *argv, **{"cwd": self.path, **more})
+
+    def is_served(self):
+        return self.where and self.run(*HERE).stdout == self.where
+
+    def keeper(self):
+        """Outside, the father of pid 1."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as file:
+                    words = file.read().split(b"\0")
+                with open("/proc/%s/environ" % pid, "rb") as file:
+                    ours = ("ATOLL_STATE_DIR=" + self.box.state).encode() in file.read().split(b"\0")
+                with open("/proc/%s/status" % pid, encoding="ascii", errors="replace") as file:
+                    status = file.read()
+            except OSError:
+                continue
+            if ours and b"--keep-alive" in words and "NSpid:\t%s\n" % pid in status:
+                return int(pid)
+        return None
+
+    def close(self):
+        self.box.drop()
+        t.remove_tree(self.path)
+
+
+def is_there(word):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if word.encode() in file.read().split(b"\0"):
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def ordinary_things(place, tap, who, strategy):
+    kept = Kept(place, who, strategy)
+    what = ", %s, %s" % (strategy, who)
+    tap.check("runs without options share the pid namespace of the keeper" + what, kept.is_served() and kept.is_served())
+    tap.check("with options they have their own" + what, kept.otherwise(*HERE).stdout not in (b"", kept.where))
+    named = kept.box.atoll("run", "--state-dir", kept.box.state, kept.box.name, "--", *HERE, cwd=kept.path)
+    tap.check("who asks by way of the library is served too" + what, named.stdout == kept.where, t.said(named))
+    data = os.urandom(1 << 20)
+    done = kept.box.command([kept.box.program, "run", kept.box.name, "--", "sh", "-c", "cat; echo error >&2"], cwd=kept.path, stdin=None,
+                            input=data)
+    tap.check("input and output are byte for byte" + what, done.stdout == data and done.stderr == b"error\n", len(done.stdout), done.stderr)
+    for argv in (("sh", "-c", "exit 7"), ("/nowhere/at/all",), ("/",), ("sh", "-c", "kill -9 $$"), ("sh", "-c", "kill -TERM $$")):
+        one, other = kept.run(*argv), kept.otherwise(*argv)
+        tap.check("%s ends as by itself%s" % (" ".join(argv), what),
+                  (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr), t.said(one), t.said(other))
+    one = kept.sh("pwd; cat f; echo more > f; mv d e && cat e/g")
+    tap.check("it works in the sandbox, where it was started, and may move directories" + what,
+              one.stdout.decode() == kept.path + "\ncontent\ninner\n", t.said(one))
+    lost = place.fresh("lost", who, below="/tmp")
+    one, other = kept.run("true", cwd=lost), kept.otherwise("true", cwd=lost)
+    t.remove_tree(lost)
+    tap.check("a directory that is not there inside is told as by itself" + what,
+              (one.returncode, one.stderr) == (other.returncode, other.stderr) and one.returncode == 125, t.said(one), t.said(other))
+    tap.check("and the next is served" + what, kept.is_served())
+    listed = kept.box.atoll("ps", kept.box.name, "--all").stdout.decode()
+    tap.check("they are on record" + what, "exited 7" in listed and "killed" in listed.lower() and "cat f" in listed, listed)
+    done = [kept.box.commit(), kept.box.diff()]
+    tap.check("their edits are committed, without a word of the keeper" + what,
+              done[0].returncode == 0 and b"no changes" in done[1].stdout and read(kept.path + "/f") == "more\n" and
+              read(kept.path + "/e/g") == "inner\n" and wait_until(lambda: not kept.keeper()), *[t.said(d) for d in done])
+    kept.close()
+
+
+def likeness(place, tap, who):
+    """What a command gets from whoever started it, it gets."""
+    kept = Kept(place, who)
+    what = ", %s" % who
+    done = kept.sh("umask; grep SigIgn /proc/self/status", preexec_fn=lambda: (os.umask(0o27), signal.signal(signal.SIGUSR1, signal.SIG_IGN)))
+    tap.check("file mode mask and ignored signals" + what, b"0027" in done.stdout and int(done.stdout.split()[-1], 16) & 1 << 9,
+              t.said(done))
+    again = kept.sh("umask; grep SigIgn /proc/self/status")
+    tap.check("and the next has its own" + what, b"0022" in again.stdout and not int(again.stdout.split()[-1], 16) & 1 << 9, t.said(again))
+    done = kept.sh("echo $A $DISPLAY $LD_X", program_environment={"A": "1", "DISPLAY": ":0", "LD_X": "y"})
+    tap.check("the environment, without what is not for inside" + what, done.stdout == b"1\n", t.said(done))
+    for name, prepare, script, wanted in (
+            ("open files", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (77, 77)), "ulimit -n", "77"),
+            ("niceness", lambda: os.nice(5), "nice", "5"),
+            ("processors", lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}), "nproc", "1")):
+        done = kept.sh(script + "; readlink /proc/self/ns/pid", preexec_fn=prepare).stdout.decode().split()
+        tap.check("%s: one who is not alike is not served, and has what is his%s" % (name, what),
+                  done[0] == wanted and (done[1] != kept.where.decode().strip() or name == "processors" and os.cpu_count() == 1), done)
+    config = os.path.join(kept.box.home, ".config", "atoll", "config")
+    os.makedirs(os.path.dirname(config), exist_ok=True)
+    with open(config, "w", encoding="ascii") as file:
+        file.write("[run]\nenv = FROM=config\n")
+    if place.is_root:
+        t.give(os.path.join(kept.box.home, ".config"), place.uid(who))
+    done = kept.sh("echo $FROM")
+    t.remove_tree(os.path.join(kept.box.home, ".config"))
+    tap.check("a config file counts" + what, done.stdout == b"config\n", t.said(done))
+    with open(kept.path + "/log", "wb") as log:
+        if place.is_root:
+            os.chown(kept.path + "/log", place.uid(who), place.uid(who))
+        done = subprocess.run([kept.box.program, "run", kept.box.name, "--", "echo", "x"], cwd=kept.path, env=kept.box.environment,
+                              stdout=log, stderr=subprocess.PIPE, check=False, **kept.box.identity())
+    tap.check("output that goes past the sandbox is warned of" + what, b"outside the sandbox" in done.stderr, done.stderr)
+    directory = os.open(kept.path, os.O_RDONLY)
+    done = kept.run("true", stdin=directory)
+    os.close(directory)
+    tap.check("a directory of the host is not handed in" + what, done.returncode == 125 and b"directory" in done.stderr, t.said(done))
+    done = kept.run(t.PYTHON, "-c", "import socket; socket.create_connection(('192.0.2.1', 9), 1)")
+    tap.check("who wanted network is told why there is none" + what, done.returncode == 1 and b"--net" in done.stderr, t.said(done))
+    seen = kept.sh("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe /proc/1/root /proc/1/fd/*; ls /proc/self/fd | wc -l")
+    tap.check("pid 1 lets nobody look into it, and nothing of the keeper is open" + what, seen.stdout == b"4\n", t.said(seen))
+    kept.close()
+
+
+def ends(place, tap, who):
+    """However a run ends, nothing of it is left, and only one who was killed ends the keeper."""
+    kept = Kept(place, who)
+    what, mark = ", %s" % who, "5%d" % (os.getpid() + 1000000)
+    kept.sh("(setsid sleep %s1 &) ; (trap '' TERM HUP; setsid sleep %s1) & sleep 0.1" % (mark, mark))
+    tap.check("when a run has returned its last process has ended" + what, not is_there(mark + "1"))
+    run = start(kept.box, kept.path, "echo up; (setsid sleep %s2 &); sleep %s2" % (mark, mark))
+    started(run)
+    listed = kept.box.atoll("ps", kept.box.name).stdout.decode()
+    busy = kept.box.commit()
+    run.kill()
+    run.communicate()
+    tap.check("while it runs it is listed, and nothing is committed" + what, "echo up" in listed and busy.returncode == 6, listed, t.said(busy))
+    tap.check("when whoever asked is killed everything of it ends" + what, wait_until(lambda: not is_there(mark + "2")))
+    tap.check("and the next is served" + what, wait_until(kept.is_served))
+    run = start(kept.box, kept.path, "trap 'echo got; exit 3' TERM; echo up; while :; do sleep 0.05; done")
+    started(run)
+    run.terminate()
+    code, out, err = end(run)
+    tap.check("signals are passed on" + what, (code, out) == (3, "got\n"), code, out, err)
+    run = start(kept.box, kept.path, "echo up; sleep %s3" % mark)
+    started(run)
+    done = kept.box.atoll("kill", kept.box.name)
+    code = end(run)[0]
+    tap.check("kill ends it" + what, done.returncode == 0 and code in (137, 143) and not is_there(mark + "3"), t.said(done), code)
+    kept.keep()
+    run = start(kept.box, kept.path, "echo up; (setsid sleep %s4 &); sleep %s4" % (mark, mark))
+    started(run)
+    os.kill(kept.keeper(), signal.SIGKILL)
+    code, out, err = end(run)
+    tap.check("when the keeper is killed the run ends with it, and that is said" + what, code == 137 and "killed from outside" in err and
+              wait_until(lambda: not is_there(mark + "4")), code, out, err)
+    done = kept.sh("echo still > f; cat f")
+    tap.check("the next goes by itself" + what, done.stdout == b"still\n", t.said(done))
+    kept.keep()
+    tap.check("until there is another keeper" + what, kept.is_served())
+    keeper = kept.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    done = kept.sh("echo once >> once; cat once")
+    os.kill(keeper, signal.SIGCONT)
+    time.sleep(0.2)
+    after = kept.sh("cat once")
+    tap.check("one that does not answer is not waited for, and does nothing later" + what,
+              done.stdout == after.stdout == b"once\n", t.said(done), t.said(after))
+    with open(kept.path + "/f", "a", encoding="ascii") as file:
+        file.write("foreign\n")
+    done = kept.box.commit()
+    tap.check("a foreign edit of what such a run has touched is a conflict" + what, done.returncode == 3, t.said(done))
+    kept.box.rm()
+    tap.check("with the sandbox its socket is gone" + what, not os.path.exists(kept.box.state + "/live"))
+    kept.close()
+
+
+def many(place, tap, who):
+    kept = Kept(place, who)
+    what = ", %s" % who
+    codes = t.parallel(lambda i: kept.sh("echo %d >> all; exit %d" % (i, i % 7)).returncode, range(60), workers=6)
+    lines = sorted(int(x) for x in kept.sh("cat all").stdout.split())
+    tap.check("many at once: each runs once and gets its own status" + what, list(codes) == [i % 7 for i in range(60)] and lines == list(range(60)),
+              codes, lines)
+    turns = 0
+    for i in range(20):
+        kept.sh("echo %d > turn" % i)
+        done = kept.box.commit()
+        turns += done.returncode == 0 and read(kept.path + "/turn") == "%d\n" % i
+        kept.keep()
+    tap.check("run, commit, run: a keeper is in nobody's way" + what, turns == 20, turns)
+    kept.close()
+
+
+def main(place, tap):
+    for who in place.users():
+        for strategy in ("overlay", "copy_on_write"):
+            ordinary_things(place, tap, who, strategy)
+        likeness(place, tap, who)
+        ends(place, tap, who)
+        many(place, tap, who)
+
+
+t.run(main)
