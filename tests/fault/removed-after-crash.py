@@ -37,6 +37,17 @@ def without_times(tree):
     return {path: dict(entry, mtime=0) if entry["type"] == "dir" else entry for path, entry in tree.items()}
 
 
+def without_lost_names(tree, lost):
+    """Of a file with several names some may be lost: those that are left have nothing else to be told of."""
+    result = {}
+    for path, entry in tree.items():
+        names = [name for name in entry.get("links", []) if not covered(bytes.fromhex(name), lost)]
+        result[path] = {key: value for key, value in entry.items() if key != "links"}
+        if len(names) > 1:
+            result[path]["links"] = names
+    return result
+
+
 def covered(path, tops):
     return any(path == top or path.startswith(top + b"/") for top in tops)
 
@@ -62,6 +73,7 @@ def check_sides(trial, lost):
     wanted, other = (trial.s.old, trial.s.new) if second == trial.s.old[1] else (trial.s.new, trial.s.old)
     now, wanted, other = (without_times(tree) for tree in (mf.manifest(trial.work + "/a"), wanted[0], other[0]))
     stayed = names_that_stayed(lost)
+    now, wanted, other = (without_lost_names(tree, stayed) for tree in (now, wanted, other))
     problems = ["not as it was and not named: %r" % p for p in foreign_paths(now, wanted, stayed)[:4]]
     problems += ["named as lost, but neither version: %r" % p for p in stayed if now.get(p) not in (wanted.get(p), other.get(p))]
     problems += ["kept nowhere: %r" % item for item in lost if item.get("kept") and not os.path.lexists(item["kept"])]
