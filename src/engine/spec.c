@@ -2,6 +2,7 @@
 /* What may be a resource, and by which strategy. */
 #include "engine/sandbox.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -213,27 +214,77 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 
 /* ---- strategies ---- */
 
-struct owners {
-	int root_fd;
-	char *path;
-	int looked;
-};
+/* The root and what lies directly in it, up to so many: creating depends neither on the depth of the tree nor on its breadth. */
+#define OWNERS_LOOKED_AT 4096
 
-static int find_unmapped(const struct tree_entry *e, void *arg)
+/* Neighbours nearly always have one owner: `known` is the latest that was found to be mapped. */
+static bool is_mapped(const struct tree_stat *st, struct tree_stat *known)
 {
-	struct owners *o = arg;
-
-	if (!jail_maps_uid(e->stat.uid) || !jail_maps_gid(e->stat.gid)) {
-		o->path = strdup(*e->path ? e->path : ".");
-		return o->path ? TREE_WALK_STOP : -ENOMEM;
-	}
-	/* The root and what lies directly in it: creating stays O(1) in the depth of the tree. */
-	return ++o->looked > 4096 ? TREE_WALK_STOP : *e->path ? TREE_WALK_SKIP : TREE_WALK_GO;
+	if (st->uid == known->uid && st->gid == known->gid)
+		return true;
+	if (!jail_maps_uid(st->uid) || !jail_maps_gid(st->gid))
+		return false;
+	*known = *st;
+	return true;
 }
 
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* Nothing below is opened, and the directory's own time of access does not move where that can be had. */
+static int open_list(int root_fd, DIR **ret)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	AUTO_FD fd = openat(root_fd, ".", flags | O_NOATIME);
+
+	if (fd < 0 && errno == EPERM)
+		fd = openat(root_fd, ".", flags);
+	*ret = fd < 0 ? NULL : fdopendir(fd);
+	if (!*ret)
+		return -errno;
+	(void)TAKE_FD(fd);
+	return 0;
+}
+
+/* The first that belongs to somebody whom the namespace does not know: 1 with its name, 0 or -errno. */
+static int find_unmapped(int root_fd, char **ret)
+{
+	struct tree_stat known = { .uid = geteuid(), .gid = getegid() }, st;
+	CLEANUP(close_dir) DIR *dir = NULL;
+	const struct dirent *e;
+	int r = tree_stat(root_fd, "", &st);
+
+	if (r >= 0)
+		r = open_list(root_fd, &dir);
+	if (r < 0)
+		return r;
+	if (!is_mapped(&st, &known)) {
+		*ret = strdup(".");
+		return *ret ? 1 : -ENOMEM;
+	}
+	for (int n = 0; n < OWNERS_LOOKED_AT; n++) {
+		errno = 0;
+		e = readdir(dir);
+		if (!e)
+			return -errno;
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		r = tree_stat(root_fd, e->d_name, &st);
+		if (r < 0 && r != -ENOENT)
+			return r;
+		if (r < 0 || is_mapped(&st, &known))
+			continue;
+		*ret = strdup(e->d_name);
+		return *ret ? 1 : -ENOMEM;
+	}
+	return 0;
+}
 static int try_overlay(const struct store_resource *row, int root_fd, struct strbuf *reason)
 {
-	struct owners o = { .root_fd = root_fd };
+	AUTO_FREE char *unmapped = NULL;
 	int r = jail_is_root() ? 0 : jail_probe_userns();
 
 	if (r < 0) {
@@ -247,14 +298,13 @@ static int try_overlay(const struct store_resource *row, int root_fd, struct str
 	}
 	if (jail_is_root())
 		return 0;
-	r = tree_walk(root_fd, 0, find_unmapped, &o, NULL);
-	if (o.path)
+	r = find_unmapped(root_fd, &unmapped);
+	if (r > 0)
 		strbuf_addf(
 			reason,
 			"\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap): what is changed lands as yours",
-			o.path);
-	free(o.path);
-	return r < 0 ? r : reason->size != 0;
+			unmapped);
+	return r;
 }
 
 int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd,
