@@ -448,6 +448,7 @@ struct atoll_resource_result {
 	char *cause; /* NULL or one line */
 	bool workspace_dirty;
 	uint64_t added, modified, deleted, meta, skipped;
+	enum atoll_kind kind; /* the paths of a single file's items are relative to its directory */
 };
 
 struct atoll_result {

@@ -7,6 +7,36 @@
 #include "cli/report.h"
 #include "cli/resolve.h"
 
+/* Opening the registry to ask whether the first operand is a name takes as long as finding out on the way. True if it was one, and *ret_r
+ * is what became of the commit; else nothing was done. */
+static bool commit_by_name(struct cli *cli, const struct options *o, const struct atoll_commit_options *options,
+			   int *ret_r, struct atoll_result **result, struct atoll_error *err)
+{
+	AUTO_TARGET target = { 0 };
+	struct atoll_commit_options named = *options;
+
+	if (options_has(o, "kill") || !resolve_presumed(o, &target))
+		return false;
+	named.selection = target.selection;
+	*ret_r = atoll_commit(cli->a, o->operands[0], &named, result, err);
+	if (*ret_r >= 0 || (err->code != ATOLL_NOT_FOUND && err->code != ATOLL_INVALID))
+		return true;
+	*result = atoll_result_free(*result);
+	return false;
+}
+
+static int commit_target(struct cli *cli, const struct options *o, struct atoll_commit_options *options,
+			 struct atoll_result **result, struct atoll_error *err)
+{
+	AUTO_TARGET target = { 0 };
+	int r = resolve_target(cli, o, &target, err);
+
+	if (r >= 0)
+		r = resolve_end_runs(cli, o, target.info->name, &options->wait_ms, err);
+	options->selection = target.selection;
+	return r < 0 ? r : atoll_commit(cli->a, target.info->name, options, result, err);
+}
+
 int cmd_commit(struct cli *cli, const struct options *o)
 {
 	const char *on_conflict = options_value(o, "on-conflict");
@@ -21,7 +51,6 @@ int cmd_commit(struct cli *cli, const struct options *o)
 		.permissive = options_has(o, "permissive"),
 		.progress = progress_update,
 	};
-	AUTO_TARGET target = { 0 };
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
 	struct atoll_error err;
@@ -31,12 +60,8 @@ int cmd_commit(struct cli *cli, const struct options *o)
 	options.progress_arg = &progress;
 	if (!resolve_wait(cli, o, &options.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
-	if (resolve_target(cli, o, &target, &err) < 0)
-		return message_fail(cli, &err);
-	options.selection = target.selection;
-	if (resolve_end_runs(cli, o, target.info->name, &options.wait_ms, &err) < 0)
-		return message_fail(cli, &err);
-	r = atoll_commit(cli->a, target.info->name, &options, &result, &err);
+	if (!commit_by_name(cli, o, &options, &r, &result, &err))
+		r = commit_target(cli, o, &options, &result, &err);
 	progress_clear(&progress);
-	return report_result(cli, target.info, r, result, &err, stdout, options_has(o, "json"));
+	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
 }

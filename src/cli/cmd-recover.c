@@ -25,15 +25,11 @@ static int print_results(struct cli *cli, struct atoll_result **results, size_t 
 	for (size_t i = 0; i < n; i++) {
 		const struct atoll_result *result = results[i];
 		int r = result->success ? 0 : -(int)result->error.code, s;
-		AUTO_INFO *info = NULL;
 
-		/* Without it only the paths of single files are shown less well. */
-		if (result->sandbox)
-			(void)atoll_show(cli->a, result->sandbox, &info, NULL);
 		if (json)
-			s = report_trouble(cli, info, r, result, &result->error);
+			s = report_trouble(cli, r, result, &result->error);
 		else
-			s = report_result(cli, info, r, result, &result->error, stdout, false);
+			s = report_result(cli, r, result, &result->error, stdout, false);
 		status = MAX(status, s);
 	}
 	return status;

@@ -11,6 +11,7 @@ typedef int take_back_fn(struct atoll *a, const char *name, const struct atoll_u
 static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 {
 	struct atoll_undo_options options = { .progress = progress_update };
+	const char *name = o->n_operands > 0 ? o->operands[0] : NULL;
 	AUTO_INFO *info = NULL;
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
@@ -21,13 +22,14 @@ static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 	options.progress_arg = &progress;
 	if (!resolve_wait(cli, o, &options.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
-	if (resolve_sandbox(cli, o->n_operands > 0 ? o->operands[0] : NULL, &info, &err) < 0)
+	/* Whether there is one of that name is found out on the way. */
+	if (!name && resolve_sandbox(cli, NULL, &info, &err) < 0)
 		return message_fail(cli, &err);
-	if (resolve_end_runs(cli, o, info->name, &options.wait_ms, &err) < 0)
+	if (resolve_end_runs(cli, o, name ? name : info->name, &options.wait_ms, &err) < 0)
 		return message_fail(cli, &err);
-	r = fn(cli->a, info->name, &options, &result, &err);
+	r = fn(cli->a, name ? name : info->name, &options, &result, &err);
 	progress_clear(&progress);
-	return report_result(cli, info, r, result, &err, stdout, options_has(o, "json"));
+	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
 }
 
 int cmd_undo(struct cli *cli, const struct options *o)

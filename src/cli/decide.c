@@ -93,7 +93,7 @@ static int discard(struct cli *cli, const struct atoll_info *info, const struct 
 	if (pending == 0)
 		return exit_status;
 	r = atoll_rollback(cli->a, info->name, &(struct atoll_undo_options){ .wait_ms = d->wait_ms }, &result, &err);
-	if (report_trouble(cli, info, r, result, &err) != 0)
+	if (report_trouble(cli, r, result, &err) != 0)
 		return cli->command->failure_status;
 	say(cli, "discarded");
 	return exit_status;
@@ -122,7 +122,7 @@ static int commit(struct cli *cli, const struct atoll_info *info, const struct d
 	progress_init(&progress, cli->quiet);
 	r = atoll_commit(cli->a, info->name, &options, &result, &err);
 	progress_clear(&progress);
-	status = report_result(cli, info, r, result, &err, stderr, false);
+	status = report_result(cli, r, result, &err, stderr, false);
 	if (r < 0) {
 		message_error("not committed; the changes are kept as \"%s\"", info->name);
 		return status;

@@ -27,26 +27,26 @@ static struct changes_counts sum_up(const struct atoll_result *result)
 }
 
 /* Where the paths of a resource's items begin. Those of a single file are relative to its directory. */
-static void add_base(struct strbuf *s, const struct atoll_info *info, const struct atoll_result *result, int seq)
+static void add_base(struct strbuf *s, const struct atoll_result *result, int seq)
 {
 	const char *slash;
 
-	for (size_t i = 0; i < result->n_resources; i++)
-		if (result->resources[i].seq == seq)
-			strbuf_adds(s, result->resources[i].path);
-	slash = s->data ? strrchr(s->data, '/') : NULL;
-	for (size_t i = 0; slash && info && i < info->n_resources; i++)
-		if (info->resources[i].seq == seq && info->resources[i].kind == ATOLL_KIND_FILE)
-			strbuf_truncate(s, (size_t)(slash - s->data));
+	for (size_t i = 0; i < result->n_resources; i++) {
+		const struct atoll_resource_result *r = &result->resources[i];
+
+		if (r->seq != seq)
+			continue;
+		slash = r->kind == ATOLL_KIND_FILE ? strrchr(r->path, '/') : NULL;
+		strbuf_add(s, r->path, slash ? (size_t)(slash - r->path) : strlen(r->path));
+	}
 }
 
 /* "src/a.c: changed since the sandbox began; the other version is at …" */
-static void add_item(struct strbuf *s, const struct atoll_info *info, const struct atoll_result *result,
-		     const struct atoll_item *item)
+static void add_item(struct strbuf *s, const struct atoll_result *result, const struct atoll_item *item)
 {
 	AUTO_STRBUF base = STRBUF_INIT;
 
-	add_base(&base, info, result, item->resource);
+	add_base(&base, result, item->resource);
 	changes_path(s, "", strbuf_str(&base), item->path ? item->path : ".",
 		     result->n_resources > 1 ? PATH_SEVERAL : 0);
 	if (item->note) {
@@ -79,14 +79,14 @@ static bool is_trouble(enum atoll_item_kind kind)
 }
 
 /* Every path that stood in the way, one line each. */
-static void print_troubles(const struct atoll_info *info, const struct atoll_result *result)
+static void print_troubles(const struct atoll_result *result)
 {
 	for (size_t i = 0; i < result->n_items; i++) {
 		AUTO_STRBUF s = STRBUF_INIT;
 
 		if (!is_trouble(result->items[i].kind))
 			continue;
-		add_item(&s, info, result, &result->items[i]);
+		add_item(&s, result, &result->items[i]);
 		message_error("%s: %s", atoll_item_kind_name(result->items[i].kind), strbuf_str(&s));
 	}
 }
@@ -132,15 +132,14 @@ static void print_outcomes(const struct atoll_result *result)
 	}
 }
 
-static void print_items(const struct atoll_info *info, const struct atoll_result *result, enum atoll_item_kind kind,
-			const char *label, FILE *out)
+static void print_items(const struct atoll_result *result, enum atoll_item_kind kind, const char *label, FILE *out)
 {
 	for (size_t i = 0; i < result->n_items; i++) {
 		AUTO_STRBUF s = STRBUF_INIT;
 
 		if (result->items[i].kind != kind)
 			continue;
-		add_item(&s, info, result, &result->items[i]);
+		add_item(&s, result, &result->items[i]);
 		fprintf(out, "%s%s\n", label, strbuf_str(&s));
 	}
 }
@@ -182,13 +181,12 @@ static void add_headline(struct strbuf *s, const struct atoll_result *result)
 		strbuf_adds(s, "; the edits are still in the sandbox");
 }
 
-int report_trouble(const struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
-		   const struct atoll_error *err)
+int report_trouble(const struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err)
 {
 	if (r < 0)
 		(void)message_fail(cli, err);
 	if (result) {
-		print_troubles(info, result);
+		print_troubles(result);
 		print_outcomes(result);
 		if (result->success && !result->atomic && !result->dry_run)
 			message_warning("atomicity was not guaranteed");
@@ -196,21 +194,21 @@ int report_trouble(const struct cli *cli, const struct atoll_info *info, int r, 
 	return r < 0 ? atoll_code_exit_status(err->code) : 0;
 }
 
-static void print_result(struct cli *cli, const struct atoll_info *info, const struct atoll_result *result, FILE *out)
+static void print_result(struct cli *cli, const struct atoll_result *result, FILE *out)
 {
 	AUTO_STRBUF headline = STRBUF_INIT;
 
-	print_items(info, result, ATOLL_ITEM_STEP, "", out);
+	print_items(result, ATOLL_ITEM_STEP, "", out);
 	if (!cli->quiet) {
 		add_headline(&headline, result);
 		fprintf(out, "%s\n", strbuf_str(&headline));
 	}
-	print_items(info, result, ATOLL_ITEM_NOTE, "note: ", out);
-	print_items(info, result, ATOLL_ITEM_SKIPPED, "skipped: ", out);
+	print_items(result, ATOLL_ITEM_NOTE, "note: ", out);
+	print_items(result, ATOLL_ITEM_SKIPPED, "skipped: ", out);
 }
 
-int report_result(struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
-		  const struct atoll_error *err, FILE *out, bool json)
+int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
+		  bool json)
 {
 	struct json j;
 
@@ -219,7 +217,7 @@ int report_result(struct cli *cli, const struct atoll_info *info, int r, const s
 		report_json(&j, result);
 		json_finish(&j);
 	} else if (result && r == 0) {
-		print_result(cli, info, result, out);
+		print_result(cli, result, out);
 	}
-	return report_trouble(cli, info, r, result, err);
+	return report_trouble(cli, r, result, err);
 }

@@ -10,13 +10,11 @@
 #include "cli/commands.h"
 
 /* Prints the outcome of an operation that returned r: the result to out, what went wrong to standard error. result may
- * be NULL. info is that of the sandbox, for the kinds of its resources; NULL if it is not known. Returns the exit status
- * of the error's code, 0 on success. */
-int report_result(struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
-		  const struct atoll_error *err, FILE *out, bool json);
+ * be NULL. Returns the exit status of the error's code, 0 on success. */
+int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
+		  bool json);
 /* Only what there is to say on standard error. */
-int report_trouble(const struct cli *cli, const struct atoll_info *info, int r, const struct atoll_result *result,
-		   const struct atoll_error *err);
+int report_trouble(const struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err);
 
 struct json;
 void report_json(struct json *j, const struct atoll_result *result);

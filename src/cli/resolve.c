@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/resolve.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "cli/message.h"
 
@@ -47,24 +49,37 @@ static int find_named(struct cli *cli, const char *word, struct atoll_info **ret
 	return r;
 }
 
+static bool list_paths(const struct options *o, bool is_name, struct resolve_target *t)
+{
+	size_t n = 0;
+
+	t->paths = calloc(o->n_operands + o->n_rest + 1, sizeof(*t->paths));
+	if (!t->paths)
+		return false;
+	for (size_t i = is_name; i < o->n_operands; i++)
+		t->paths[n++] = o->operands[i];
+	for (size_t i = 0; i < o->n_rest; i++)
+		t->paths[n++] = o->rest[i];
+	t->selection = (struct atoll_selection){ t->paths, n };
+	return true;
+}
+
+bool resolve_presumed(const struct options *o, struct resolve_target *ret)
+{
+	return o->n_operands > 0 && !strchr(o->operands[0], '/') && list_paths(o, true, ret);
+}
+
 int resolve_target(struct cli *cli, const struct options *o, struct resolve_target *ret, struct atoll_error *err)
 {
 	AUTO_TARGET t = { 0 };
 	bool is_name = false;
-	size_t n = 0;
 	int r;
 
 	r = o->n_operands > 0 ? find_named(cli, o->operands[0], &t.info, &is_name, err) : find_only(cli, &t.info, err);
 	if (r < 0)
 		return r;
-	t.paths = calloc(o->n_operands + o->n_rest + 1, sizeof(*t.paths));
-	if (!t.paths)
+	if (!list_paths(o, is_name, &t))
 		return error_oom(err, cli->command->name);
-	for (size_t i = is_name; i < o->n_operands; i++)
-		t.paths[n++] = o->operands[i];
-	for (size_t i = 0; i < o->n_rest; i++)
-		t.paths[n++] = o->rest[i];
-	t.selection = (struct atoll_selection){ t.paths, n };
 	*ret = t;
 	t = (struct resolve_target){ 0 };
 	return 0;

@@ -20,6 +20,8 @@ struct resolve_target {
 	struct atoll_selection selection;
 };
 int resolve_target(struct cli *cli, const struct options *o, struct resolve_target *ret, struct atoll_error *err);
+/* The same without asking: the first operand is taken for the name. False if it cannot be one, or memory ran out. There is no info. */
+bool resolve_presumed(const struct options *o, struct resolve_target *ret);
 void resolve_target_release(struct resolve_target *t);
 
 /* The wait_ms that --wait means; false after a usage error was printed. */

@@ -109,7 +109,8 @@ struct atoll_resource_result *result_resource(struct atoll_result *r, const stru
 		if (grow(&r->resources, r->n_resources, sizeof *r->resources) < 0)
 			return NULL;
 		found = &r->resources[r->n_resources];
-		*found = (struct atoll_resource_result){ .seq = row->seq, .path = strdup(row->path) };
+		*found =
+			(struct atoll_resource_result){ .seq = row->seq, .path = strdup(row->path), .kind = row->kind };
 		if (!found->path)
 			return NULL;
 		r->n_resources++;

@@ -53,6 +53,7 @@ static void put_resource(FILE *f, const struct atoll_resource_result *r)
 	put_int(f, (int64_t)r->deleted);
 	put_int(f, (int64_t)r->meta);
 	put_int(f, (int64_t)r->skipped);
+	put_int(f, r->kind);
 }
 
 static void get_resource(FILE *f, struct atoll_resource_result *r)
@@ -67,6 +68,7 @@ static void get_resource(FILE *f, struct atoll_resource_result *r)
 	r->deleted = (uint64_t)get_int(f);
 	r->meta = (uint64_t)get_int(f);
 	r->skipped = (uint64_t)get_int(f);
+	r->kind = (enum atoll_kind)get_int(f);
 }
 
 int result_write(const struct atoll_result *r, int fd)

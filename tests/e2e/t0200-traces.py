@@ -150,6 +150,29 @@ def check_names(scene, tap, label):
               not touched and not moved, *touched[:8], *moved[:8])
 
 
+def check_registry(tap, label, name, calls):
+    opened = [c for c in calls if c.name == "openat" and c.done and c.paths[0].endswith("/atoll.db")]
+    tap.check("%s opens the registry once, %s" % (name, label), len(opened) == 1, *opened)
+
+
+def check_new(place, tap, who):
+    """Whose the tree is, is told by its top; nothing of it is opened for that, and no more than the top is looked at."""
+    path = t.build_tree(place, who, TREE)
+    box = t.Box(place, who, dirs=[path])
+    done, calls = straced.trace(box, "new", box.name, "--dir", path)
+    below = [c for c in calls if c.name in ("openat", "openat2") and any(p != path and t.is_below(p, path) for p in c.paths)]
+    tap.check("new opens nothing of what is in the directory, %s" % who, done.returncode == 0 and not below, t.said(done), *below[:8])
+    box.drop()
+    if place.is_root:
+        os.chown(os.path.join(path, "gone"), 0, 0)
+        box = t.Box(place, who, dirs=[path])
+        done = box.new("--json")
+        tap.check("new finds at the top what belongs to somebody else, %s" % who, done.returncode == 0 and
+                  b'gone\\" belongs to a user or group that the namespace cannot map' in done.stdout, t.said(done))
+        box.drop()
+    t.remove_tree(path)
+
+
 def life(place, tap, who, strategy):
     scene = Scene(place, who, strategy)
     label = "%s, %s" % (strategy, who)
@@ -168,6 +191,8 @@ def life(place, tap, who, strategy):
     check_reading(scene, tap, label, "diff", diff)
     check_reading(scene, tap, label, "commit", commit)
     check_names(scene, tap, label)
+    for name, calls in (("commit", commit), ("undo", undo), ("rollback", rollback)):
+        check_registry(tap, label, name, calls)
     scene.box.drop()
     t.remove_tree(scene.top)
 
@@ -175,6 +200,7 @@ def life(place, tap, who, strategy):
 def main(place, tap):
     for strategy in ("overlay", "copy_on_write"):
         life(place, tap, "user", strategy)
+    check_new(place, tap, "user")
 
 
 t.run(main)
