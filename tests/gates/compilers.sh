@@ -29,13 +29,23 @@ point "clang_builds_everything_without_a_warning" $?
 compile sanitized gcc -Db_sanitize=address,undefined -Db_lundef=false
 point "the_sanitizers_build_has_no_warning" $?
 
-export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-bad=0
-for program in "$SRC"/build-sanitized/tests/unit/test-*; do
-	[ -f "$program" ] && [ -x "$program" ] || continue
+# Says what went wrong, if anything did.
+unit_test() { # PROGRAM
+	local leaks=1 log
 	# Tests of the network are processes of their own, which leave what they made to the kernel.
-	case $program in */test-net-*) leaks=0 ;; *) leaks=1 ;; esac
-	ASAN_OPTIONS=detect_leaks=$leaks "$program" >"$log" 2>&1 || { bad=1; sed "s|^|# ${program##*/}: |" "$log" | grep -v ': ok ' | tail -40; }
-done
-point "unit_tests_pass_under_address_and_undefined_behaviour_sanitizers" $bad
+	[[ $1 == */test-net-* ]] && leaks=0
+	log=$(mktemp "$TEST_TMP/gate.XXXXXX")
+	ASAN_OPTIONS=detect_leaks=$leaks "$1" >"$log" 2>&1
+	local status=$?
+	[ $status = 0 ] || sed "s|^|# ${1##*/}: |" "$log" | grep -v ': ok ' | tail -40
+	rm -f "$log"
+	return $status
+}
+export -f unit_test
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+# Two at a time: many of them wait for something most of the time.
+# shellcheck disable=SC2016 # it is the inner shell that knows it
+find "$SRC"/build-sanitized/tests/unit -maxdepth 1 -name 'test-*' -type f -perm -u+x -print0 |
+	xargs -0 -r -n 1 -P 2 bash -c 'unit_test "$1"' _
+point "unit_tests_pass_under_address_and_undefined_behaviour_sanitizers" $?
 echo "1..$number"
