@@ -12,6 +12,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import wait_until  # noqa: E402
 import manifest as mf  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["create", "gone", "x\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/deep", "x\n", 0o644],
@@ -179,11 +180,7 @@ def ends(place, tap):
         command = int(process.stdout.readline())
         process.send_signal(number)
         process.communicate(timeout=30)
-        for _ in range(100):
-            alive = os.path.exists("/proc/%d" % command)
-            if not alive:
-                break
-            time.sleep(0.05)
+        alive = not wait_until(lambda c=command: not os.path.exists("/proc/%d" % c))
         tap.check("%s to the run ends the command" % number.name, not alive and
                   process.returncode == (143 if number == signal.SIGTERM else -9), process.returncode)
         if alive:

@@ -90,7 +90,7 @@ def precedence(g):
 def kept(g):
     """What is stored comes back byte by byte, from any directory."""
     odd = "A=new\nline \\n back\\slash \" quote \udcff ="
-    made = g.box.new("--env", odd, "--cwd", "sub", "--timeout", "1s", cwd=g.path)
+    made = g.box.new("--env", odd, "--cwd", "sub", "--timeout", "2s", cwd=g.path)
     os.mkdir(g.path + "/sub")
     t.give(g.path, g.place.uid(g.who))
     done = g.box.atoll("run", "box", "--", "sh", "-c", 'printf %s "$A"; pwd', cwd="/")

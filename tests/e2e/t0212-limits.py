@@ -124,7 +124,7 @@ def memory(g):
              "for p in ps: p.wait()"
     done = g.python(["--memory", "150M"], script, EAT)
     took = time.monotonic() - began
-    g.check("several that take more together are ended, and it is said", done.returncode == 137 and took < 25 and
+    g.check("several that take more together are ended, and it is said", done.returncode == 137 and took < 15 and
             (b"limit of memory" in done.stderr or b"more than the limit of 150.0 MiB" in done.stderr), t.said(done), took)
     done = g.python(["--memory", "100M"], SHARED, 300, 30)
     g.check("memory that processes share counts too", done.returncode == 137 and

@@ -260,6 +260,19 @@ def java(s, web):
     s.check("Java reaches it", done.returncode == 0 and done.stdout == PAGE, done)
 
 
+def interrupted(s):
+    """A run that waits for a name server: (whether that was asked, exit status, seconds it took to end, what it said)."""
+    s.host.serve_silence()
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", "allow:web.test", "--", "true"], cwd=s.path,
+                               env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               **s.box.identity())
+    asked = s.host.is_asked()
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    return asked, process.returncode, time.monotonic() - began, said
+
+
 def name_servers(s):
     set_name_server(s.place, LOCAL_DNS)
     try:
@@ -269,17 +282,12 @@ def name_servers(s):
         done = s.run([], "curl", "-sS", "http://web.test/page")
         s.check("and without network gives the hint", done.returncode == 6 and HINT in done.stderr, done)
         set_name_server(s.place, NO_DNS)
-        s.host.serve_silence()
-        process = subprocess.Popen([s.box.program, "run", s.box.name, "--net", "allow:web.test", "--", "true"], cwd=s.path,
-                                   env=s.box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   **s.box.identity())
-        asked = s.host.is_asked()
-        began = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        said = process.communicate()[1]
-        took = time.monotonic() - began
-        s.check("waiting for a name server that does not answer can be interrupted", asked and process.returncode == 125 and
-                took < 3 and b"interrupted" in said and said.count(b"\n") == 1, asked, process.returncode, took, said)
+        for _ in range(3):  # a busy machine may be late, but not each time
+            asked, status, took, said = interrupted(s)
+            if took < 1:
+                break
+        s.check("waiting for a name server that does not answer can be interrupted", asked and status == 125 and took < 1 and
+                b"interrupted" in said and said.count(b"\n") == 1, asked, status, took, said)
     finally:
         set_name_server(s.place, DNS)
 
