@@ -243,6 +243,20 @@ int fd_path(int fd, char **ret)
 	return 0;
 }
 
+void fd_reserve(size_t n)
+{
+	struct rlimit limit;
+	int fd;
+
+	if (n == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == 0)
+		return;
+	fd = open("/", O_PATH | O_CLOEXEC);
+	if (fd >= 0)
+		fd_close(
+			fcntl(fd, F_DUPFD_CLOEXEC, (int)MIN(MIN((rlim_t)fd + n, limit.rlim_cur - 1), (rlim_t)INT_MAX)));
+	fd_close(fd);
+}
+
 void fd_raise_limit(void)
 {
 	struct rlimit limit;

@@ -39,6 +39,10 @@ int fd_path(int fd, char **ret);
 /* Closes all from `from` on but those of two lists, in which negative ones say nothing. By system calls alone. */
 void fd_close_others(int from, const int *keep, size_t n, const int *also, size_t n_also);
 
+/* Makes the table of open files large enough for so many more, as far as the limit goes. The kernel makes a table that threads share wait for
+ * all processors whenever it grows: this is for before there are threads. */
+void fd_reserve(size_t n);
+
 /* Raises the soft limit of open files to the hard one. Whoever runs a foreign program puts the old one back first. */
 void fd_raise_limit(void);
 

@@ -267,9 +267,11 @@ static int commit_work(struct operation *o, struct atoll_error *err)
 {
 	const struct atoll_commit_options *options = o->options;
 	struct session s = { .lock_fd = -EBADF };
-	struct op op = {
-		.s = &s, .options = options, .progress = options->progress, .progress_arg = options->progress_arg
-	};
+	struct op op = { .s = &s,
+			 .options = options,
+			 .telling = PTHREAD_MUTEX_INITIALIZER,
+			 .progress = options->progress,
+			 .progress_arg = options->progress_arg };
 	int r;
 
 	o->result = result_new("commit", o->name);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "engine/step.h"
 
 struct checker {
@@ -19,9 +20,10 @@ struct checker {
 	struct peer peer;
 	char *parent;        /* the directory last judged */
 	const char *verdict; /* about it: NULL, or why nothing below it can be told */
-	bool replaced;       /* that verdict: not even something new may be put into it */
 	const char *gone;    /* the directory last found to be gone */
+	bool replaced;       /* the verdict: not even something new may be put into it */
 	bool doubtful;       /* the clock was set back: times prove nothing */
+	int failed;          /* for want of memory */
 	size_t found;
 	struct atoll_error *err;
 };
@@ -30,7 +32,7 @@ static int add_conflict(struct checker *c, const char *path, const char *why)
 {
 	bool ours = c->op->options && c->op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
 
-	if (!result_add(c->op->result, ours ? ATOLL_ITEM_NOTE : ATOLL_ITEM_CONFLICT, c->r->row.seq, path, why))
+	if (op_tell(c->op, ours ? ATOLL_ITEM_NOTE : ATOLL_ITEM_CONFLICT, c->r, path, why) < 0)
 		return error_oom(c->err, "commit");
 	c->found += !ours;
 	return 0;
@@ -229,23 +231,45 @@ static int check_use(struct checker *c, const struct store_step *step)
 	return 0;
 }
 
+/* One checker for each thread. */
+static void check_use_portion(void *arg, size_t part, size_t first, size_t end)
+{
+	struct checker *c = (struct checker *)arg + part;
+
+	for (size_t i = first; i < end && c->failed >= 0; i++) {
+		const struct store_step *step = &c->op->steps[i];
+
+		if (step->resource == c->r->row.id && replaces_file(step))
+			c->failed = check_use(c, step);
+	}
+}
+
+static int check_use_all(struct op *op, struct resource *r, size_t *found)
+{
+	struct checker parts[PARALLEL_MAX];
+	int rc = 0;
+
+	for (size_t i = 0; i < PARALLEL_MAX; i++)
+		parts[i] = (struct checker){ .op = op, .r = r, .peer = { r->root_fd, NULL, -EBADF } };
+	parallel_run(op->n, check_use_portion, parts);
+	for (size_t i = 0; i < PARALLEL_MAX; i++) {
+		peer_release(&parts[i].peer);
+		*found += parts[i].found;
+		rc = MIN(rc, parts[i].failed);
+	}
+	return rc;
+}
+
 int conflict_check_use(struct op *op, struct atoll_error *err)
 {
 	size_t found = 0;
 
-	for (size_t i = 0; i < op->s->n; i++) {
-		struct resource *r = &op->s->resources[i];
-		struct checker c = { .op = op, .r = r, .peer = { r->root_fd, NULL, -EBADF }, .err = err };
-		int rc = 0;
-
-		for (size_t k = 0; k < op->n && rc >= 0; k++)
-			if (op->steps[k].resource == r->row.id && replaces_file(&op->steps[k]))
-				rc = check_use(&c, &op->steps[k]);
-		peer_release(&c.peer);
-		found += c.found;
-		if (rc < 0)
-			return rc;
-	}
+	op_hold_begin(op);
+	if (parallel_is_worth(op->n))
+		fd_reserve(MIN(op->n, op->held_room));
+	for (size_t i = 0; i < op->s->n; i++)
+		if (check_use_all(op, &op->s->resources[i], &found) < 0)
+			return error_oom(err, "commit");
 	return tell(op, found, err);
 }
 
@@ -360,6 +384,7 @@ int conflict_check_undo(struct op *op, struct atoll_error *err)
 {
 	size_t found = 0;
 
+	op_hold_begin(op);
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct step_site *site;
 		int r = 0;

@@ -18,20 +18,31 @@ static size_t held_room(void)
 	return (size_t)files.rlim_cur - FILES_SPARED;
 }
 
+void op_hold_begin(struct op *op)
+{
+	if (op->held)
+		return;
+	op->held = reallocarray(NULL, op->n ? op->n : 1, sizeof *op->held);
+	op->held_room = op->held ? held_room() : 0;
+	for (size_t i = 0; op->held && i < op->n; i++)
+		op->held[i] = -EBADF;
+}
+
+static bool take_room(struct op *op)
+{
+	size_t room = op->held_room;
+
+	while (room && !atomic_compare_exchange_weak(&op->held_room, &room, room - 1))
+		;
+	return room > 0;
+}
+
 void op_hold(struct op *op, const struct store_step *step, int fd)
 {
-	if (!op->held) {
-		op->held = reallocarray(NULL, op->n, sizeof *op->held);
-		op->held_room = op->held ? held_room() : 0;
-		for (size_t i = 0; op->held && i < op->n; i++)
-			op->held[i] = -EBADF;
-	}
-	if (!op->held_room) {
+	if (take_room(op))
+		op->held[step - op->steps] = fd;
+	else
 		fd_close(fd);
-		return;
-	}
-	op->held_room--;
-	op->held[step - op->steps] = fd;
 }
 
 int op_take_held(struct op *op, const struct store_step *step)
@@ -86,6 +97,16 @@ void op_set_outcomes(struct op *op, enum atoll_outcome outcome)
 	}
 }
 
+int op_tell(struct op *op, enum atoll_item_kind kind, const struct resource *r, const char *path, const char *why)
+{
+	bool added;
+
+	pthread_mutex_lock(&op->telling);
+	added = result_add(op->result, kind, r->row.seq, path, why);
+	pthread_mutex_unlock(&op->telling);
+	return added ? 0 : -ENOMEM;
+}
+
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total)
 {
 	if (op->progress)
@@ -115,7 +136,7 @@ int op_remove_dirs(const struct op *op, const struct resource *r)
 /* Moves the strings of *row into *ret. */
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err)
 {
-	struct op op = { .s = s, .row = *row };
+	struct op op = { .s = s, .row = *row, .telling = PTHREAD_MUTEX_INITIALIZER };
 	int64_t steps_of = row->kind == STORE_OP_UNDO ? row->commit_op : row->id;
 	AUTO_FREE struct store_op_resource *list = NULL;
 	size_t n = 0;

@@ -15,6 +15,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/parallel.h"
+
 struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path)
 {
 	struct store_step *step;
@@ -77,6 +79,15 @@ static int look_after(struct planner *p, const char *path, const struct tree_sta
 	int r = dir < 0 ? dir : resource_look(dir, path_base_name(path), st, ret);
 
 	return r < 0 ? cannot_look(p, path, r) : 0;
+}
+
+static int look_landing(struct planner *p, struct change *c, struct store_look *ret)
+{
+	if (c->after_id.size) {
+		*ret = store_look_of(&c->after, &c->after_id);
+		return 0;
+	}
+	return look_after(p, c->path, &c->after, ret);
 }
 
 static int note_parent(struct planner *p, const char *path)
@@ -185,7 +196,7 @@ static int add_landing(struct planner *p, struct change *c, enum store_step_kind
 	if (c->has_before)
 		r = look_before(p, c, step);
 	if (r >= 0)
-		r = look_after(p, c->path, &c->after, &step->after);
+		r = look_landing(p, c, &step->after);
 	if (r < 0)
 		return r;
 	if (split)
@@ -433,6 +444,55 @@ static int refuse_half_renames(struct planner *p)
 	return r;
 }
 
+/* ---- identities, of very many ---- */
+
+struct identifier {
+	const struct planner *p;
+	struct peer original, workspace;
+};
+
+/* What fails here is asked for once more, and reported, when its turn comes. */
+static void identify(struct identifier *w, struct change *c)
+{
+	struct store_look unused;
+	int dir;
+
+	if (c->gone || c->below || c->kind == ATOLL_SKIPPED || !selection_has(w->p->selection, c->path))
+		return;
+	if (c->has_before)
+		(void)change_look(c, &w->original, &unused);
+	if (!c->has_after || S_ISDIR(c->after.mode))
+		return;
+	dir = peer_dir(&w->workspace, c->path, path_parent_size(c->path));
+	if (dir < 0 || tree_identify(dir, path_base_name(c->path), &c->after, &c->after_id) < 0)
+		c->after_id.size = 0;
+}
+
+static void identify_portion(void *arg, size_t part, size_t first, size_t end)
+{
+	struct identifier *w = (struct identifier *)arg + part;
+
+	for (size_t i = first; i < end; i++)
+		identify(w, &w->p->changes->v[i]);
+}
+
+static void identify_all(const struct planner *p)
+{
+	struct identifier parts[PARALLEL_MAX];
+
+	if (!parallel_is_worth(p->changes->n))
+		return;
+	for (size_t i = 0; i < PARALLEL_MAX; i++)
+		parts[i] = (struct identifier){ p,
+						{ p->original.root_fd, NULL, -EBADF },
+						{ p->workspace.root_fd, NULL, -EBADF } };
+	parallel_run(p->changes->n, identify_portion, parts);
+	for (size_t i = 0; i < PARALLEL_MAX; i++) {
+		peer_release(&parts[i].original);
+		peer_release(&parts[i].workspace);
+	}
+}
+
 static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -452,6 +512,7 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 	p.original = (struct peer){ r->root_fd, NULL, -EBADF };
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
 	choose_source(&p);
+	identify_all(&p);
 	rc = refuse_half_renames(&p);
 	for (size_t i = 0; i < p.changes->n && rc >= 0; i++)
 		rc = plan_change(&p, i);

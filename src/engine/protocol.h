@@ -31,6 +31,9 @@
 #ifndef ENGINE_PROTOCOL_H
 #define ENGINE_PROTOCOL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "engine/engine.h"
 
 enum direction { FORWARD, BACKWARD };
@@ -46,10 +49,11 @@ struct op {
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
 	struct changes **changes;                   /* commits only */
-	bool salvage;     /* recovery: what somebody removed from the areas is done without, and reported */
-	bool lost;        /* and something was */
-	int *held;        /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
-	size_t held_room; /* how many more may be */
+	bool salvage;            /* recovery: what somebody removed from the areas is done without, and reported */
+	bool lost;               /* and something was */
+	int *held;               /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
+	atomic_size_t held_room; /* how many more may be */
+	pthread_mutex_t telling; /* whoever adds to the result while several threads work on the op */
 	atoll_progress_fn progress;
 	void *progress_arg;
 };
@@ -59,9 +63,12 @@ struct store_op_resource *op_resource(struct op *op, int64_t resource);
 /* What became of every resource that took part; one that is known to be stuck, or is not isolated, keeps its line. */
 void op_set_outcomes(struct op *op, enum atoll_outcome outcome);
 void op_progress(const struct op *op, const char *phase, uint64_t done, uint64_t total);
+/* Adds to the result, from any thread that works on the op: 0 or -ENOMEM. */
+int op_tell(struct op *op, enum atoll_item_kind kind, const struct resource *r, const char *path, const char *why);
 /* From the moment in which the originals are found not to be in use, until each is exchanged, a lease keeps writers out; as far as the
- * limit of open files allows. op_hold() takes over the fd, op_take_held() gives it back, or -EBADF. Between step_leases_begin() and
- * _end(). */
+ * limit of open files allows. op_hold(), after op_hold_begin() in any thread, takes over the fd, op_take_held() gives it back, or -EBADF.
+ * Between step_leases_begin() and _end(). */
+void op_hold_begin(struct op *op);
 void op_hold(struct op *op, const struct store_step *step, int fd);
 int op_take_held(struct op *op, const struct store_step *step);
 void op_release_held(struct op *op);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "base/sys.h"
 #include "engine/step.h"
 
@@ -34,6 +35,8 @@ struct stager {
 	const char *top; /* of the tree that is copied */
 	int failed;
 	size_t busy;
+	int cause; /* of the step that could not be staged, */
+	size_t at; /* which is this one */
 	struct tree_copy_report report;
 	struct atoll_error *err;
 };
@@ -41,10 +44,7 @@ struct stager {
 static int report_busy(struct stager *s, const char *path)
 {
 	s->busy++;
-	return result_add(s->op->result, ATOLL_ITEM_BUSY, s->r->row.seq, path,
-			  "is open for writing in a process that still lives")
-		       ? 0
-		       : -ENOMEM;
+	return op_tell(s->op, ATOLL_ITEM_BUSY, s->r, path, "is open for writing in a process that still lives");
 }
 
 /* A workspace file that somebody can still write to would let them write into the original. *ret_fd: the file, if it may be read. */
@@ -357,20 +357,65 @@ static int make_dirs(struct stager *s)
 	return r;
 }
 
+/* One stager for each thread; the first is the caller's. */
+static void stage_portion(void *arg, size_t part, size_t first, size_t end)
+{
+	struct stager *s = ((struct stager **)arg)[part];
+
+	for (size_t i = first; i < end && s->cause >= 0; i++) {
+		if (s->op->steps[i].resource == s->r->row.id)
+			s->cause = stage_step(s, &s->op->steps[i]);
+		s->at = i;
+		if ((i & 0xff) == 0 && part == 0)
+			op_progress(s->op, "staging", i, s->op->n);
+	}
+}
+
+/* Entries that are moved share nothing with each other but the flush, which is one for so many. */
+static void stage_in_threads(struct stager *s)
+{
+	struct stager others[PARALLEL_MAX - 1], *parts[PARALLEL_MAX] = { s };
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = *s;
+		others[i].workspace = (struct peer){ s->workspace.root_fd, NULL, -EBADF };
+		parts[i + 1] = &others[i];
+	}
+	tree_sync_add_all(s->sync);
+	parallel_run(s->op->n, stage_portion, parts);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		peer_release(&others[i].workspace);
+		s->busy += others[i].busy;
+		if (others[i].cause < 0 && (s->cause >= 0 || others[i].at < s->at)) {
+			s->cause = others[i].cause;
+			s->at = others[i].at;
+		}
+	}
+}
+
+static int stage_entries(struct stager *s)
+{
+	if (s->how->source == STORE_SOURCE_MOVE && parallel_is_worth(s->op->n))
+		stage_in_threads(s);
+	else
+		stage_portion(&s, 0, 0, s->op->n);
+	if (s->cause >= 0)
+		return 0;
+	return error_sys(s->err, s->cause, "commit", s->op->steps[s->at].path, "cannot stage \"%s\" of \"%s\"",
+			 s->op->steps[s->at].path, s->r->row.path);
+}
+
 static int stage_steps(struct stager *s)
 {
 	int r = make_dirs(s);
 
 	if (r >= 0)
 		r = make_fresh_layer(s);
-	for (size_t i = 0; i < s->op->n && r >= 0; i++) {
-		if (s->op->steps[i].resource == s->r->row.id)
-			r = stage_step(s, &s->op->steps[i]);
-		if (r < 0)
-			return error_sys(s->err, r, "commit", s->op->steps[i].path, "cannot stage \"%s\" of \"%s\"",
-					 s->op->steps[i].path, s->r->row.path);
-		if ((i & 0xff) == 0)
-			op_progress(s->op, "staging", i, s->op->n);
+	if (r >= 0) {
+		int staged = stage_entries(s);
+
+		if (staged < 0)
+			return staged;
 	}
 	if (r >= 0 && !s->busy)
 		r = tree_sync_flush(s->sync);

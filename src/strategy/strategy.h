@@ -130,6 +130,7 @@ struct change {
 	bool has_before, has_after;
 	struct tree_stat before, after;
 	struct tree_id before_id; /* of size 0 until change_look() has asked for it */
+	struct tree_id after_id;  /* likewise, of the workspace's entry */
 };
 
 struct changes {

@@ -75,6 +75,11 @@ static void take_whole(struct tree_sync *s)
 	s->whole = true;
 }
 
+void tree_sync_add_all(struct tree_sync *s)
+{
+	take_whole(s);
+}
+
 int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes)
 {
 	AUTO_FD fd = -EBADF;

@@ -284,6 +284,34 @@ TEST(raising_the_limit_makes_soft_equal_hard)
 	CHECK_EQ(limit.rlim_cur, limit.rlim_max);
 }
 
+/* How large the kernel's table of this process is. */
+static size_t table_size(void)
+{
+	AUTO_FREE char *text = NULL;
+	const char *line;
+
+	CHECK_OK(fd_read_file(AT_FDCWD, "/proc/self/status", 65536, &text, NULL));
+	line = strstr(text, "FDSize:");
+	return line ? strtoul(line + strlen("FDSize:"), NULL, 10) : 0;
+}
+
+TEST(room_is_made_for_many_fds_as_far_as_the_limit_goes)
+{
+	struct rlimit limit;
+	int next, after;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	next = open("/", O_PATH | O_CLOEXEC);
+	close(next);
+	fd_reserve(0);
+	fd_reserve(MIN((size_t)limit.rlim_cur / 2, (size_t)4000));
+	CHECK(table_size() >= MIN((size_t)limit.rlim_cur / 2, (size_t)4000));
+	fd_reserve(SIZE_MAX / 2);
+	after = open("/", O_PATH | O_CLOEXEC);
+	CHECK_EQ(after, next);
+	close(after);
+}
+
 TEST(all_fds_but_those_of_two_lists_are_closed)
 {
 	int fds[6];

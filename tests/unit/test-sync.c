@@ -31,6 +31,21 @@ TEST(nothing_is_flushed_at_once)
 	CHECK(!tree_sync_free(NULL));
 }
 
+TEST(with_everything_added_nothing_is_looked_at)
+{
+	struct tree_sync *s = sync_here();
+	int before = open_fds();
+
+	tap_write(tap_dirfd, "f", "x");
+	tree_sync_add_all(s);
+	CHECK_OK(tree_sync_add(s, tap_dirfd, "f", 1));
+	CHECK_OK(tree_sync_add(s, tap_dirfd, "missing", 1));
+	CHECK_EQ(open_fds(), before);
+	CHECK_OK(tree_sync_flush(s));
+	CHECK_EQ(tree_sync_add(s, tap_dirfd, "missing", 0), -ENOENT);
+	tree_sync_free(s);
+}
+
 TEST(files_directories_links_and_specials_can_be_added)
 {
 	struct tree_sync *s = sync_here();
