@@ -296,6 +296,7 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 			     owner ? owner->uid : before->uid,
 			     owner ? owner->gid : before->gid };
 	enum atoll_change_kind kind = ATOLL_META;
+	size_t at = c->changes->n;
 	unsigned what = 0;
 	int r;
 
@@ -315,9 +316,11 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 	(*ret)->has_before = (*ret)->has_after = true;
 	(*ret)->before = *before;
 	(*ret)->after = e->stat;
-	if (kind == ATOLL_TYPE && S_ISDIR(before->mode))
-		return changes_add_deleted_below(c->changes, c->r, peer, e->name, e->path);
-	return 0;
+	if (kind != ATOLL_TYPE || !S_ISDIR(before->mode))
+		return 0;
+	r = changes_add_deleted_below(c->changes, c->r, peer, e->name, e->path);
+	*ret = &c->changes->v[at]; /* the list may have moved */
+	return r;
 }
 
 static int add_skipped(struct classify *c, const struct tree_entry *e, const char *note, struct change **ret)

@@ -112,6 +112,7 @@ static int overlay_base(struct resource *r, const char *path, struct store_touch
 
 struct upper_walk {
 	struct classify classify;
+	struct later later;
 	const struct touches *touches;
 	struct strbuf covered; /* the new directory one is in; valid if in_covered */
 	struct strbuf opaque;
@@ -269,6 +270,13 @@ static int visit_dir(struct upper_walk *w, const struct tree_entry *e, struct ch
 	return w->in_opaque ? add_all_hidden(w, e) : 0;
 }
 
+/* What was there when it was first touched, and is not now. */
+static void judge_added(struct change *c, void *touches)
+{
+	if (c->kind == ATOLL_ADDED && !c->below && find_touch(touches, c->path))
+		c->gone = true;
+}
+
 static int visit_upper(const struct tree_entry *e, void *arg)
 {
 	struct upper_walk *w = arg;
@@ -283,6 +291,10 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 		return TREE_WALK_SKIP;
 	if (is_whiteout(&e->stat))
 		return w->in_covered ? TREE_WALK_GO : visit_whiteout(w, e);
+	if (S_ISREG(e->stat.mode)) {
+		r = later_add(&w->later, e->path, w->in_covered, w->in_opaque);
+		return r < 0 ? r : TREE_WALK_GO;
+	}
 	r = classify_entry(&w->classify, e, w->in_covered, NULL, &c);
 	if (r < 0)
 		return r;
@@ -292,8 +304,8 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 		r = visit_dir(w, e, c);
 		return r < 0 ? r : TREE_WALK_GO;
 	}
-	if (c && c->kind == ATOLL_ADDED && !c->below && find_touch(w->touches, e->path))
-		c->gone = true;
+	if (c)
+		judge_added(c, (void *)w->touches);
 	return TREE_WALK_GO;
 }
 
@@ -318,7 +330,11 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 	if (load_touches(r, &touches, err) < 0)
 		return NULL;
 	w.touches = touches;
-	rc = tree_walk(upper, TREE_WALK_SORTED, visit_upper, &w, &path);
+	w.later.classify = &w.classify;
+	rc = tree_walk(upper, TREE_WALK_SORTED | TREE_WALK_FILES, visit_upper, &w, &path);
+	if (rc >= 0)
+		rc = later_classify(&w.later, upper, judge_added, touches, &path);
+	later_release(&w.later);
 	peer_release(&w.classify.peer);
 	strbuf_release(&w.covered);
 	strbuf_release(&w.opaque);

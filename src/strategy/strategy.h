@@ -193,4 +193,23 @@ struct classify {
 int classify_entry(struct classify *c, const struct tree_entry *e, bool covered, const struct tree_stat *owner,
 		   struct change **ret);
 
+/* ---- later.c ---- */
+
+/* Files that a walk has met, to be classified when it is over, by several threads if there are very many. Each keeps its place in the list of
+ * changes; meanwhile there is something without meaning. */
+struct later_file {
+	size_t at;
+	bool covered, in_opaque;
+};
+struct later {
+	struct classify *classify;
+	struct later_file *v;
+	size_t n, capacity;
+};
+int later_add(struct later *l, const char *path, bool covered, bool in_opaque);
+/* judge has the last word on each that is a change, in any thread. 0 or -errno, and *ret_path as by tree_walk(). */
+int later_classify(struct later *l, int workspace_fd, void (*judge)(struct change *c, void *arg), void *arg,
+		   char **ret_path);
+void later_release(struct later *l);
+
 #endif

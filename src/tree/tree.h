@@ -80,6 +80,7 @@ enum {
 	TREE_WALK_NO_ROOT = 1 << 1, /* do not call for the root itself */
 	TREE_WALK_SORTED = 1 << 2,  /* children in byte order of their names */
 	TREE_WALK_TYPES = 1 << 3, /* of what is no directory the type is enough: nothing else of its stat may be set */
+	TREE_WALK_FILES = 1 << 4, /* the same of regular files alone */
 };
 
 /* Walks the tree whose root is the directory rootfd (or, not a directory, just that entry). Iterative; depth is bounded

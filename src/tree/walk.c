@@ -256,7 +256,9 @@ static bool is_told(const struct walk *w, const char *name, struct tree_stat *st
 {
 	unsigned char type = *name ? (unsigned char)name[-1] : DT_DIR;
 
-	if (!(w->flags & TREE_WALK_TYPES) || type == DT_DIR || type == DT_UNKNOWN)
+	if (type == DT_DIR || type == DT_UNKNOWN)
+		return false;
+	if (!(w->flags & TREE_WALK_TYPES) && !((w->flags & TREE_WALK_FILES) && type == DT_REG))
 		return false;
 	*st = (struct tree_stat){ .mode = DTTOIF(type) };
 	return true;
