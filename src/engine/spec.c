@@ -235,31 +235,29 @@ static void close_dir(DIR **dir)
 }
 
 /* Nothing below is opened, and the directory's own time of access does not move where that can be had. */
-static int open_list(int root_fd, DIR **ret)
+static DIR *open_list(int root_fd)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 	AUTO_FD fd = openat(root_fd, ".", flags | O_NOATIME);
+	DIR *dir;
 
 	if (fd < 0 && errno == EPERM)
 		fd = openat(root_fd, ".", flags);
-	*ret = fd < 0 ? NULL : fdopendir(fd);
-	if (!*ret)
-		return -errno;
-	(void)TAKE_FD(fd);
-	return 0;
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (dir)
+		(void)TAKE_FD(fd);
+	return dir;
 }
 
 /* The first that belongs to somebody whom the namespace does not know: 1 with its name, 0 or -errno. */
 static int find_unmapped(int root_fd, char **ret)
 {
 	struct tree_stat known = { .uid = geteuid(), .gid = getegid() }, st;
-	CLEANUP(close_dir) DIR *dir = NULL;
+	CLEANUP(close_dir) DIR *dir = open_list(root_fd);
 	const struct dirent *e;
-	int r = tree_stat(root_fd, "", &st);
+	int r = dir ? tree_stat(root_fd, "", &st) : -errno;
 
-	if (r >= 0)
-		r = open_list(root_fd, &dir);
-	if (r < 0)
+	if (!dir || r < 0)
 		return r;
 	if (!is_mapped(&st, &known)) {
 		*ret = strdup(".");
