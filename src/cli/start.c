@@ -166,8 +166,11 @@ static int reach(const char *name, char *const *env)
 	put(&path, '\0');
 	if (path.full)
 		return -1;
-	fd = call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, 0, 0);
-	if (fd >= 0 && (call(SYS_connect, fd, (long)&address, sizeof address, 0, 0) != 0 || !is_ours((int)fd))) {
+	/* One that is stopped, and before which many wait, is not waited for; and without standard input, output or error another fd would
+	 * be sent in its place. */
+	fd = call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0, 0);
+	if (fd >= 0 &&
+	    (fd <= 2 || call(SYS_connect, fd, (long)&address, sizeof address, 0, 0) != 0 || !is_ours((int)fd))) {
 		(void)call(SYS_close, fd, 0, 0, 0, 0);
 		return -1;
 	}
@@ -189,7 +192,7 @@ static bool has_terminal(void)
 static bool write_question(struct buffer *b, uint64_t blocked, char *const *argv, char *const *env)
 {
 	struct served_question q;
-	struct jail_request request = { 0, 0, 0, 0, 0 };
+	struct jail_request request = { 0, 0, 0, 0, 0, 0 };
 	static const char version[] = ATOLL_VERSION;
 	char cwd[PATH_MAX];
 	size_t at;

@@ -36,16 +36,26 @@ void served_address(int dir, const char *name, struct sockaddr_un *ret)
 	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%s", dir, name);
 }
 
+/* Otherwise another fd would be sent in its place. */
+static bool has_stdio(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			return false;
+	return true;
+}
+
+/* One that is stopped, and before which many wait, is not waited for. */
 static int reach(struct atoll *a, const char *name)
 {
 	AUTO_FD dir = fd_open_beneath(a->state_fd, SERVED_DIR, O_PATH | O_DIRECTORY);
 	AUTO_FD fd = -EBADF;
 	struct sockaddr_un address;
 
-	if (dir < 0)
-		return dir;
+	if (dir < 0 || !has_stdio())
+		return -EBADF;
 	served_address(dir, name, &address);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) < 0)
 		return -errno;
 	return TAKE_FD(fd);

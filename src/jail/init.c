@@ -159,15 +159,17 @@ static bool reap(const struct init *in, pid_t command, struct init_report *repor
 	return ended;
 }
 
-/* Passes the signals on. False if the caller is gone. */
-static bool pass_on(int socket, pid_t command)
+/* Passes the signals on, to a command that has begun: what was meant for the one before is not for a spare. False if the caller is gone. */
+static bool pass_on(int socket, pid_t command, bool *begun)
 {
 	unsigned char sig;
 
 	for (;;) {
 		ssize_t n = recv(socket, &sig, 1, MSG_DONTWAIT);
 
-		if (n == 1 && (sig == INIT_FOREGROUND || sig == INIT_BACKGROUND))
+		if (n == 1 && (sig == INIT_BEGIN || !*begun))
+			*begun = sig == INIT_BEGIN;
+		else if (n == 1 && (sig == INIT_FOREGROUND || sig == INIT_BACKGROUND))
 			terminal_continue(command, sig == INIT_FOREGROUND);
 		else if (n == 1 && sig == INIT_END_ALL)
 			(void)kill(-1, SIGKILL);
@@ -180,23 +182,30 @@ static bool pass_on(int socket, pid_t command)
 	}
 }
 
+void init_take_signals(int signal_fd, pid_t command)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo == (uint32_t)INIT_SIGNAL && command > 0)
+			(void)kill(command, info.ssi_int);
+}
+
+/* That a command has begun is heard before what was sent to it, and before it is seen to have ended. */
 int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report)
 {
 	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN }, { .fd = in->socket, .events = POLLIN } };
-	struct signalfd_siginfo info;
+	bool begun = !in->serves;
 
 	for (;;) {
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
 			return -errno;
-		if (fds[0].revents) {
-			while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-				if (info.ssi_signo == (uint32_t)INIT_SIGNAL)
-					(void)kill(command, info.ssi_int);
-			if (reap(in, command, report))
-				return 0;
-		}
-		if (fds[1].revents && !pass_on(in->socket, command))
+		if (fds[1].revents && !pass_on(in->socket, command, &begun))
 			return -ECONNRESET;
+		if (fds[0].revents)
+			init_take_signals(signal_fd, begun ? command : 0);
+		if (fds[0].revents && reap(in, command, report))
+			return begun ? 0 : -ECANCELED;
 	}
 }
 

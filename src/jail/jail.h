@@ -112,6 +112,7 @@ struct jail_profile;
 /* What is to be run: this, then working directory, arguments and environment, each ended by NUL. */
 struct jail_request {
 	uint32_t umask, n_args, n_env;
+	uint32_t turn;             /* filled in by the server: for which spare process it is */
 	uint64_t ignored, blocked; /* signals: bit 0 is signal 1 */
 };
 #define SERVE_HELLO '!'

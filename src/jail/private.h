@@ -266,6 +266,8 @@ int run_start_time(pid_t pid, uint64_t *ret);
 /* Those that are passed on to a command, blocked in this thread. */
 void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old);
 void run_send_byte(int socket, char byte);
+bool run_is_being_set_up(int socket);
+int run_view_late(struct atoll_error *err);
 /* A report, with the fd that came with it; -1 if there is none. */
 struct init_report;
 ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd);
@@ -284,6 +286,7 @@ enum init_event {
 };
 struct init_report {
 	bool wanted_network; /* with INIT_ENDED */
+	bool spoilt;         /* the same, of one that serves: the next command would have other limits */
 	enum init_event event;
 	int value;
 	bool had_terminal;                   /* INIT_STOPPED */
@@ -295,7 +298,8 @@ struct init_report {
 /* The command is to go on, with the terminal or without. */
 #define INIT_FOREGROUND 0xfe
 #define INIT_BACKGROUND 0xff
-/* Of one that serves: everything inside is to end, but pid 1. */
+/* To one that serves: a request may follow, and what comes next is for its command; everything inside is to end, but pid 1. */
+#define INIT_BEGIN 0xfc
 #define INIT_END_ALL 0xfd
 /* From anybody else outside: this signal, with the number of the one that is meant for the command. */
 #define INIT_SIGNAL SIGRTMAX
@@ -331,7 +335,10 @@ void init_send(const struct init *in, const struct init_report *report);
 void init_add_usage(struct init_report *report, const struct rusage *usage);
 int init_enter_cwd(const char *cwd);
 void init_hand_over(const struct init *in, int listener);
-/* Until the command has ended: 0, and the report has its status. -errno: the caller is gone. */
+/* For the command; 0: for nobody. */
+void init_take_signals(int signal_fd, pid_t command);
+/* Until the command has ended: 0, and the report has its status. -ECANCELED: nobody had asked for it. Another -errno: the caller is
+ * gone. */
 int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report);
 
 /* ---- spare.c: pid 1 that serves; child side ---- */
@@ -345,13 +352,13 @@ struct serve {
 	const struct jail_server *server;
 	const struct view *view;
 	const struct rename_door *door;
-	const struct spawn *child;
+	struct spawn *child;
 	int socket, signal_fd, requests;
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
 };
-/* Until pid 1 has ended, or is to. */
-void serve_commands(const struct serve *s);
+/* Until pid 1 has ended, and everything inside with it. Negative if the view never stood. */
+int serve_commands(const struct serve *s, struct atoll_error *err);
 
 /* ---- terminal.c ---- */
 

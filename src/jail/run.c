@@ -209,11 +209,11 @@ static bool read_report(struct run *run)
 }
 
 /* Pid 1 takes INIT_GO when the view stands; until then it lies unread on the socket. */
-static bool is_being_set_up(const struct run *run)
+bool run_is_being_set_up(int socket)
 {
 	int unread = 0;
 
-	return ioctl(run->socket, SIOCOUTQ, &unread) == 0 && unread > 0;
+	return ioctl(socket, SIOCOUTQ, &unread) == 0 && unread > 0;
 }
 
 /* How long to poll: until the view must stand, and until the time limit passes. */
@@ -274,7 +274,7 @@ static int wait_for_end(struct run *run)
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			return -errno;
 		if (n == 0 && !set_up && spawn_ms_until(deadline) == 0) {
-			if (is_being_set_up(run))
+			if (run_is_being_set_up(run->socket))
 				return -ETIMEDOUT;
 			set_up = true;
 		}
@@ -359,17 +359,24 @@ static void wait_for_first(struct run *run)
 		(void)spawn_wait(&run->first);
 }
 
-static void serve(const struct jail_spec *spec, const struct run *run)
+static int serve(const struct jail_spec *spec, struct run *run, struct atoll_error *err)
 {
-	serve_commands(&(struct serve){ .server = spec->server,
-					.view = run->init.view,
-					.door = &spec->door,
-					.child = &run->child,
-					.socket = run->socket,
-					.signal_fd = run->signal_fd,
-					.requests = run->requests,
-					.watch = spec->watch,
-					.watch_arg = spec->watch_arg });
+	return serve_commands(&(struct serve){ .server = spec->server,
+					       .view = run->init.view,
+					       .door = &spec->door,
+					       .child = &run->child,
+					       .socket = run->socket,
+					       .signal_fd = run->signal_fd,
+					       .requests = run->requests,
+					       .watch = spec->watch,
+					       .watch_arg = spec->watch_arg },
+			      err);
+}
+
+int run_view_late(struct atoll_error *err)
+{
+	return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, operation, NULL,
+			 "the view could not be mounted: a filesystem below it does not answer");
 }
 
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
@@ -396,11 +403,8 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	wait_for_first(run);
 	if (spec->timeout_ms > 0)
 		run->end_at = clock_monotonic_ns() + spec->timeout_ms * 1000000;
-	if (spec->server) {
-		serve(spec, run);
-		(void)spawn_end(&run->child);
-		return 0;
-	}
+	if (spec->server && !run->reported)
+		return serve(spec, run, err);
 	run->door = &spec->door;
 	run->watch = spec->watch;
 	run->watch_arg = spec->watch_arg;
@@ -409,8 +413,7 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	if (r < 0 && r != -ETIME) {
 		(void)spawn_end(&run->child);
 		if (r == -ETIMEDOUT)
-			return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, operation, NULL,
-					 "the view could not be mounted: a filesystem below it does not answer");
+			return run_view_late(err);
 		return error_sys(err, r, operation, NULL, "cannot wait for the command");
 	}
 	run->ended = r == -ETIME;

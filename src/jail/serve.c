@@ -28,8 +28,11 @@ struct state {
 	bool running;
 	int renames;
 	bool failed, not_started;
+	int64_t deadline; /* for the view; 0: it is known to stand */
+	bool late;
 	struct init_report why;
 	int64_t began;
+	uint32_t turn; /* how many spares have ended */
 	char data[JAIL_REQUEST_MAX];
 	size_t request; /* where in it */
 };
@@ -41,13 +44,21 @@ static void send_away(struct state *st)
 	st->client = fd_close(st->client);
 }
 
+/* Nothing else is sent to pid 1 before that is known. */
+static bool view_stands(struct state *st)
+{
+	if (st->deadline != 0 && !run_is_being_set_up(st->s->socket))
+		st->deadline = 0;
+	return st->deadline == 0;
+}
+
 static void take_client(struct state *st)
 {
 	int fd = accept4(st->s->server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0)
 		return;
-	if (st->running) {
+	if (st->running || !view_stands(st)) {
 		fd_close(fd);
 		return;
 	}
@@ -60,13 +71,13 @@ static void take_client(struct state *st)
 		send_away(st);
 }
 
-/* The number of bytes, with three fds; 0 or less otherwise. */
+/* The number of bytes, with three fds; 0 or less otherwise. What is there for alignment would have room for a fourth. */
 static ssize_t receive(int socket, char *data, size_t size, int ret_stdio[3])
 {
 	char room[CMSG_SPACE(3 * sizeof(int))];
 	struct iovec buffer = { data, size };
 	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_LEN(3 * sizeof(int))
 	};
 	const struct cmsghdr *c;
 	ssize_t n;
@@ -82,10 +93,10 @@ static ssize_t receive(int socket, char *data, size_t size, int ret_stdio[3])
 	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -1 : n;
 }
 
-static int pass_request(const struct state *st, size_t size, const int stdio[3])
+static int pass_request(struct state *st, size_t size, const int stdio[3])
 {
 	char room[CMSG_SPACE(3 * sizeof(int))] = { 0 };
-	struct iovec buffer = { (void *)(st->data + st->request), size - st->request };
+	struct iovec buffer = { st->data + st->request, size - st->request };
 	struct msghdr message = {
 		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
 	};
@@ -96,6 +107,7 @@ static int pass_request(const struct state *st, size_t size, const int stdio[3])
 			       .cmsg_level = SOL_SOCKET,
 			       .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), stdio, 3 * sizeof(int));
+	memcpy(st->data + st->request + offsetof(struct jail_request, turn), &st->turn, sizeof(st->turn));
 	do {
 		n = sendmsg(st->s->requests, &message, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
@@ -121,22 +133,36 @@ static void end(struct state *st, int code, const struct atoll_run_result *resul
 	send_away(st);
 }
 
+static void run_it(struct state *st, size_t size, const int stdio[3])
+{
+	struct atoll_error err;
+	int r;
+
+	st->running = true;
+	st->began = clock_monotonic_ns();
+	r = pass_request(st, size, stdio);
+	if (r < 0) {
+		r = error_sys(&err, r, "run", NULL, "cannot hand the command to the sandbox's first process");
+		end(st, r, &(struct atoll_run_result){ 0 }, &err);
+	}
+}
+
 static void take_request(struct state *st)
 {
 	int stdio[3] = { -EBADF, -EBADF, -EBADF };
 	ssize_t n = receive(st->client, st->data, sizeof(st->data), stdio), at = -1;
 	size_t size = n > 0 ? (size_t)n : 0;
 
-	if (size > 0 && may_be_handed_in(stdio))
+	if (size > 0 && may_be_handed_in(stdio)) {
+		/* Before anybody can see it, and send it a signal. */
+		run_send_byte(st->s->socket, (char)INIT_BEGIN);
 		at = st->s->server->begin(st->client, st->data, &size, stdio, st->s->server->arg);
+	}
 	if (at < 0) {
 		send_away(st);
 	} else {
-		st->running = true;
 		st->request = (size_t)at;
-		st->began = clock_monotonic_ns();
-		/* Pid 1 is gone then, which is seen next. */
-		(void)pass_request(st, size, stdio);
+		run_it(st, size, stdio);
 	}
 	for (int i = 0; i < 3; i++)
 		fd_close(stdio[i]);
@@ -201,7 +227,8 @@ static bool hear_report(struct state *st)
 		st->why = report;
 		return true;
 	case INIT_ENDED:
-		broken = !st->running || (st->failed && st->why.failure.step != VIEW_STEP_CWD);
+		st->turn++;
+		broken = !st->running || report.spoilt || (st->failed && st->why.failure.step != VIEW_STEP_CWD);
 		if (st->running)
 			tell_end(st, &report);
 		return !broken;
@@ -225,6 +252,12 @@ static void tell_lost(struct state *st)
 		end(st, 0, &result, NULL);
 }
 
+static bool is_late(struct state *st)
+{
+	st->late = st->deadline != 0 && spawn_ms_until(st->deadline) == 0 && !view_stands(st);
+	return st->late;
+}
+
 static void serve_one_by_one(struct state *st)
 {
 	const struct serve *s = st->s;
@@ -245,7 +278,7 @@ static void serve_one_by_one(struct state *st)
 			return;
 		if (n > 0 && fds[2].revents && !hear_report(st))
 			return;
-		if (n > 0 && (fds[0].revents || fds[1].revents))
+		if ((n > 0 && (fds[0].revents || fds[1].revents)) || is_late(st))
 			return;
 		if (n > 0 && fds[3].revents && st->renames == fds[3].fd) {
 			if (fds[3].revents & POLLIN)
@@ -264,17 +297,32 @@ static void serve_one_by_one(struct state *st)
 	}
 }
 
-void serve_commands(const struct serve *s)
+/* Why there is no view; 0 if there was one. */
+static int tell_no_view(const struct state *st, struct atoll_error *err)
 {
-	struct state *st = calloc(1, sizeof(*st));
+	if (st->failed && !st->running)
+		return view_error(st->s->view, "/", &st->why.failure, err);
+	return st->late ? run_view_late(err) : 0;
+}
 
-	if (!st)
-		return;
+int serve_commands(const struct serve *s, struct atoll_error *err)
+{
+	AUTO_FREE struct state *st = calloc(1, sizeof(*st));
+	int r;
+
+	if (!st) {
+		(void)spawn_end(s->child);
+		return error_oom(err, "run");
+	}
 	st->s = s;
 	st->client = st->renames = -EBADF;
+	st->deadline = spawn_deadline();
 	serve_one_by_one(st);
+	r = tell_no_view(st, err);
+	/* Only then is nobody left inside. */
+	(void)spawn_end(s->child);
 	tell_lost(st);
 	send_away(st);
 	fd_close(st->renames);
-	free(st);
+	return r;
 }

@@ -5,6 +5,7 @@
  * reported: a run leaves pid 1 behind and nobody else. Child side.
  */
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,7 +29,7 @@ static ssize_t receive(int socket, int ret_stdio[3])
 	char room[CMSG_SPACE(3 * sizeof(int))];
 	struct iovec buffer = { data, sizeof(data) };
 	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_LEN(3 * sizeof(int))
 	};
 	const struct cmsghdr *c;
 	ssize_t n;
@@ -82,35 +83,46 @@ static void set_signals(const struct jail_request *request)
 	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-static _Noreturn void run_request(const struct init *in, size_t size, const int stdio[3])
+static _Noreturn void run_request(const struct init *in, const struct jail_request *request, const int stdio[3])
 {
-	struct jail_request request;
-	int r;
+	int r = init_enter_cwd(strings[0]);
 
-	if (!split(size, &request))
-		give_up(in, VIEW_STEP_START, EBADMSG);
-	r = init_enter_cwd(strings[0]);
 	if (r < 0)
 		give_up(in, VIEW_STEP_CWD, -r);
 	for (int i = 0; i < 3; i++)
 		if (dup2(stdio[i], i) < 0)
 			give_up(in, VIEW_STEP_START, errno);
-	umask((mode_t)request.umask);
-	set_signals(&request);
-	environ = strings + 1 + request.n_args + 1;
+	umask((mode_t)request->umask);
+	set_signals(request);
+	environ = strings + 1 + request->n_args + 1;
 	execvp(strings[1], strings + 1);
 	init_send(in, &(struct init_report){ .event = INIT_NO_EXEC, .value = errno });
 	_exit(127);
 }
 
-static _Noreturn void wait_for_request(const struct init *in)
+/* One that the spare before did not live to take is nobody's any more: its end was told. */
+static void take_request(const struct init *in, uint32_t turn, struct jail_request *ret, int ret_stdio[3])
 {
+	for (;;) {
+		ssize_t n = receive(in->requests, ret_stdio);
+
+		if (n <= 0)
+			_exit(127);
+		if (!split((size_t)n, ret))
+			give_up(in, VIEW_STEP_START, EBADMSG);
+		if (ret->turn == turn)
+			return;
+		for (int i = 0; i < 3; i++)
+			(void)close(ret_stdio[i]);
+	}
+}
+
+static _Noreturn void wait_for_request(const struct init *in, uint32_t turn)
+{
+	struct jail_request request;
 	int stdio[3], listener = -EBADF, r;
-	ssize_t n;
 
 	fd_close_others(STDERR_FILENO + 1, (int[]){ in->socket, in->requests, in->wall.userns_fd }, 3, NULL, 0);
-	/* A signal that the command sends to its process group reaches nobody outside. */
-	(void)setsid();
 	r = jail_limit_apply(&in->limits);
 	if (r < 0)
 		give_up(in, VIEW_STEP_LIMIT, -r);
@@ -118,19 +130,17 @@ static _Noreturn void wait_for_request(const struct init *in)
 	if (r < 0)
 		give_up(in, VIEW_STEP_WALL, -r);
 	init_hand_over(in, listener);
-	n = receive(in->requests, stdio);
-	if (n <= 0)
-		_exit(127);
-	run_request(in, (size_t)n, stdio);
+	take_request(in, turn, &request, stdio);
+	run_request(in, &request, stdio);
 }
 
 /* No C library in between, as in spawn.c. */
-static pid_t start_spare(const struct init *in)
+static pid_t start_spare(const struct init *in, uint32_t turn)
 {
 	pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
 
 	if (pid == 0)
-		wait_for_request(in);
+		wait_for_request(in, turn);
 	return pid;
 }
 
@@ -146,19 +156,47 @@ static void end_others(struct init_report *report)
 			init_add_usage(report, &usage);
 }
 
+/* Of pid 1, which every spare has from it. */
+struct limits {
+	struct rlimit l[RLIM_NLIMITS];
+};
+
+static void read_limits(struct limits *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (int i = 0; i < (int)RLIM_NLIMITS; i++)
+		(void)getrlimit((__rlimit_resource_t)i, &ret->l[i]);
+}
+
+/* A command of the same user may lower them; nobody who could is left now. */
+static bool are_changed(const struct limits *limits)
+{
+	struct limits now;
+
+	read_limits(&now);
+	return memcmp(&now, limits, sizeof(now)) != 0;
+}
+
 int spare_serve(const struct init *in, int signal_fd)
 {
+	struct limits limits;
+
+	read_limits(&limits);
 	fd_close_others(STDERR_FILENO + 1,
 			(int[]){ signal_fd, in->socket, in->requests, in->hold_fd, in->wall.userns_fd }, 5, NULL, 0);
-	for (;;) {
+	/* A signal that a command sends to its process group reaches nobody outside; nor does it lead one. */
+	(void)setsid();
+	for (uint32_t turn = 0;; turn++) {
 		struct init_report report = { .event = INIT_ENDED };
 		uint64_t attempts = net_attempts();
-		pid_t spare = start_spare(in);
+		pid_t spare = start_spare(in, turn);
 
 		if (spare < 0 || init_watch(in, signal_fd, spare, &report) < 0)
 			return 1;
 		end_others(&report);
+		init_take_signals(signal_fd, 0);
 		report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
+		report.spoilt = are_changed(&limits);
 		init_send(in, &report);
 	}
 }

@@ -14,6 +14,42 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import atolltest as t  # noqa: E402
 from live import end, start, started, wait_until  # noqa: E402
 
+# Somebody who speaks to a keeper as no version of the program does: what is sent, how many fds with it, and what comes back.
+RAW = """
+import array, os, socket, struct, sys
+version, case, path = sys.argv[1:]
+def connect(block=True):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.setblocking(block)
+    here = os.open(os.path.dirname(path), os.O_PATH)
+    try:
+        s.connect("/proc/self/fd/%d/%s" % (here, os.path.basename(path)))
+    finally:
+        os.close(here)
+    return s
+if case == "crowd":
+    crowd = []
+    try:
+        while len(crowd) < 100:
+            crowd.append(connect(False))
+    except BlockingIOError:
+        pass
+    print(len(crowd))
+    sys.exit()
+s = connect()
+s.settimeout(10)
+assert s.recv(1) == b"!"
+whole = struct.pack("=32sQI4x", version.encode(), 0, 1) + struct.pack("=IIIIQQ", 0, 2, 0, 0, 0, 0) + b"/\\0touch\\0" + os.getcwd().encode() + b"/raw\\0"
+data, n = {"nothing": (b"", 0), "fds": (b"x", 3), "garbage": (os.urandom(4096), 3), "half": (whole[:len(whole) // 2], 3), "bare": (whole, 0),
+           "few": (whole, 2), "four": (whole, 4), "many": (whole, 200), "long": (whole + bytes(60000), 3), "leaves": (b"", -1)}[case]
+if n >= 0:
+    s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * n))] if n else [])
+    try:
+        print(len(s.recv(65536)))
+    except ConnectionError:
+        print(0)
+"""
+
 BASE = [["create", "f", "content\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/g", "inner\n", 0o644], ["stamp_all", 1000000000]]
 HERE = ("readlink", "/proc/self/ns/pid")
 
@@ -60,6 +96,20 @@ class Kept:
             if ours and b"--keep-alive" in words and "NSpid:\t%s\n" % pid in status:
                 return int(pid)
         return None
+
+    def first(self):
+        """Pid 1 of the keeper, and its child: the command, or the spare process."""
+        found = [self.keeper()]
+        for _ in range(2):
+            name = "/proc/%d/task/%d/children" % (found[-1], found[-1])
+            wait_until(lambda name=name: read(name))
+            found.append(int(read(name).split()[0]))
+        return found[1:]
+
+    def raw(self, case):
+        version = self.box.atoll("--version").stdout.decode().split()[-1]
+        done = self.box.command([t.PYTHON, "-c", RAW, version, case, "%s/live/%s" % (self.box.state, self.box.name)], cwd=self.path)
+        return done.stdout.decode().strip() if done.returncode == 0 else t.said(done)
 
     def close(self):
         self.box.drop()
@@ -229,12 +279,93 @@ def many(place, tap, who):
     kept.close()
 
 
+def strangers(place, tap, who):
+    """Whatever is said to a keeper, it goes on, and keeps nothing of it."""
+    kept = Kept(place, who)
+    what = ", %s" % who
+    fds = "/proc/%d/fd" % kept.keeper()
+    before = len(os.listdir(fds))
+    for case in ("nothing", "fds", "garbage", "half", "bare", "few", "four", "many", "long", "leaves"):
+        heard = kept.raw(case)
+        tap.check("%s: nothing is run, and the next is served%s" % (case, what), heard == ("" if case == "leaves" else "0") and kept.is_served() and
+                  kept.sh("ls raw").stdout == b"", heard)
+    tap.check("nothing of them is left open" + what, wait_until(lambda: len(os.listdir(fds)) == before), before, os.listdir(fds))
+    done = kept.box.command(["sh", "-c", 'exec "$0" run "$1" -- readlink /proc/self/fd/0 <&-', kept.box.program, kept.box.name], cwd=kept.path)
+    tap.check("who has no standard input does not hand in another fd" + what, done.stdout == b"/dev/null\n", t.said(done))
+    keeper = kept.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    crowd = kept.raw("crowd")
+    begun = time.monotonic()
+    done = kept.box.command(["timeout", "30", kept.box.program, "run", kept.box.name, "--", "echo", "x"], cwd=kept.path)
+    more = kept.box.command(["timeout", "30", kept.box.program, "run", "--state-dir", kept.box.state, kept.box.name, "--", "echo", "x"], cwd=kept.path)
+    os.kill(keeper, signal.SIGCONT)
+    tap.check("one that is stopped, before which many wait, holds up nobody" + what, done.stdout == more.stdout == b"x\n" and
+              crowd.isdigit() and 0 < int(crowd) < 100, crowd, t.said(done), t.said(more), time.monotonic() - begun)
+    tap.check("and it gets on with the next" + what, wait_until(kept.is_served))
+    kept.close()
+
+
+def stale(place, tap, who):
+    """What was meant for one command, or done by it, does not reach the next."""
+    kept = Kept(place, who)
+    what, mark = ", %s" % who, "6%d" % (os.getpid() + 1000000)
+    run = start(kept.box, kept.path, "echo up; exec sleep 100")
+    started(run)
+    first, command = kept.first()
+    os.kill(first, signal.SIGSTOP)
+    os.kill(command, signal.SIGKILL)
+    run.terminate()
+    time.sleep(0.3)
+    os.kill(first, signal.SIGCONT)
+    code = end(run)[0]
+    done = kept.sh("sleep 0.2; echo alive")
+    tap.check("a signal that comes when the command has ended" + what, code == 137 and done.stdout == b"alive\n" and kept.is_served(), code, t.said(done))
+    hostile = ("import ctypes, os, time\nif os.fork() == 0:\n while True: ctypes.CDLL(None).sigqueue(1, %d, ctypes.c_void_p(%d))\n"
+               "time.sleep(0.1)" % (signal.SIGRTMAX, signal.SIGKILL))
+    kept.run(t.PYTHON, "-c", hostile)
+    done = [kept.sh("sleep 0.05; echo alive") for _ in range(3)]
+    tap.check("signals that a command sends to pid 1 in the name of others" + what, [d.stdout for d in done] == 3 * [b"alive\n"] and kept.is_served(),
+              *[t.said(d) for d in done])
+    spare = kept.first()[1]
+    os.kill(spare, signal.SIGSTOP)
+    run = start(kept.box, kept.path, "echo ran > ghost")
+    wait_until(lambda: "ghost" in kept.box.atoll("ps", kept.box.name).stdout.decode())
+    os.kill(spare, signal.SIGKILL)
+    code = end(run)[0]
+    time.sleep(0.3)
+    done = kept.sh("ls ghost")
+    tap.check("a request that was not taken before its end was told is not run" + what, code == 137 and done.stdout == b"" and kept.is_served(),
+              code, t.said(done))
+    kept.run(t.PYTHON, "-c", "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (20, 20))")
+    done = kept.sh("ulimit -n")
+    tap.check("limits of pid 1 that a command has changed" + what, done.stdout.strip() == b"%d" % resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+              t.said(done))
+    wait_until(lambda: not kept.keeper())
+    kept.keep()
+    done = kept.run("setsid", "sh", "-c", "sleep 0.2; echo ran")
+    tap.check("a command leads no process group, and can make a session" + what, done.stdout == b"ran\n", t.said(done))
+    run = start(kept.box, kept.path, "echo up; for i in $(seq 100); do sleep %s & done; echo; wait" % mark)
+    started(run)
+    time.sleep(0.3)
+    os.kill(kept.first()[0], signal.SIGKILL)
+    code, _, err = end(run)
+    tap.check("when pid 1 was killed, that is said after everything has ended" + what, code == 137 and not is_there(mark), code, err)
+    kept.keep()
+    os.kill(kept.first()[1], signal.SIGKILL)
+    gone = wait_until(lambda: not kept.keeper())
+    done = kept.sh("echo alive")
+    tap.check("without its spare process a keeper goes" + what, gone and done.stdout == b"alive\n", t.said(done))
+    kept.close()
+
+
 def main(place, tap):
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
             ordinary_things(place, tap, who, strategy)
         likeness(place, tap, who)
         ends(place, tap, who)
+        strangers(place, tap, who)
+        stale(place, tap, who)
         many(place, tap, who)
 
 

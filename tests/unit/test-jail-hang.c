@@ -159,6 +159,46 @@ TEST(a_run_whose_mount_hangs_ends_in_time_and_leaves_nothing)
 	unmount_silent(&silent, s.path);
 }
 
+static int look(pid_t pid, void *arg)
+{
+	(void)pid;
+	(void)arg;
+	return 100;
+}
+
+TEST(one_that_serves_whose_mount_hangs_ends_in_time_and_leaves_nothing)
+{
+	static const struct jail_server nobody_asks = { .listen_fd = -EBADF };
+	struct silent silent;
+	int64_t began;
+
+	scene_as_root();
+	struct scene s = scene_silent(&silent);
+	s.spec.server = &nobody_asks;
+	s.spec.watch = look;
+	began = clock_monotonic_ns();
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_TIMEOUT);
+	CHECK_EQ(s.err.code, ATOLL_TIMEOUT);
+	CHECK(since_ms(began) >= PATIENCE_MS && since_ms(began) < IN_TIME_MS);
+	CHECK_EQ(children(&silent), 0);
+	close(s.lower);
+	unmount_silent(&silent, s.path);
+}
+
+JAIL_TEST(one_that_serves_says_why_its_view_does_not_stand)
+{
+	static const struct jail_server nobody_asks = { .listen_fd = -EBADF };
+	struct scene s = scene_new("orig");
+	int ordinary;
+
+	s.spec.cwd = "/nowhere/at/all";
+	ordinary = scene_try(&s, (char *[]){ (char *)"true", NULL });
+	CHECK(ordinary < 0);
+	s.spec.server = &nobody_asks;
+	s.spec.watch = look;
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), ordinary);
+}
+
 TEST(a_probe_whose_mount_hangs_ends_in_time_and_leaves_nothing)
 {
 	struct silent silent;
