@@ -208,20 +208,15 @@ int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options
 	return keeper_hold(a, name, options, true, idle_ms, err);
 }
 
-static bool is_older(const struct slot_note *note, uint64_t start)
-{
-	return note->holder_start < start || (note->holder_start == start && note->holder < getpid());
-}
-
-/* One of a kind is enough: the younger one, which was told last how long. */
-static bool end_older(int slot, const struct slot_note *note, void *arg)
+/* One of a kind is enough: the younger one, which was told last how long. The older one goes by itself, so that it is not ended while
+ * it begins to run a command. */
+static bool is_younger(int slot, const struct slot_note *note, void *arg)
 {
 	const struct slot_note *own = arg;
 
 	(void)slot;
-	if (note->kind == own->kind && is_older(note, own->holder_start))
-		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
-	return false;
+	return note->kind == own->kind && (note->holder_start > own->holder_start ||
+					   (note->holder_start == own->holder_start && note->holder > getpid()));
 }
 
 int keeper_look(pid_t pid, void *arg)
@@ -231,8 +226,8 @@ int keeper_look(pid_t pid, void *arg)
 	struct slot_note own = { .kind = k->serves ? SLOT_SERVER : SLOT_KEEPER };
 
 	(void)pid;
-	if (k->idle_since == 0 && slot_start_time(getpid(), &own.holder_start) == 0)
-		slot_each(k->lock_fd, end_older, &own);
+	if (!k->busy && slot_start_time(getpid(), &own.holder_start) == 0 && slot_each(k->lock_fd, is_younger, &own))
+		return 0;
 	if (k->idle_since == 0 || k->busy || slot_has_command(k->lock_fd))
 		k->idle_since = now;
 	return now - k->idle_since >= (int64_t)k->idle_ms * 1000000 ? 0 : MAX(1, MIN(LOOK_MS, k->idle_ms));

@@ -27,6 +27,9 @@ static bool try_slot(int slot, const struct slot_note *note, void *arg)
 	struct stat st;
 
 	(void)slot;
+	/* The process that waits there is the next command. */
+	if (note->kind == SLOT_SERVER)
+		return false;
 	snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)note->pid, (int)note->pid);
 	if (!slot_is_alive(note) || note->kind == SLOT_PLAIN ||
 	    fd_read_file(AT_FDCWD, name, 1 << 20, &children, NULL) < 0)

@@ -290,7 +290,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 			spec.timeout_ms = 0;
 		}
 		if (in->keeper && in->keeper->serves) {
-			server_open(&server);
+			server_open(&server, &o->limits);
 			spec.server = &server.jail;
 		}
 		r = jail_run(&spec, ret, err);

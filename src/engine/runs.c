@@ -155,19 +155,30 @@ static bool send_to(int slot, const struct slot_note *note, void *arg)
 	return false;
 }
 
+/* The first process of one that a keeper ran lives on. */
+static bool is_of_keeper(int slot, const struct slot_note *note, void *arg)
+{
+	const struct slot_note *ended = arg;
+
+	(void)slot;
+	return note->pid == ended->pid && note->start == ended->start &&
+	       (note->run != ended->run || !slot_is_command(note));
+}
+
 /* The processes, and whoever looked after them: the sandbox can be changed then. */
-static bool all_gone(const struct kill *k)
+static bool all_gone(struct kill *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		struct lookup l = { .number = k->notes[i].run };
 
-		if (slot_is_alive(&k->notes[i]) || slot_each(k->lock_fd, is_of_run, &l))
+		if (slot_each(k->lock_fd, is_of_run, &l) ||
+		    (slot_is_alive(&k->notes[i]) && !slot_each(k->lock_fd, is_of_keeper, &k->notes[i])))
 			return false;
 	}
 	return true;
 }
 
-static bool wait_gone(const struct kill *k, int ms)
+static bool wait_gone(struct kill *k, int ms)
 {
 	int64_t end = clock_monotonic_ns() + (int64_t)ms * 1000000;
 

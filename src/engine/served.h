@@ -37,11 +37,12 @@ struct server {
 	int lock_fd, slot;
 	struct keeper *k;
 	int dir; /* in which its socket is */
+	ino_t socket;
 	struct record record;
 	struct heritage heritage; /* of who asks */
 };
-/* Without a socket nobody can ask; the view stands all the same. */
-void server_open(struct server *v);
+/* Without a socket nobody can ask; the view stands all the same. The door is closed, and is so after server_close(). */
+void server_open(struct server *v, const struct jail_limits *limits);
 void server_close(struct server *v);
 /* With the sandbox, or with a keeper that was killed. */
 void server_forget(struct atoll *a, const char *name);

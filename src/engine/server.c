@@ -21,15 +21,18 @@ static int open_dir(struct atoll *a)
 	return r < 0 && r != -EEXIST ? r : fd_open_beneath(a->state_fd, SERVED_DIR, O_RDONLY | O_DIRECTORY);
 }
 
-static int open_socket(int dir, const char *name)
+static int open_socket(int dir, const char *name, ino_t *ret_inode)
 {
 	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un address;
+	struct stat st;
 
 	served_address(dir, name, &address);
 	(void)sys_unlink(dir, name, 0); /* of one that was killed, or is older */
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0 ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	*ret_inode = st.st_ino;
 	return TAKE_FD(fd);
 }
 
@@ -213,31 +216,35 @@ static void end(int client, int code, const struct atoll_run_result *result, con
 		(void)tell(client, &answer);
 }
 
-void server_open(struct server *v)
+static bool is_limited(const struct jail_limits *l)
+{
+	return l->nofile || l->memory || l->pids || l->cpu_millis;
+}
+
+void server_open(struct server *v, const struct jail_limits *limits)
 {
 	v->jail = (struct jail_server){ .listen_fd = -EBADF, .greet = greet, .begin = begin, .end = end, .arg = v };
 	v->dir = -EBADF;
-	/* Settings, and everything else that is kept with the sandbox, want a run of its own. */
-	if (v->k->like == 0 || v->note->view_key != 0 || v->s->box.settings || v->s->box.durable_workspace ||
-	    strlen(v->s->box.name) >= SERVED_NAME_MAX)
+	/* Settings, and everything else that is kept with the sandbox, want a run of its own; what the keeper's own were is not for others. */
+	if (is_limited(limits) || v->k->like == 0 || v->note->view_key != 0 || v->s->box.settings ||
+	    v->s->box.durable_workspace || strlen(v->s->box.name) >= SERVED_NAME_MAX)
 		return;
 	v->dir = open_dir(v->s->a);
 	if (v->dir >= 0)
-		v->jail.listen_fd = open_socket(v->dir, v->s->box.name);
+		v->jail.listen_fd = open_socket(v->dir, v->s->box.name, &v->socket);
 }
 
-/* A younger keeper may have put its own socket there. */
+/* A younger keeper may have put its own socket there, or does so now unless the door is closed. */
 void server_close(struct server *v)
 {
-	struct sockaddr_un address;
-	AUTO_FD probe = -EBADF;
+	const char *name = v->s->box.name;
+	struct stat st;
 
 	if (v->jail.listen_fd >= 0) {
+		(void)slot_close_door(v->lock_fd, name, NULL);
+		if (fstatat(v->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == v->socket)
+			(void)sys_unlink(v->dir, name, 0);
 		v->jail.listen_fd = fd_close(v->jail.listen_fd);
-		served_address(v->dir, v->s->box.name, &address);
-		probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-		if (probe >= 0 && connect(probe, (const struct sockaddr *)&address, sizeof address) < 0)
-			(void)sys_unlink(v->dir, v->s->box.name, 0);
 	}
 	v->dir = fd_close(v->dir);
 }

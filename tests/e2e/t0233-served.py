@@ -233,8 +233,7 @@ def ends(place, tap, who):
     started(run)
     done = kept.box.atoll("kill", kept.box.name)
     code = end(run)[0]
-    tap.check("kill ends it" + what, done.returncode == 0 and code in (137, 143) and not is_there(mark + "3"), t.said(done), code)
-    kept.keep()
+    tap.check("kill ends it" + what, done.returncode == 0 and code == 143 and not is_there(mark + "3") and kept.is_served(), t.said(done), code)
     run = start(kept.box, kept.path, "echo up; (setsid sleep %s4 &); sleep %s4" % (mark, mark))
     started(run)
     os.kill(kept.keeper(), signal.SIGKILL)
@@ -358,6 +357,35 @@ def stale(place, tap, who):
     kept.close()
 
 
+def neighbours(place, tap, who):
+    """Other operations, and other keepers."""
+    kept = Kept(place, who)
+    what = ", %s" % who
+    for which in ((), None):
+        run = start(kept.box, kept.path, "echo up; exec sleep 100")
+        started(run)
+        number = kept.box.atoll("ps", kept.box.name).stdout.decode().split("\n")[1].split()[0]
+        begun = time.monotonic()
+        done = kept.box.atoll("kill", "--grace", "20", kept.box.name, *((number,) if which is None else which))
+        tap.check("kill waits for the command and not for the keeper: %s%s" % ("all" if which == () else "one", what), done.returncode == 0 and
+                  end(run)[0] == 143 and time.monotonic() - begun < 15 and kept.is_served(), t.said(done), time.monotonic() - begun)
+    path = kept.box.atoll("path", kept.box.name).stdout.decode().strip()
+    kept.sh("true")
+    tap.check("a path leads through no process that is about to run a command" + what, os.path.exists(path + "/f"), path)
+    run = start(kept.box, kept.path, "echo up; read x; echo still")
+    started(run)
+    older = kept.keeper()
+    kept.keep()
+    code, out, err = end(run)
+    tap.check("a younger keeper leaves the older one its command" + what, (code, out) == (0, "still\n"), code, out, err)
+    tap.check("which then goes, and the younger one is asked" + what, wait_until(lambda: not os.path.exists("/proc/%d" % older)) and kept.is_served())
+    kept.box.commit()
+    done = kept.box.atoll("run", "--keep-alive", "300", "--memory", "100M", kept.box.name, "--", "true", cwd=kept.path)
+    limits = kept.sh("ulimit -d; ulimit -n").stdout, kept.otherwise("sh", "-c", "ulimit -d; ulimit -n").stdout
+    tap.check("limits of the run that a keeper was started with are not for others" + what, limits[0] == limits[1], limits, t.said(done))
+    kept.close()
+
+
 def main(place, tap):
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
@@ -366,6 +394,7 @@ def main(place, tap):
         ends(place, tap, who)
         strangers(place, tap, who)
         stale(place, tap, who)
+        neighbours(place, tap, who)
         many(place, tap, who)
 
 
