@@ -85,7 +85,7 @@ def live(account, report, quick):
                                                  "true": lambda: processor_time(["true"], account.env)})
         report.add("live", "run -- true beside others, of true's time", samples.ratio("atoll", "true"), "x",
                    "%.2f ms, true %.2f ms" % (ms(samples.median("atoll")), ms(samples.median("true"))), shown(ours, account), "true")
-        report.add("live-processor", "  processor time, of true's", work.ratio("atoll", "true"), "x",
+        report.add("live-processor", "  processor time of the program itself, of true's", work.ratio("atoll", "true"), "x",
                    "%.2f ms, true %.2f ms" % (ms(work.median("atoll")), ms(work.median("true"))), shown(ours, account), "true")
         report.add("", "  starting the program alone, of true's time", samples.ratio("start", "true"), "x", "", "atoll --version", "true")
         # Of pid 1, which is not dumpable, only root may ask.
