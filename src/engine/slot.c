@@ -81,38 +81,40 @@ static struct slot_note note_at(const struct notes *notes, size_t i)
 	return note;
 }
 
-/* Field 22 of /proc/PID/stat, and its state letter; the name before them may hold anything, so the last ')' is looked for. */
-static int read_stat(pid_t pid, uint64_t *ret, char *ret_state)
+/* Field 22 of /proc/PID/stat, and whether it lives; the name before them may hold anything, so the last ')' is looked for. A process
+ * whose first thread has ended is no zombie as long as it has others. */
+static int read_stat(pid_t pid, uint64_t *ret, bool *ret_alive)
 {
 	AUTO_FREE char *data = NULL;
-	char path[32];
+	char path[32], state;
 	char *at;
+	long threads;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	if (fd_read_file(AT_FDCWD, path, 4096, &data, NULL) < 0)
 		return -ESRCH;
 	at = strrchr(data, ')');
 	if (!at ||
-	    sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
-		   ret_state, ret) != 2)
+	    sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %" SCNu64,
+		   &state, &threads, ret) != 3)
 		return -ESRCH;
+	*ret_alive = state != 'X' && (state != 'Z' || threads > 1);
 	return 0;
 }
 
 int slot_start_time(pid_t pid, uint64_t *ret)
 {
-	char state;
+	bool alive;
 
-	return read_stat(pid, ret, &state);
+	return read_stat(pid, ret, &alive);
 }
 
 static bool process_is_alive(int64_t pid, uint64_t start)
 {
 	uint64_t found;
-	char state;
+	bool alive;
 
-	return pid > 0 && pid <= INT32_MAX && read_stat((pid_t)pid, &found, &state) == 0 && found == start &&
-	       state != 'Z' && state != 'X';
+	return pid > 0 && pid <= INT32_MAX && read_stat((pid_t)pid, &found, &alive) == 0 && found == start && alive;
 }
 
 static bool is_of_this_boot(const struct slot_note *note)

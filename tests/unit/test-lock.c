@@ -407,6 +407,39 @@ TEST(the_lock_is_not_given_before_the_noted_runner_is_gone)
 	fd_close(fd);
 }
 
+static void *live_on(void *arg)
+{
+	pause();
+	return arg;
+}
+
+/* For a moment every program with threads looks like that when it ends. */
+TEST(one_whose_first_thread_has_ended_is_alive_while_it_has_others)
+{
+	struct slot_note n = { 0 };
+	pthread_t thread;
+	pid_t pid;
+	char path[64];
+
+	clock_boot_id(n.boot_id);
+	pid = fork();
+	if (pid == 0) {
+		if (pthread_create(&thread, NULL, live_on, NULL) != 0)
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	n.pid = pid;
+	n.start = start_time(pid);
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	for (int i = 0; i < 3000 && !strstr(tap_read(AT_FDCWD, path), ") Z "); i++)
+		usleep(10000);
+	CHECK(strstr(tap_read(AT_FDCWD, path), ") Z ") != NULL);
+	CHECK(slot_is_alive(&n));
+	CHECK_OK(kill(pid, SIGKILL));
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	CHECK(!slot_is_alive(&n));
+}
+
 TEST(looking_does_not_wait_for_the_noted_runner)
 {
 	int64_t start;
