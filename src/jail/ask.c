@@ -9,81 +9,6 @@
 #include "base/fd.h"
 #include "jail/private.h"
 
-static bool add(char *data, size_t size, size_t *at, const char *string)
-{
-	size_t n = strlen(string) + 1;
-
-	if (n > size - *at)
-		return false;
-	memcpy(data + *at, string, n);
-	*at += n;
-	return true;
-}
-
-ssize_t jail_request_write(char *data, size_t size, const char *cwd, char *const *argv, char *const *env)
-{
-	struct jail_request request = { 0 };
-	size_t at = sizeof(request);
-
-	if (at > size || !add(data, size, &at, cwd))
-		return -E2BIG;
-	for (; argv[request.n_args]; request.n_args++)
-		if (!add(data, size, &at, argv[request.n_args]))
-			return -E2BIG;
-	for (; env[request.n_env]; request.n_env++)
-		if (!add(data, size, &at, env[request.n_env]))
-			return -E2BIG;
-	if ((size_t)request.n_args + request.n_env + 1 > JAIL_REQUEST_STRINGS_MAX)
-		return -E2BIG;
-	memcpy(data, &request, sizeof(request));
-	return (ssize_t)at;
-}
-
-bool jail_request_read(char *data, size_t size, struct jail_request *ret, struct jail_strings *ret_strings)
-{
-	size_t at = sizeof(*ret), n = 0, total;
-	char **all;
-
-	if (size <= sizeof(*ret) || data[size - 1] != '\0')
-		return false;
-	memcpy(ret, data, sizeof(*ret));
-	if (ret->n_args < 1 || ret->n_args > JAIL_REQUEST_STRINGS_MAX || ret->n_env > JAIL_REQUEST_STRINGS_MAX)
-		return false;
-	total = 1 + (size_t)ret->n_args + ret->n_env;
-	all = total <= JAIL_REQUEST_STRINGS_MAX ? calloc(total + 2, sizeof(*all)) : NULL;
-	for (size_t i = 0; all && i < total && at < size; i++) {
-		all[n++] = data + at;
-		at += strlen(data + at) + 1;
-		if (i == ret->n_args)
-			all[n++] = NULL;
-	}
-	if (!all || n != total + 1 || at != size) {
-		free(all);
-		return false;
-	}
-	*ret_strings = (struct jail_strings){ all, all[0], all + 1, all + 2 + ret->n_args };
-	return true;
-}
-
-static int send_request(int socket, const char *data, size_t size)
-{
-	static const int stdio[3] = { 0, 1, 2 };
-	char room[CMSG_SPACE(sizeof(stdio))] = { 0 };
-	struct iovec buffer = { (void *)data, size };
-	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-	ssize_t n;
-
-	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(stdio)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
-	memcpy(CMSG_DATA(c), stdio, sizeof(stdio));
-	do {
-		n = sendmsg(socket, &message, MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	return n == (ssize_t)size ? 0 : -1;
-}
-
 /* Whoever does not answer in time is not waited for: it may be stopped. */
 #define PATIENCE_MS 2000
 
@@ -147,13 +72,14 @@ static bool wait_for_end(int socket, int signal_fd, void *reply, size_t size)
 
 int jail_ask(int socket, const char *data, size_t size, void *reply, size_t reply_size)
 {
+	static const int stdio[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	AUTO_FD signal_fd = -EBADF;
 	sigset_t signals, old;
 	int r = 0;
 
 	run_block_signals(false, &signals, &old);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd >= 0 && is_heard(socket) && send_request(socket, data, size) == 0)
+	if (signal_fd >= 0 && is_heard(socket) && request_send(socket, data, size, stdio) == 0)
 		r = wait_for_begin(socket, reply, reply_size);
 	if (r > 0 && !wait_for_end(socket, signal_fd, reply, reply_size))
 		r = -ECONNRESET;

@@ -107,7 +107,7 @@ struct jail_namespaces {
 
 struct jail_profile;
 
-/* ---- serve.c, spare.c, ask.c: commands that come one after another into a view that stands ---- */
+/* ---- serve.c, spare.c, ask.c, request.c: commands that come one after another into a view that stands ---- */
 
 /* What is to be run: this, then working directory, arguments and environment, each ended by NUL. */
 struct jail_request {

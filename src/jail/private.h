@@ -341,6 +341,16 @@ void init_take_signals(int signal_fd, pid_t command);
  * gone. */
 int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report);
 
+/* ---- request.c ---- */
+
+#define REQUEST_STRINGS (JAIL_REQUEST_STRINGS_MAX + 3)
+/* Child side too: working directory, arguments, NULL, environment, NULL, as pointers into the data. False if it is not whole. */
+bool request_split(char *data, size_t size, struct jail_request *ret, char *strings[REQUEST_STRINGS]);
+/* With three fds, for standard input, output and error. */
+int request_send(int socket, const char *data, size_t size, const int stdio[3]);
+/* The number of bytes; 0 or less: it is none, but what fds came are there, the others -EBADF. */
+ssize_t request_receive(int socket, int flags, char *data, size_t size, int ret_stdio[3]);
+
 /* ---- spare.c: pid 1 that serves; child side ---- */
 
 int spare_serve(const struct init *in, int signal_fd);

@@ -71,47 +71,10 @@ static void take_client(struct state *st)
 		send_away(st);
 }
 
-/* The number of bytes, with three fds; 0 or less otherwise. What is there for alignment would have room for a fourth. */
-static ssize_t receive(int socket, char *data, size_t size, int ret_stdio[3])
-{
-	char room[CMSG_SPACE(3 * sizeof(int))];
-	struct iovec buffer = { data, size };
-	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_LEN(3 * sizeof(int))
-	};
-	const struct cmsghdr *c;
-	ssize_t n;
-
-	do {
-		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	c = n >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return -1;
-	for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
-		memcpy(&ret_stdio[i], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -1 : n;
-}
-
 static int pass_request(struct state *st, size_t size, const int stdio[3])
 {
-	char room[CMSG_SPACE(3 * sizeof(int))] = { 0 };
-	struct iovec buffer = { st->data + st->request, size - st->request };
-	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-	ssize_t n;
-
-	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(3 * sizeof(int)),
-			       .cmsg_level = SOL_SOCKET,
-			       .cmsg_type = SCM_RIGHTS };
-	memcpy(CMSG_DATA(c), stdio, 3 * sizeof(int));
 	memcpy(st->data + st->request + offsetof(struct jail_request, turn), &st->turn, sizeof(st->turn));
-	do {
-		n = sendmsg(st->s->requests, &message, MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return request_send(st->s->requests, st->data + st->request, size - st->request, stdio);
 }
 
 /* From a directory of the host every file of it can be opened, past the view. */
@@ -149,8 +112,8 @@ static void run_it(struct state *st, size_t size, const int stdio[3])
 
 static void take_request(struct state *st)
 {
-	int stdio[3] = { -EBADF, -EBADF, -EBADF };
-	ssize_t n = receive(st->client, st->data, sizeof(st->data), stdio), at = -1;
+	int stdio[3];
+	ssize_t n = request_receive(st->client, MSG_DONTWAIT, st->data, sizeof(st->data), stdio), at = -1;
 	size_t size = n > 0 ? (size_t)n : 0;
 
 	if (size > 0 && may_be_handed_in(stdio)) {

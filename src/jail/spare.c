@@ -21,51 +21,7 @@ static _Noreturn void give_up(const struct init *in, enum view_step step, int er
 
 /* The spare's own, since nothing may be allocated here. */
 static char data[JAIL_REQUEST_MAX];
-static char *strings[JAIL_REQUEST_STRINGS_MAX + 3];
-
-/* The number of bytes; 0 or less: nobody will ask any more. */
-static ssize_t receive(int socket, int ret_stdio[3])
-{
-	char room[CMSG_SPACE(3 * sizeof(int))];
-	struct iovec buffer = { data, sizeof(data) };
-	struct msghdr message = {
-		.msg_iov = &buffer, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_LEN(3 * sizeof(int))
-	};
-	const struct cmsghdr *c;
-	ssize_t n;
-
-	do {
-		n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
-	c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(3 * sizeof(int)))
-		return -1;
-	memcpy(ret_stdio, CMSG_DATA(c), 3 * sizeof(int));
-	return n;
-}
-
-/* Working directory, arguments, NULL, environment, NULL. False if it is not whole. */
-static bool split(size_t size, struct jail_request *ret)
-{
-	size_t at = sizeof(*ret), n = 0, total;
-
-	if (size <= sizeof(*ret) || data[size - 1] != '\0')
-		return false;
-	memcpy(ret, data, sizeof(*ret));
-	if (ret->n_args < 1 || ret->n_args > JAIL_REQUEST_STRINGS_MAX || ret->n_env > JAIL_REQUEST_STRINGS_MAX)
-		return false;
-	total = 1 + (size_t)ret->n_args + ret->n_env;
-	if (total > JAIL_REQUEST_STRINGS_MAX)
-		return false;
-	for (size_t i = 0; i < total && at < size; i++) {
-		strings[n++] = data + at;
-		at += strlen(data + at) + 1;
-		if (i == ret->n_args)
-			strings[n++] = NULL;
-	}
-	strings[n] = NULL;
-	return n == total + 1;
-}
+static char *strings[REQUEST_STRINGS];
 
 /* As they are for whoever asks. */
 static void set_signals(const struct jail_request *request)
@@ -104,11 +60,11 @@ static _Noreturn void run_request(const struct init *in, const struct jail_reque
 static void take_request(const struct init *in, uint32_t turn, struct jail_request *ret, int ret_stdio[3])
 {
 	for (;;) {
-		ssize_t n = receive(in->requests, ret_stdio);
+		ssize_t n = request_receive(in->requests, 0, data, sizeof(data), ret_stdio);
 
 		if (n <= 0)
 			_exit(127);
-		if (!split((size_t)n, ret))
+		if (!request_split(data, (size_t)n, ret, strings))
 			give_up(in, VIEW_STEP_START, EBADMSG);
 		if (ret->turn == turn)
 			return;
