@@ -122,7 +122,14 @@ struct atoll_settings *atoll_settings_free(struct atoll_settings *settings); /* 
 
 /* ---- Sandboxes --------------------------------------------------------------------------------------------------- */
 
-enum atoll_kind { ATOLL_KIND_DIR, ATOLL_KIND_FILE };
+enum atoll_kind {
+	ATOLL_KIND_DIR,
+	ATOLL_KIND_FILE,
+	ATOLL_KIND_GIT,    /* a repository with its checkout */
+	ATOLL_KIND_SQLITE, /* a database in one file */
+	ATOLL_KIND_COUNT
+};
+const char *atoll_kind_name(enum atoll_kind kind); /* "directory", "file", "git", "sqlite" */
 
 /* The life of a resource; src/engine/state.c has the table. */
 enum atoll_state {
@@ -144,6 +151,7 @@ struct atoll_resource_spec {
 	enum atoll_kind kind;
 	const char *path;
 	const char *strategy; /* NULL: the strongest that works here */
+	bool dirty; /* git: what is uncommitted in the checkout comes along; otherwise the sandbox begins at its commit */
 };
 
 /* What making the workspace of one resource takes where the filesystem cannot share blocks. */

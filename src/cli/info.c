@@ -34,22 +34,11 @@ void info_state(struct strbuf *s, const struct atoll_info *info)
 		strbuf_adds(s, ", dirty");
 }
 
-static const char *kind_name(enum atoll_kind kind)
-{
-	switch (kind) {
-	case ATOLL_KIND_DIR:
-		return "directory";
-	case ATOLL_KIND_FILE:
-		return "file";
-	}
-	return "unknown";
-}
-
 static void resource_json(struct json *j, const struct atoll_resource_info *r)
 {
 	json_object(j, NULL);
 	json_int(j, "resource", r->seq);
-	json_string(j, "kind", kind_name(r->kind));
+	json_string(j, "kind", atoll_kind_name(r->kind));
 	json_string(j, "path", r->path);
 	json_string(j, "state", atoll_state_name(r->state));
 	json_string(j, "strategy", r->strategy);
@@ -109,7 +98,7 @@ static void print_resource(const struct atoll_resource_info *r, FILE *out)
 {
 	AUTO_STRBUF path = STRBUF_INIT;
 
-	quote_name(&path, "", r->path, r->kind == ATOLL_KIND_DIR && strcmp(r->path, "/") != 0 ? "/" : "");
+	quote_name(&path, "", r->path, r->kind == ATOLL_KIND_DIR || r->kind == ATOLL_KIND_GIT ? "/" : "");
 	fprintf(out, "\n%d  %s\n", r->seq, strbuf_str(&path));
 	print_field(out, "state", atoll_state_name(r->state));
 	print_field(out, "strategy", r->strategy);

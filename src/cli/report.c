@@ -36,7 +36,7 @@ static void add_base(struct strbuf *s, const struct atoll_result *result, int se
 
 		if (r->seq != seq)
 			continue;
-		slash = r->kind == ATOLL_KIND_FILE ? strrchr(r->path, '/') : NULL;
+		slash = r->kind == ATOLL_KIND_FILE || r->kind == ATOLL_KIND_SQLITE ? strrchr(r->path, '/') : NULL;
 		strbuf_add(s, r->path, slash ? (size_t)(slash - r->path) : strlen(r->path));
 	}
 }

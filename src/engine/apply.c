@@ -83,13 +83,15 @@ static int keep_lost(struct run *run, struct store_step *step, struct resource *
 
 static int report_conflict(struct run *run, const struct store_step *step, struct resource *r, bool in_use)
 {
-	const char *why = in_use ? "is open for writing by somebody else"
+	bool part = step->kind == STORE_STEP_PART;
+	const char *why = in_use ? part ? "is in use by somebody else" : "is open for writing by somebody else"
 				 : "was changed by somebody else at this very moment";
 
-	if (!result_add(run->op->result, ATOLL_ITEM_CONFLICT, r->row.seq, step->path, why))
+	if (!result_add(run->op->result, in_use && part ? ATOLL_ITEM_BUSY : ATOLL_ITEM_CONFLICT, r->row.seq, step->path,
+			why))
 		return error_oom(run->err, "commit");
-	return error_set(run->err, ATOLL_CONFLICT, in_use ? EAGAIN : ESTALE, "commit", step->path,
-			 "\"%s\" in \"%s\" %s", step->path, r->row.path, why);
+	return error_set(run->err, in_use && part ? ATOLL_BUSY : ATOLL_CONFLICT, in_use ? EAGAIN : ESTALE, "commit",
+			 step->path, "\"%s\" in \"%s\" %s", step->path, r->row.path, why);
 }
 
 static int move_one(struct run *run, struct store_step *step, struct resource *r)
@@ -111,6 +113,10 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 		return keep_lost(run, step, r);
 	if (rc == -ESTALE || rc == -EAGAIN)
 		return report_conflict(run, step, r, rc == -EAGAIN);
+	if (step->kind == STORE_STEP_PART && run->site->why.code) {
+		*run->err = run->site->why;
+		return -(int)run->err->code;
+	}
 	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place", step->path,
 			 r->row.path);
 }

@@ -137,7 +137,7 @@ static int check_change(struct checker *c, const struct change *change)
 {
 	int r = 0;
 
-	if (!selection_has(c->selection, change->path))
+	if (change->part || !selection_has(c->selection, change->path))
 		return 0;
 	if (change->kind == ATOLL_SKIPPED) {
 		struct atoll_item *item =

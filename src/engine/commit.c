@@ -43,6 +43,13 @@ static int check_selection(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
+static bool is_selected(const struct op *op, size_t index, const struct change *c)
+{
+	const struct selection *v = &op->selections[index];
+
+	return c->part ? part_is_selected(&op->s->resources[index], v) : selection_has(v, c->path);
+}
+
 /* Lists what is selected, and fills the counts of each resource and of the op. */
 static int list_changes(struct op *op, struct atoll_error *err)
 {
@@ -59,7 +66,7 @@ static int list_changes(struct op *op, struct atoll_error *err)
 			const struct change *c = &op->changes[i]->v[k];
 			struct atoll_item *item;
 
-			if (c->implied || !selection_has(&op->selections[i], c->path))
+			if (c->implied || !is_selected(op, i, c))
 				continue;
 			result_count(res, c->kind);
 			if (c->kind == ATOLL_SKIPPED || op->options->dry_run)
@@ -86,6 +93,7 @@ static int list_steps(struct op *op, struct atoll_error *err)
 		[STORE_STEP_TAKE] = "remove, keeping it for undo",
 		[STORE_STEP_META] = "set mode, owner or attributes",
 		[STORE_STEP_TIME] = "set times",
+		[STORE_STEP_PART] = "land as a whole",
 	};
 
 	for (size_t i = 0; i < op->n; i++) {
@@ -139,8 +147,12 @@ static int name_op(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
+/* Nothing is on record: nothing is left. */
 static void remove_staged(struct op *op)
 {
+	struct atoll_error ignored;
+
+	(void)part_end_all(op, &ignored);
 	for (size_t i = 0; i < op->s->n; i++)
 		if (op->resources[i].op)
 			op_remove_dirs(op, &op->s->resources[i]);
@@ -206,6 +218,8 @@ static int stage_and_land(struct op *op, struct atoll_error *err)
 
 	sys_fault_mark("stage");
 	r = stage_all(op, err);
+	if (r >= 0)
+		r = part_prepare_all(op, err);
 	/* Last, so that nobody is kept from writing for long. */
 	if (r >= 0)
 		r = conflict_check_use(op, err);
@@ -221,6 +235,13 @@ static int stage_and_land(struct op *op, struct atoll_error *err)
 	return land(op, err);
 }
 
+static int check_dry(struct op *op, struct atoll_error *err)
+{
+	int r = part_prepare_all(op, err);
+
+	return r < 0 ? r : conflict_check_use(op, err);
+}
+
 static int commit_planned(struct op *op, struct atoll_error *err)
 {
 	sigset_t before;
@@ -232,7 +253,7 @@ static int commit_planned(struct op *op, struct atoll_error *err)
 	if (!op->options->dry_run)
 		r = stage_and_land(op, err);
 	else
-		r = conflict_check_use(op, err);
+		r = check_dry(op, err);
 	op_release_held(op);
 	step_leases_end(&before);
 	return r < 0 || !op->options->dry_run ? r : list_steps(op, err);

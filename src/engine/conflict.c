@@ -147,7 +147,8 @@ static int check_change(struct checker *c, struct change *change)
 	const char *why = NULL;
 	int r;
 
-	if (change->kind == ATOLL_SKIPPED || !selection_has(c->selection, change->path))
+	if (change->kind == ATOLL_SKIPPED || change->part || change->judged ||
+	    !selection_has(c->selection, change->path))
 		return 0;
 	if (change->gone) {
 		c->gone = change->path;
@@ -354,7 +355,7 @@ static int check_landed(struct step_site *site, struct store_step *step, struct 
 		*ret = "was changed by somebody else since the commit";
 		return 0;
 	}
-	if (step->kind == STORE_STEP_TAKE)
+	if (step->kind == STORE_STEP_TAKE || step->kind == STORE_STEP_PART)
 		return 0;
 	return S_ISDIR(step->seen.mode) ? check_landed_tree(site, step, below, ret)
 					: check_landed_file(site, step, ret);
@@ -368,6 +369,10 @@ static int check_step(struct op *op, struct step_site *site, struct store_step *
 	const char *why;
 	int r = check_landed(site, step, &below, &why);
 
+	if (r < 0 && step->kind == STORE_STEP_PART && site->why.code) {
+		*err = site->why;
+		return -(int)err->code;
+	}
 	if (r < 0)
 		return error_sys(err, r, "undo", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
 				 site->r->row.path);

@@ -20,6 +20,12 @@ static inline bool is_absent(int r)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
 }
 
+/* Whether the resource is one name in its directory, which is then the root of everything. */
+static inline bool kind_is_file(enum atoll_kind kind)
+{
+	return kind == ATOLL_KIND_FILE || kind == ATOLL_KIND_SQLITE;
+}
+
 struct atoll {
 	char *state_dir; /* absolute, resolved */
 	int state_fd;

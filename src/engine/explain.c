@@ -57,6 +57,7 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 		tell(e, "see", m->path, "the host's own, read-only");
 		break;
 	case JAIL_MOUNT_PIN:
+	case JAIL_MOUNT_BIND_RO:
 		tell(e, "see", m->path, "read-only, though part of a resource");
 		break;
 	case JAIL_MOUNT_DEV:

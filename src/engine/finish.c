@@ -75,7 +75,8 @@ static bool stays_active(const struct op *op, size_t index)
 
 	for (size_t i = 0; c && i < c->n; i++)
 		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED &&
-		    !selection_has(&op->selections[index], c->v[i].path))
+		    !(c->v[i].part ? part_is_selected(&op->s->resources[index], &op->selections[index])
+				   : selection_has(&op->selections[index], c->v[i].path)))
 			return true;
 	return false;
 }
@@ -147,6 +148,10 @@ static int set_phase_lazily(struct op *op, enum store_op_phase phase, struct ato
 
 int finish_commit(struct op *op, struct atoll_error *err)
 {
+	int ended = part_end_all(op, err);
+
+	if (ended < 0)
+		return ended;
 	for (size_t i = 0; i < op->s->n; i++) {
 		struct resource *r = &op->s->resources[i];
 		int rc = op->resources[i].op && r->ops->landed && !r->row.dirty
@@ -339,7 +344,10 @@ static int tidy_all(struct op *op, struct atoll_error *err)
 
 int finish_undo(struct op *op, struct atoll_error *err)
 {
-	int r = tidy_all(op, err);
+	int r = part_end_all(op, err);
+
+	if (r >= 0)
+		r = tidy_all(op, err);
 
 	if (op->row.rollback) {
 		struct atoll_error *unless_known = r < 0 ? NULL : err;
@@ -385,7 +393,10 @@ static int rebase_failed(struct op *op, size_t index, struct atoll_error *err)
 int finish_failed(struct op *op, struct atoll_error *err)
 {
 	bool commit = op->row.kind == STORE_OP_COMMIT;
-	int r = store_begin(op->s->store, true, err);
+	int r = part_end_all(op, err);
+
+	if (r >= 0)
+		r = store_begin(op->s->store, true, err);
 
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->resources[i].op)

@@ -22,7 +22,7 @@ static char *copy_text(const char *text)
 
 static char *workspace_of(const struct store_resource *row)
 {
-	const struct strategy_ops *ops = strategy_find(row->strategy);
+	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
 
 	return ops && ops->workspace && *row->work ? str_format("%s/%s", row->work, ops->workspace) : NULL;
 }

@@ -35,8 +35,15 @@ static int check_options(const struct atoll_new_options *o, struct atoll_error *
 		const char *strategy = o->resources[i].strategy;
 		AUTO_STRBUF names = STRBUF_INIT;
 
-		if (!strategy || strategy_find(strategy))
+		if ((unsigned)o->resources[i].kind >= ATOLL_KIND_COUNT)
+			return error_set(err, ATOLL_INVALID, 0, "new", o->resources[i].path,
+					 "there is no such kind of resource");
+		if (!strategy || strategy_find(strategy, o->resources[i].kind))
 			continue;
+		if (strategy_is_known(strategy))
+			return error_set(err, ATOLL_REFUSED, 0, "new", strategy,
+					 "%s cannot serve a resource of the kind \"%s\"", strategy,
+					 atoll_kind_name(o->resources[i].kind));
 		strategy_names(&names);
 		return error_set(err, ATOLL_INVALID, 0, "new", strategy, "there is no strategy \"%s\"; there are %s",
 				 strategy, strbuf_str(&names));
@@ -73,7 +80,8 @@ static int choose_strategy(struct maker *m, size_t i, int root_fd, struct atoll_
 		AUTO_STRBUF reason = STRBUF_INIT;
 		int r;
 
-		if (wanted ? ops != strategy_find(wanted) : !(ops->capabilities & STRATEGY_ISOLATES))
+		if (!(ops->kinds & STRATEGY_SERVES(row->kind)) ||
+		    (wanted ? ops != strategy_find(wanted, row->kind) : !(ops->capabilities & STRATEGY_ISOLATES)))
 			continue;
 		r = spec_try_strategy(ops, row, root_fd, &reason);
 		if (r < 0)
@@ -122,7 +130,7 @@ static int share_place(struct store_resource *row, const struct store_resource *
 static int choose_place(struct maker *m, size_t i, int root_fd, const char *root_path, struct atoll_error *err)
 {
 	struct store_resource *row = &m->rows[i];
-	const struct strategy_ops *ops = strategy_find(row->strategy);
+	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
 	const struct store_resource *sibling = find_sibling(m, i);
 	struct tree_stat before = { 0 };
 	int r;
@@ -165,7 +173,7 @@ static int choose_all(struct maker *m, struct atoll_error *err)
 
 		if (!root)
 			return error_oom(err, "new");
-		if (row->kind == ATOLL_KIND_FILE)
+		if (kind_is_file(row->kind))
 			root[MAX(strrchr(root, '/') - root, 1)] = 0;
 		fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0)
@@ -241,7 +249,10 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 		s->resources[i] = (struct resource){
 			.row = m->rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
 		};
-		s->resources[i].ops = strategy_find(m->rows[i].strategy);
+		memcpy(s->resources[i].uuid, s->box.uuid, sizeof s->box.uuid);
+		s->resources[i].sandbox = s->box.name;
+		s->resources[i].carry_dirty = m->options->resources[i].dirty;
+		s->resources[i].ops = strategy_find(m->rows[i].strategy, m->rows[i].kind);
 		m->rows[i] = (struct store_resource){ 0 };
 	}
 	for (size_t i = 0; i < s->n; i++) {
@@ -403,6 +414,8 @@ static void unmake(struct maker *m)
 							       .root_fd = -EBADF,
 							       .work_fd = -EBADF,
 							       .stage_fd = -EBADF };
+			memcpy(m->s.resources[i].uuid, m->s.box.uuid, sizeof m->s.box.uuid);
+			m->s.resources[i].sandbox = m->s.box.name;
 			m->rows[i] = (struct store_resource){ 0 };
 			m->s.n++;
 		}

@@ -307,7 +307,7 @@ static int plan_change(struct planner *p, size_t i)
 	struct change *c = &p->changes->v[i];
 	bool selected = selection_has(p->selection, c->path);
 
-	if (is_covered(p, c->path) || c->gone)
+	if (is_covered(p, c->path) || c->gone || c->part)
 		return 0;
 	if (p->retires && (c->in_opaque || c->opaque))
 		return plan_opaque_part(p, i, selected);
@@ -402,7 +402,7 @@ static bool has_substance(const struct planner *p, size_t first)
 		if (p->op->steps[i].kind != STORE_STEP_TIME)
 			return true;
 	for (size_t i = 0; i < p->changes->n; i++)
-		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied &&
+		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied && !p->changes->v[i].part &&
 		    selection_has(p->selection, p->changes->v[i].path))
 			return true;
 	return false;
@@ -457,7 +457,7 @@ static void identify(struct identifier *w, struct change *c)
 	struct store_look unused;
 	int dir;
 
-	if (c->gone || c->below || c->kind == ATOLL_SKIPPED || !selection_has(w->p->selection, c->path))
+	if (c->gone || c->below || c->part || c->kind == ATOLL_SKIPPED || !selection_has(w->p->selection, c->path))
 		return;
 	if (c->has_before)
 		(void)change_look(c, &w->original, &unused);
@@ -520,6 +520,8 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 		rc = add_times(&p);
 	if (rc >= 0 && !has_substance(&p, first))
 		drop_steps_from(op, first);
+	if (rc >= 0)
+		rc = part_plan(op, index, err);
 	peer_release(&p.original);
 	peer_release(&p.workspace);
 	for (size_t i = 0; i < p.n_parents; i++)

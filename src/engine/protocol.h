@@ -18,6 +18,7 @@
  *	check                  check.c     policies, permissions, space, open files       may refuse; nothing was changed
  *	conflicts              conflict.c  foreign changes                                may refuse
  *	stage                  stage.c     copies where needed, private marks stripped, data made durable
+ *	                       part.c      and what strategies land themselves, prepared      may refuse
  *	use                    conflict.c  originals that are open for writing; may refuse; the others are leased
  *	PREPARED               commit.c    plan and op in one durable transaction         (I1)
  *	apply                  apply.c     steps, each an exchange or rename, recognised by inode identity (step.c)
@@ -87,6 +88,15 @@ int op_load(struct session *s, const struct store_op *row, struct op *ret, struc
 /* plan.c */
 int plan_make(struct op *op, struct atoll_error *err);
 struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path);
+
+/* part.c: what resources land by their strategies' own doing */
+int part_plan(struct op *op, size_t index, struct atoll_error *err); /* after the steps of the resource's files */
+bool part_is_selected(const struct resource *r, const struct selection *v);
+/* Of a dry run too. Whatever comes of it, part_end_all() must follow. */
+int part_prepare_all(struct op *op, struct atoll_error *err);
+int part_end_all(struct op *op, struct atoll_error *err);
+/* Drops what a commit that was killed before it was on record left in the originals. Under any lock of the sandbox: nobody is committing. */
+int part_drop_left(struct session *s, struct atoll_error *err);
 
 /* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
 int check_plan(struct op *op, struct atoll_error *err);

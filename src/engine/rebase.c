@@ -9,6 +9,12 @@ static bool is_of_directory(const struct store_step *step)
 	return step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME;
 }
 
+/* Whether the step puts a file into the original, or takes one, or changes a directory: a workspace or a part has no stamp. */
+static bool concerns_files(const struct store_step *step)
+{
+	return step->kind != STORE_STEP_RETIRE && step->kind != STORE_STEP_PART;
+}
+
 /* The steps of one resource that put something into the original, sorted by path. */
 struct landed {
 	const struct store_step **v;
@@ -32,7 +38,7 @@ static int find_landed(const struct op *op, const struct resource *r, struct lan
 	if (!ret->v)
 		return -ENOMEM;
 	for (size_t i = 0; i < op->n; i++)
-		if (op->steps[i].resource == r->row.id && op->steps[i].kind != STORE_STEP_RETIRE)
+		if (op->steps[i].resource == r->row.id && concerns_files(&op->steps[i]))
 			ret->v[ret->n++] = &op->steps[i];
 	qsort(ret->v, ret->n, sizeof *ret->v, compare_steps);
 	return 0;
@@ -134,7 +140,7 @@ int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_
 	int rc = 0;
 
 	for (size_t i = 0; i < op->n && rc >= 0; i++)
-		if (op->steps[i].resource == r->row.id && op->steps[i].kind != STORE_STEP_RETIRE)
+		if (op->steps[i].resource == r->row.id && concerns_files(&op->steps[i]))
 			rc = add_stamp(&stamps, op, &op->steps[i], stamp);
 	if (rc < 0)
 		return error_oom(err, "commit");
@@ -151,7 +157,7 @@ int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int
 	for (size_t i = 0; i < op->n && rc >= 0; i++) {
 		const struct store_step *step = &op->steps[i];
 
-		if (step->resource != r->row.id || step->kind == STORE_STEP_RETIRE || step->dropped)
+		if (step->resource != r->row.id || !concerns_files(step) || step->dropped)
 			continue;
 		rc = step_is_intact(site, step, side);
 		if (rc < 0)

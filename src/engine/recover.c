@@ -270,6 +270,8 @@ static int recover_work(struct operation *o, struct atoll_error *err)
 		/* Nothing is on record; staging that a crash left before that may still lie there. */
 		if (open_all(&s, &ignored) >= 0)
 			r = remove_strays(&s, err);
+		if (r >= 0)
+			r = part_drop_left(&s, err);
 	}
 	session_release(&s);
 	return r;

@@ -42,7 +42,7 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 
 	if (!root)
 		return;
-	if (r->row.kind == ATOLL_KIND_FILE)
+	if (kind_is_file(r->row.kind))
 		root[MAX(strrchr(root, '/') - root, 1)] = 0;
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
@@ -62,6 +62,33 @@ static int remove_area(const struct resource *r, struct strbuf *left)
 		/* The two are often one, and files of one directory share theirs. */
 		if (quoted && !strstr(strbuf_str(left), quoted))
 			strbuf_addf(left, "%s%s", left->size ? ", " : "", quoted);
+		first = first < 0 ? first : rc;
+	}
+	return first;
+}
+
+/* An interrupted new has no strategy on record yet: whichever would have served it is asked. */
+static int forget_outside(struct resource *r, struct atoll_error *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; strategy_all[i]; i++) {
+		const struct strategy_ops *ops = strategy_all[i];
+		bool meant = r->row.state == ATOLL_PENDING ? ops->kinds & STRATEGY_SERVES(r->row.kind) : ops == r->ops;
+		int rc = meant && ops->forget ? ops->forget(r, first < 0 ? NULL : err) : 0;
+
+		first = first < 0 ? first : rc;
+	}
+	return first;
+}
+
+static int forget_all(struct session *s, struct atoll_error *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		int rc = forget_outside(&s->resources[i], first < 0 ? NULL : err);
+
 		first = first < 0 ? first : rc;
 	}
 	return first;
@@ -93,6 +120,8 @@ int sandbox_remove_everything(struct session *s, struct atoll_error *err)
 
 	if (r >= 0)
 		server_forget(s->a, s->box.name);
+	if (r >= 0)
+		r = forget_all(s, err);
 	if (r >= 0)
 		r = remove_areas(s, err);
 	if (r >= 0)

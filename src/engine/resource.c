@@ -70,7 +70,7 @@ static int name_root(struct resource *r)
 	r->root_path = strdup(r->row.path);
 	if (!r->root_path)
 		return -ENOMEM;
-	if (r->row.kind == ATOLL_KIND_FILE) {
+	if (kind_is_file(r->row.kind)) {
 		slash = strrchr(r->root_path, '/');
 		r->only = strrchr(r->row.path, '/') + 1;
 		slash[slash == r->root_path] = 0;

@@ -18,8 +18,8 @@ void run_view_release(struct run_view *v)
 
 static int view_init(struct run_view *v, size_t resources, size_t places)
 {
-	/* Each resource: its own mount, and up to three places to hide; and $HOME, the state directory and secrets. */
-	size_t most = resources * 4 + places + secrets_count() + 4;
+	/* Each resource: its own mounts, and up to three places to hide; and $HOME, the state directory and secrets. */
+	size_t most = resources * (4 + STRATEGY_EXTRA_MAX) + places + secrets_count() + 4;
 
 	*v = (struct run_view){ 0 };
 	v->mounts = calloc(most, sizeof *v->mounts);
@@ -47,6 +47,27 @@ static bool has_mount(const struct run_view *v, const char *path)
 	return false;
 }
 
+/* Takes over what the view owns, also on failure. */
+static int add_extras(struct run_view *v, struct strategy_view *sv, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sv->n_extra; i++) {
+		AUTO_FREE char *path = sv->extra[i].path;
+		struct jail_mount *m;
+
+		v->fds[v->n_fds++] = sv->extra[i].fd;
+		m = r < 0 ? NULL : add_mount(v, sv->extra[i].read_only ? JAIL_MOUNT_BIND_RO : JAIL_MOUNT_BIND, path);
+		if (!m) {
+			r = error_oom(err, "run");
+			continue;
+		}
+		m->lower_fds[0] = sv->extra[i].fd;
+		m->n_lower = 1;
+	}
+	return r;
+}
+
 static int add_resource(struct run_view *v, struct resource *r, struct atoll_error *err)
 {
 	struct strategy_view sv;
@@ -71,7 +92,7 @@ static int add_resource(struct run_view *v, struct resource *r, struct atoll_err
 	m->n_lower = 1;
 	m->upper_fd = sv.upper_fd;
 	m->work_fd = sv.work_fd;
-	return 0;
+	return add_extras(v, &sv, err);
 }
 
 static int add_hidden(struct run_view *v, const char *path, struct atoll_error *err)

@@ -76,7 +76,9 @@ static int load_resources(struct session *s, struct atoll_error *err)
 		*res = (struct resource){
 			.row = rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
 		};
-		res->ops = strategy_find(res->row.strategy);
+		memcpy(res->uuid, s->box.uuid, sizeof res->uuid);
+		res->sandbox = s->box.name;
+		res->ops = strategy_find(res->row.strategy, res->row.kind);
 		if (!res->ops)
 			r = error_set(err, ATOLL_CORRUPT, 0, "open", res->row.strategy,
 				      "the state database names a strategy \"%s\" that this program does not know",
@@ -235,6 +237,8 @@ int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 		r = resource_set_excluded(&s, err);
 	if (r >= 0)
 		strays_remove(&s);
+	if (r >= 0)
+		r = part_drop_left(&s, err);
 	if (r < 0) {
 		session_release(&s);
 		return r;

@@ -97,7 +97,9 @@ static int check_kind(const struct atoll_resource_spec *spec, const char *path, 
 	if (spec->kind == ATOLL_KIND_DIR && !S_ISDIR(st->st_mode))
 		return error_set(err, ATOLL_REFUSED, ENOTDIR, "new", path,
 				 "\"%s\" is not a directory; use --file for a file", path);
-	if (spec->kind == ATOLL_KIND_FILE && !S_ISREG(st->st_mode))
+	if (spec->kind == ATOLL_KIND_GIT && !S_ISDIR(st->st_mode))
+		return error_set(err, ATOLL_REFUSED, ENOTDIR, "new", path, "\"%s\" is not a directory", path);
+	if (kind_is_file(spec->kind) && !S_ISREG(st->st_mode))
 		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" is not a regular file", path);
 	return 0;
 }
@@ -152,13 +154,13 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 	root = strdup(path);
 	if (!root)
 		return error_oom(err, "new");
-	if (spec->kind == ATOLL_KIND_FILE) {
+	if (kind_is_file(spec->kind)) {
 		char *slash = strrchr(root, '/');
 
 		slash[slash == root] = 0;
 	}
 	submount = find_submount(root);
-	if (submount && spec->kind == ATOLL_KIND_DIR)
+	if (submount && !kind_is_file(spec->kind))
 		return error_set(err, ATOLL_REFUSED, 0, "new", path,
 				 "\"%s\" has another filesystem mounted at \"%s\"; name that as a resource of its own",
 				 path, submount);
@@ -195,11 +197,11 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 			if (i < k && strcmp(a->path, b->path) == 0)
 				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice",
 						 a->path);
-			if (i != k && a->kind == ATOLL_KIND_DIR && b->kind == ATOLL_KIND_FILE && parent &&
+			if (i != k && !kind_is_file(a->kind) && kind_is_file(b->kind) && parent &&
 			    path_is_below(parent, a->path))
 				return error_set(err, ATOLL_REFUSED, 0, "new", b->path,
 						 "\"%s\" lies in the resource \"%s\" already", b->path, a->path);
-			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind == ATOLL_KIND_DIR) {
+			if (i != k && kind_is_file(a->kind) && b->kind != a->kind) {
 				AUTO_FREE char *root = parent_of(a->path);
 
 				if (root && path_is_below(b->path, root))
@@ -308,9 +310,5 @@ static int try_overlay(const struct store_resource *row, int root_fd, struct str
 int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd,
 		      struct strbuf *reason)
 {
-	if (row->kind == ATOLL_KIND_FILE && !(ops->capabilities & STRATEGY_SINGLE_FILE)) {
-		strbuf_adds(reason, "it cannot serve a single file");
-		return 1;
-	}
 	return ops->capabilities & STRATEGY_OVERLAY ? try_overlay(row, root_fd, reason) : 0;
 }

@@ -42,6 +42,16 @@ int state_move(struct store_resource *r, enum atoll_state to, const char *operat
 	return 0;
 }
 
+const char *atoll_kind_name(enum atoll_kind kind)
+{
+	static const char *const kinds[ATOLL_KIND_COUNT] = { [ATOLL_KIND_DIR] = "directory",
+							     [ATOLL_KIND_FILE] = "file",
+							     [ATOLL_KIND_GIT] = "git",
+							     [ATOLL_KIND_SQLITE] = "sqlite" };
+
+	return (unsigned)kind < ATOLL_KIND_COUNT ? kinds[kind] : "unknown";
+}
+
 const char *atoll_state_name(enum atoll_state state)
 {
 	return (unsigned)state < ATOLL_STATE_COUNT ? names[state] : "unknown";

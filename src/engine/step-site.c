@@ -144,7 +144,7 @@ int step_site_sync(struct step_site *site)
 		const char *slash = strrchr(step->path, '/');
 		size_t size = slash ? (size_t)(slash - step->path) : 0;
 
-		if (step->resource != site->r->row.id)
+		if (step->resource != site->r->row.id || step->kind == STORE_STEP_PART)
 			continue;
 		stages |= step->slot && step->slot[0] != 'k';
 		keeps |= step->slot && step->slot[0] == 'k';

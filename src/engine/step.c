@@ -97,6 +97,8 @@ int step_look(struct step_site *site, const struct store_step *step, struct tree
 	case STORE_STEP_META:
 	case STORE_STEP_TIME:
 		return step_meta_state(site, step);
+	case STORE_STEP_PART:
+		return part_state(site, step);
 	case STORE_STEP_EXCHANGE:
 	case STORE_STEP_INSTALL:
 	case STORE_STEP_TAKE:
@@ -464,10 +466,14 @@ int step_is_intact(struct step_site *site, const struct store_step *step, enum d
 	bool split = step->slot && step->slot[0] == 'd' && direction == FORWARD;
 	struct place at;
 	struct tree_stat st;
-	int state = step->kind == STORE_STEP_TIME ? 0 : step_state(site, step), r;
+	int state, r;
 
-	if (step->kind == STORE_STEP_TIME || state < 0)
-		return state < 0 ? state : 1;
+	/* A part has no stamp to keep: whether somebody else changed it is seen from what it holds. */
+	if (step->kind == STORE_STEP_TIME || step->kind == STORE_STEP_PART)
+		return 1;
+	state = step_state(site, step);
+	if (state < 0)
+		return state;
 	if (state != (direction == BACKWARD ? STEP_OLD : STEP_NEW))
 		return 0;
 	if (step->kind == STORE_STEP_META || split ||
@@ -485,6 +491,8 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 
 	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME)
 		return step_meta_move(site, step, direction);
+	if (step->kind == STORE_STEP_PART)
+		return part_move(site, step, direction);
 	if (step->kind == STORE_STEP_EXCHANGE && lease)
 		return do_exchange(site, step, direction, true); /* told under the lease */
 	state = step_state(site, step);
@@ -513,6 +521,7 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 		return do_rename(site, step, direction == BACKWARD, lease);
 	case STORE_STEP_META:
 	case STORE_STEP_TIME:
+	case STORE_STEP_PART:
 	case STORE_STEP_KIND_COUNT:
 	default:
 		return -EINVAL;

@@ -18,8 +18,9 @@ struct step_site {
 	struct peer original, workspace;
 	char *layer; /* see op_layer() */
 	bool switched;
-	bool mended;      /* recovery: something of its areas was gone */
-	bool moves_ctime; /* seen: exchanging two files moves their ctime on this filesystem */
+	bool mended;            /* recovery: something of its areas was gone */
+	bool moves_ctime;       /* seen: exchanging two files moves their ctime on this filesystem */
+	struct atoll_error why; /* of a part that could not be looked at or moved */
 };
 
 /* One name in one directory. dir is borrowed. */
@@ -45,6 +46,9 @@ int step_tree_is_untouched(struct step_site *site, const struct store_step *step
 /* Whether an entry of the original at top/below was changed at or after a moment, but by Atoll itself: 1, 0 or -errno. */
 int step_is_newer(struct step_site *site, const char *top, const char *below, const struct tree_stat *st,
 		  int64_t since);
+/* part.c: as step_state() and step_move(). */
+int part_state(struct step_site *site, const struct store_step *step);
+int part_move(struct step_site *site, const struct store_step *step, enum direction direction);
 int step_meta_state(struct step_site *site, const struct store_step *step);
 int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction);
 

@@ -58,6 +58,7 @@ int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct ato
 enum jail_mount_kind {
 	JAIL_MOUNT_OVERLAY, /* lower_fds below upper_fd, work_fd, in which nobody else may mount anything meanwhile */
 	JAIL_MOUNT_BIND,    /* the tree lower_fds[0], writable */
+	JAIL_MOUNT_BIND_RO, /* the same, read-only */
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
 	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
 			     * over if there is no such directory, or if a user namespace may not cover it because the host has

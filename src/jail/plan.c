@@ -48,7 +48,7 @@ static int add_source(struct view_mount *vm, int fd)
 
 static int add_sources(struct view_mount *vm, const struct jail_mount *m)
 {
-	size_t n = vm->kind == JAIL_MOUNT_BIND ? 1 : m->n_lower;
+	size_t n = vm->kind != JAIL_MOUNT_OVERLAY ? 1 : m->n_lower;
 	int r = 0;
 
 	if (n == 0 || n > ARRAY_SIZE(m->lower_fds))
@@ -76,7 +76,9 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 	v->n_mounts++;
 	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
 		vm->mode = 01777;
-	return m && (kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND) ? add_sources(vm, m) : 0;
+	return m && (kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND || kind == JAIL_MOUNT_BIND_RO)
+		       ? add_sources(vm, m)
+		       : 0;
 }
 
 /* What every view has, unless the caller has put something there. */

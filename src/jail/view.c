@@ -29,7 +29,7 @@ static int set_read_only(int mount_fd)
 
 static int open_sources(const struct view_mount *vm, int *fds)
 {
-	int flags = vm->kind == JAIL_MOUNT_BIND ? O_PATH : O_RDONLY | O_DIRECTORY;
+	int flags = vm->kind != JAIL_MOUNT_OVERLAY ? O_PATH : O_RDONLY | O_DIRECTORY;
 
 	for (size_t i = 0; i < vm->n_sources; i++) {
 		const struct view_source *s = &vm->sources[i];
@@ -40,6 +40,14 @@ static int open_sources(const struct view_mount *vm, int *fds)
 			return fds[i];
 	}
 	return 0;
+}
+
+static int bind_given(const struct view_mount *vm, int source)
+{
+	AUTO_FD fd = mount_bind(source);
+	int r = fd >= 0 && vm->kind == JAIL_MOUNT_BIND_RO ? set_read_only(fd) : MIN(fd, 0);
+
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* An overlay or bind of what the caller gave. */
@@ -61,8 +69,8 @@ static int make_given(const struct view *v, struct view_mount *vm, struct view_f
 		vm->is_file = !S_ISDIR(st.st_mode);
 		if (vm->kind == JAIL_MOUNT_OVERLAY)
 			mount_clear_marker(fds[n - 1]);
-		r = vm->kind == JAIL_MOUNT_BIND
-			    ? mount_bind(fds[0])
+		r = vm->kind != JAIL_MOUNT_OVERLAY
+			    ? bind_given(vm, fds[0])
 			    : mount_overlay(&v->style, fds, n - 2, fds[n - 2], fds[n - 1], f->detail);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -192,6 +200,7 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 	switch (vm->kind) {
 	case JAIL_MOUNT_OVERLAY:
 	case JAIL_MOUNT_BIND:
+	case JAIL_MOUNT_BIND_RO:
 		return make_given(v, vm, f);
 	case JAIL_MOUNT_TMPFS:
 		return make_tmpfs(v, vm);

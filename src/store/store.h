@@ -132,6 +132,7 @@ enum store_step_kind {
 	STORE_STEP_TAKE,     /* original/path -> op dir/slot */
 	STORE_STEP_META,     /* mode, owner, xattrs of the directory original/path */
 	STORE_STEP_TIME,     /* times of the directory original/path, after everything else */
+	STORE_STEP_PART,     /* what the strategy lands by its own doing; op dir/slot is its directory */
 	STORE_STEP_KIND_COUNT
 };
 

@@ -17,7 +17,7 @@ const struct strategy_ops strategy_none = {
 	.name = "none",
 	.summary = "no isolation: commands write to the original at once",
 	.strength = 0,
-	.capabilities = STRATEGY_SINGLE_FILE,
+	.kinds = STRATEGY_SERVES(ATOLL_KIND_DIR) | STRATEGY_SERVES(ATOLL_KIND_FILE),
 	.begin = none_begin,
 	.view = none_view,
 };

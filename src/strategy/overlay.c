@@ -514,7 +514,8 @@ const struct strategy_ops strategy_overlay = {
 	.summary = "kernel overlayfs over the original; O(1) to create, nothing is copied",
 	.strength = 50,
 	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED |
-			STRATEGY_OVERLAY | STRATEGY_SINGLE_FILE,
+			STRATEGY_OVERLAY,
+	.kinds = STRATEGY_SERVES(ATOLL_KIND_DIR) | STRATEGY_SERVES(ATOLL_KIND_FILE),
 	.workspace = UPPER,
 	.begin = overlay_begin,
 	.view = overlay_view,

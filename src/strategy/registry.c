@@ -10,20 +10,36 @@
 
 const struct strategy_ops *strategy_all[STRATEGY_MAX + 1] = { &strategy_overlay, &strategy_copy, &strategy_none };
 
-const struct strategy_ops *strategy_find(const char *name)
+static bool is_called(const struct strategy_ops *ops, const char *name)
+{
+	return strcmp(ops->name, name) == 0 || (ops->alias && strcmp(ops->alias, name) == 0);
+}
+
+static const struct strategy_ops *find(const char *name, unsigned kinds)
 {
 	for (size_t i = 0; strategy_all[i]; i++)
-		if (strcmp(strategy_all[i]->name, name) == 0 ||
-		    (strategy_all[i]->alias && strcmp(strategy_all[i]->alias, name) == 0))
+		if ((strategy_all[i]->kinds & kinds) && is_called(strategy_all[i], name))
 			return strategy_all[i];
 	return NULL;
 }
 
+const struct strategy_ops *strategy_find(const char *name, enum atoll_kind kind)
+{
+	return find(name, STRATEGY_SERVES(kind));
+}
+
+bool strategy_is_known(const char *name)
+{
+	return find(name, ~0u);
+}
+
 static bool is_complete(const struct strategy_ops *ops)
 {
-	const unsigned isolated = STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED;
+	const unsigned isolated = STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED | STRATEGY_PART;
 
-	if (!ops->name || !ops->summary || !ops->begin || !ops->view)
+	if (!ops->name || !ops->summary || !ops->kinds || !ops->begin || !ops->view)
+		return false;
+	if ((ops->capabilities & STRATEGY_PART) && (!ops->part_prepare || !ops->part_side || !ops->part_move))
 		return false;
 	return ops->capabilities & STRATEGY_ISOLATES ? ops->changes && ops->base && ops->workspace
 						     : !(ops->capabilities & isolated);
@@ -35,7 +51,7 @@ int strategy_register(const struct strategy_ops *ops)
 
 	if (!is_complete(ops))
 		return -EINVAL;
-	if (strategy_find(ops->name) || (ops->alias && strategy_find(ops->alias)))
+	if (find(ops->name, ops->kinds) || (ops->alias && find(ops->alias, ops->kinds)))
 		return -EEXIST;
 	for (; strategy_all[n]; n++) {
 		if (strategy_all[n]->strength == ops->strength)
@@ -51,8 +67,10 @@ int strategy_register(const struct strategy_ops *ops)
 
 void strategy_names(struct strbuf *out)
 {
+	/* One name may stand for several, of which each serves other kinds. */
 	for (size_t i = 0; strategy_all[i]; i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", strategy_all[i]->name);
+		if (find(strategy_all[i]->name, ~0u) == strategy_all[i])
+			strbuf_addf(out, "%s%s", i ? ", " : "", strategy_all[i]->name);
 }
 
 bool resource_excludes(const struct resource *r, const char *path)
@@ -134,7 +152,7 @@ static void keep_only(struct changes *c, const struct resource *r)
 	for (size_t i = 0; i < c->n; i++) {
 		struct change change = c->v[i];
 
-		if (path_is_below(change.path, r->only)) {
+		if (change.part || path_is_below(change.path, r->only)) {
 			c->v[kept++] = change;
 			continue;
 		}

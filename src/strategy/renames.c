@@ -25,7 +25,7 @@ static int compare_ids(const void *a, const void *b)
 
 static bool may_be_renamed(const struct change *c)
 {
-	return c->kind == ATOLL_ADDED && !c->gone && S_ISREG(c->after.mode);
+	return c->kind == ATOLL_ADDED && !c->gone && !c->part && S_ISREG(c->after.mode);
 }
 
 static int collect_deleted(struct resource *r, const struct changes *c, struct deleted **ret, size_t *ret_n)
@@ -37,7 +37,8 @@ static int collect_deleted(struct resource *r, const struct changes *c, struct d
 	for (size_t i = 0; list && i < c->n; i++) {
 		int dir;
 
-		if (c->v[i].kind != ATOLL_DELETED || !c->v[i].has_before || !S_ISREG(c->v[i].before.mode))
+		if (c->v[i].kind != ATOLL_DELETED || c->v[i].part || !c->v[i].has_before ||
+		    !S_ISREG(c->v[i].before.mode))
 			continue;
 		dir = peer_dir(&peer, c->v[i].path, path_parent_size(c->v[i].path));
 		if (dir >= 0 && tree_identify(dir, path_base_name(c->v[i].path), &c->v[i].before, &list[n].id) >= 0)

@@ -20,24 +20,46 @@ enum {
 	STRATEGY_UNDO_BEFORE = 1 << 1, /* edits can be dropped before commit */
 	STRATEGY_UNDO_AFTER =
 		1 << 2, /* a commit can be taken back; else it is irreversible, and lands after those that can */
-	STRATEGY_LAYERED = 1 << 3,     /* the workspace holds changes only, over a live view of the original */
-	STRATEGY_OVERLAY = 1 << 4,     /* needs overlayfs in a mount namespace */
-	STRATEGY_SINGLE_FILE = 1 << 5, /* may serve a file resource */
+	STRATEGY_LAYERED = 1 << 3, /* the workspace holds changes only, over a live view of the original */
+	STRATEGY_OVERLAY = 1 << 4, /* needs overlayfs in a mount namespace */
+	STRATEGY_PART = 1 << 5,    /* lands, wholly or partly, by its own doing: part_prepare() and so on */
 };
+#define STRATEGY_SERVES(kind) (1u << (kind))
 
 struct resource;
 struct change;
 
 /* How the resource appears at its path inside. Fds are borrowed from the resource or owned by the view. */
 enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND };
+#define STRATEGY_EXTRA_MAX 4
 struct strategy_view {
 	enum strategy_view_kind kind;
 	int lower_fd, upper_fd, work_fd; /* BIND: lower_fd alone */
+	/* Put on top of it, in this order. */
+	struct strategy_mount {
+		char *path; /* absolute, of a directory or file that is there in the view by then; malloc'ed */
+		int fd;     /* what is bound there; the view's */
+		bool read_only;
+	} extra[STRATEGY_EXTRA_MAX];
+	size_t n_extra;
 };
 
 /* What making a workspace takes, beyond a moment. */
 struct strategy_cost {
 	uint64_t files, bytes; /* to be copied byte by byte */
+};
+
+/* ---- parts: what a resource lands by its own doing, beside or instead of steps on files: rows of a database, a branch ---- */
+
+enum part_side { PART_OLD, PART_NEW, PART_FOREIGN }; /* FOREIGN: neither; somebody else changed what it touches */
+
+struct part_request {
+	const char *message; /* of the commit; NULL: none was given */
+	bool dry;            /* only say what would be refused: nothing is left, and there is no directory */
+	const struct changes *changes;
+	/* Adds a line to the report: ATOLL_ITEM_CONFLICT, _REFUSED, _BUSY or _NOTE. 0 or -ENOMEM. */
+	int (*tell)(void *arg, enum atoll_item_kind kind, const char *path, const char *why);
+	void *tell_arg;
 };
 
 struct strategy_ops {
@@ -46,7 +68,9 @@ struct strategy_ops {
 	const char *summary;
 	int strength; /* a total order; the strongest that works is the default */
 	unsigned capabilities;
+	unsigned kinds;        /* STRATEGY_SERVES() of each kind of resource it can serve */
 	const char *workspace; /* name of the workspace tree in the work area; NULL: there is none */
+	const char *part_name; /* what its part is called in reports, as a path; NULL: the file itself */
 
 	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
 	int (*begin)(struct resource *r, struct atoll_error *err);
@@ -67,13 +91,34 @@ struct strategy_ops {
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+	/* may. Removes what it has made outside its areas, of this sandbox and resource, whatever of it is there. The original is not open. */
+	int (*forget)(struct resource *r, struct atoll_error *err);
 	/* may. Frees r->priv. */
 	void (*release)(struct resource *r);
+
+	/* must, if PART. Called when everything else was checked, and before anything is on record. Writes all that part_move() will ever need
+	 * into dir_fd, an empty directory of its own, durable when it returns: after a crash it is all there is, and afterwards the undo record.
+	 * May refuse. Changes nothing that others see, but for locks, which part_end() drops. 1: there is something to land; 0: there is not. */
+	int (*part_prepare)(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
+	/* must, if PART. Where it stands: enum part_side, or a failure, from which nothing is concluded. Changes nothing. */
+	int (*part_side)(struct resource *r, int dir_fd, struct atoll_error *err);
+	/* must, if PART. From one side to the other, in one instant for everybody else; durable when it returns. Called with the other side
+	 * standing, as far as part_side() could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one
+	 * of the two, as part_side() then tells. */
+	int (*part_move)(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
+	/* may. The op is over, this way or that: drops locks, and what an undo does not need. Idempotent. dir_fd is -EBADF if nothing is on
+	 * record: whatever is found of this sandbox is dropped then. */
+	int (*part_end)(struct resource *r, int dir_fd, struct atoll_error *err);
+	/* may. Whether a commit that was killed before it was on record left a lock in the original. A few system calls at most. */
+	bool (*part_left)(struct resource *r);
 };
 
 /* One resource, opened. */
 struct resource {
 	struct store_resource row;
+	char uuid[37];       /* of its sandbox */
+	const char *sandbox; /* the name of it; borrowed */
+	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
 	const struct strategy_ops *ops;
 	struct store *store;
 	int root_fd;  /* the original: the directory, or a file resource's parent */
@@ -102,8 +147,10 @@ int resource_look(int dirfd, const char *name, const struct tree_stat *st, struc
 
 /* ---- registry.c ---- */
 
-extern const struct strategy_ops *strategy_all[];           /* strongest first, NULL at the end */
-const struct strategy_ops *strategy_find(const char *name); /* NULL if unknown */
+extern const struct strategy_ops *strategy_all[]; /* strongest first, NULL at the end */
+/* Of those that serve the kind; NULL if there is none of that name. */
+const struct strategy_ops *strategy_find(const char *name, enum atoll_kind kind);
+bool strategy_is_known(const char *name); /* whatever it serves */
 /* Adds one of the program's own, by its strength; before any sandbox is opened, from one thread. -EINVAL if it lacks what it must provide,
  * or promises what needs isolation without it; -EEXIST if its name or strength is taken; -ENOSPC. */
 int strategy_register(const struct strategy_ops *ops);
@@ -126,6 +173,8 @@ struct change {
 	bool gone;      /* the workspace knew an original here that is no longer there */
 	bool in_opaque; /* below a directory that hides the original's whole content */
 	bool opaque;    /* is such a directory */
+	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
+	bool judged;    /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
 	bool has_before, has_after;
 	struct tree_stat before, after;

@@ -44,9 +44,9 @@ __attribute__((constructor(300))) static void contract_register(void)
 	static char names[TAP_MAX_TESTS][160];
 
 	for (size_t i = 0; atoll_strategy_name(i); i++) {
-		const struct strategy_ops *ops = strategy_find(atoll_strategy_name(i));
+		const struct strategy_ops *ops = strategy_find(atoll_strategy_name(i), ATOLL_KIND_DIR);
 
-		for (size_t k = 0; k < contract_n_tests; k++) {
+		for (size_t k = 0; ops && k < contract_n_tests; k++) {
 			const struct contract_test *t = &contract_tests[k];
 
 			if (t->isolating && !(ops->capabilities & STRATEGY_ISOLATES))
@@ -73,7 +73,7 @@ static struct atoll *a;
 
 TAP_UNUSED static bool has(unsigned capability)
 {
-	return strategy_find(tap_variant)->capabilities & capability;
+	return strategy_find(tap_variant, ATOLL_KIND_DIR)->capabilities & capability;
 }
 
 TAP_UNUSED static char *scene_path(const char *name)

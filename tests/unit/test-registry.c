@@ -13,29 +13,34 @@ TEST(strength_is_a_total_order_and_the_list_is_in_it)
 	CHECK_STR(strategy_all[0]->name, "overlay");
 }
 
+static enum atoll_kind lowest_kind(const struct strategy_ops *ops)
+{
+	return (enum atoll_kind)__builtin_ctz(ops->kinds);
+}
+
 TEST(every_name_is_found_once_and_an_unknown_one_is_not)
 {
 	AUTO_STRBUF names = STRBUF_INIT;
 
 	strategy_names(&names);
 	for (size_t i = 0; strategy_all[i]; i++) {
-		CHECK(strategy_find(strategy_all[i]->name) == strategy_all[i]);
+		CHECK(strategy_find(strategy_all[i]->name, lowest_kind(strategy_all[i])) == strategy_all[i]);
 		CHECK(strstr(strbuf_str(&names), strategy_all[i]->name) != NULL);
 		CHECK(strategy_all[i]->summary && *strategy_all[i]->summary);
 	}
-	CHECK(strategy_find("") == NULL);
-	CHECK(strategy_find("overla") == NULL);
-	CHECK(strategy_find("overlay,copy_on_write") == NULL);
+	CHECK(strategy_find("", ATOLL_KIND_DIR) == NULL);
+	CHECK(strategy_find("overla", ATOLL_KIND_DIR) == NULL);
+	CHECK(strategy_find("overlay,copy_on_write", ATOLL_KIND_DIR) == NULL);
 }
 
 TEST(a_further_one_takes_its_place_by_strength_and_is_found)
 {
-	struct strategy_ops mine = *strategy_find("copy_on_write");
+	struct strategy_ops mine = *strategy_find("copy_on_write", ATOLL_KIND_DIR);
 
 	mine.name = "mine";
 	mine.strength++;
 	CHECK_EQ(strategy_register(&mine), 0);
-	CHECK(strategy_find("mine") == &mine);
+	CHECK(strategy_find("mine", ATOLL_KIND_DIR) == &mine);
 	CHECK(strategy_all[1] == &mine);
 	CHECK_STR(strategy_all[0]->name, "overlay");
 	CHECK_STR(strategy_all[2]->name, "copy_on_write");
@@ -44,7 +49,7 @@ TEST(a_further_one_takes_its_place_by_strength_and_is_found)
 
 TEST(one_that_lacks_something_or_promises_too_much_is_not_taken)
 {
-	struct strategy_ops mine = *strategy_find("copy_on_write");
+	struct strategy_ops mine = *strategy_find("copy_on_write", ATOLL_KIND_DIR);
 
 	mine.name = "mine";
 	CHECK_EQ(strategy_register(&mine), -EEXIST); /* the strength */
@@ -56,7 +61,7 @@ TEST(one_that_lacks_something_or_promises_too_much_is_not_taken)
 	mine.capabilities = 0;
 	mine.begin = NULL;
 	CHECK_EQ(strategy_register(&mine), -EINVAL);
-	CHECK(strategy_find("mine") == NULL);
+	CHECK(strategy_find("mine", ATOLL_KIND_DIR) == NULL);
 }
 
 TEST(what_isolates_provides_what_the_engine_calls_and_what_does_not_promises_nothing)

@@ -95,7 +95,7 @@ static void check_order_of(size_t n, const char *const *paths, const struct stra
 
 	for (size_t i = 0; i < n; i++) {
 		resources[i].row.path = (char *)paths[i];
-		resources[i].ops = ops ? ops[i] : strategy_find("overlay");
+		resources[i].ops = ops ? ops[i] : strategy_find("overlay", ATOLL_KIND_DIR);
 	}
 	CHECK_DONE(session_order(&s, &order, &err), err);
 	for (size_t i = 0; i < n; i++)
@@ -123,8 +123,8 @@ TEST(a_child_lands_before_its_parent_though_others_were_created_between_them)
 
 TEST(what_does_not_declare_that_it_can_be_undone_lands_last)
 {
-	struct strategy_ops mine = *strategy_find("copy_on_write");
-	const struct strategy_ops *safe = strategy_find("overlay");
+	struct strategy_ops mine = *strategy_find("copy_on_write", ATOLL_KIND_DIR);
+	const struct strategy_ops *safe = strategy_find("overlay", ATOLL_KIND_DIR);
 
 	mine.capabilities &= ~(unsigned)STRATEGY_UNDO_AFTER;
 	check_order_of(3, (const char *const[]){ "/a", "/b", "/c" },

@@ -10,7 +10,7 @@ static struct atoll_error err;
 /* copy_on_write in everything but the capability. */
 static void register_irreversible(void)
 {
-	mine = *strategy_find("copy_on_write");
+	mine = *strategy_find("copy_on_write", ATOLL_KIND_DIR);
 	mine.name = "mine";
 	mine.strength--;
 	mine.capabilities &= ~(unsigned)STRATEGY_UNDO_AFTER;

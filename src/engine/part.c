@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts: what a resource lands by its own doing (rows of a database, a branch). To the protocol a part is one step among the others, the last one of its
+ * resource: prepared with the rest, journaled with the plan, moved to one side or the other, recognised after a crash. Its directory
+ * in the op's is all that the strategy needs for that.
+ */
+#include "engine/step.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+static const char *name_of(const struct resource *r)
+{
+	return r->ops->part_name ? r->ops->part_name : r->only ? r->only : "";
+}
+
+/* ---- planning ---- */
+
+static int refuse_selection(struct op *op, const struct resource *r, struct atoll_error *err)
+{
+	return result_add(op->result, ATOLL_ITEM_REFUSED, r->row.seq, name_of(r),
+			  "lands as a whole; name the whole resource, or nothing of it")
+		       ? 0
+		       : error_oom(err, "commit");
+}
+
+static bool has_part(const struct changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].part && c->v[i].kind != ATOLL_SKIPPED)
+			return true;
+	return false;
+}
+
+bool part_is_selected(const struct resource *r, const struct selection *v)
+{
+	return v->all || selection_cover(v, r->only ? r->only : "");
+}
+
+int part_plan(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	const struct selection *v = &op->selections[index];
+	struct store_step *step;
+
+	if (!(r->ops->capabilities & STRATEGY_PART))
+		return 0;
+	if (!part_is_selected(r, v))
+		return v->n ? refuse_selection(op, r, err) : 0;
+	if (!has_part(op->changes[index]))
+		return 0;
+	step = plan_add(op, r, STORE_STEP_PART, name_of(r));
+	if (!step)
+		return error_oom(err, "commit");
+	step->change = ATOLL_MODIFIED;
+	step->slot = str_format("p%lld", (long long)step->seq);
+	return step->slot ? 0 : error_oom(err, "commit");
+}
+
+/* ---- preparing ---- */
+
+struct teller {
+	struct op *op;
+	struct resource *r;
+};
+
+static int tell(void *arg, enum atoll_item_kind kind, const char *path, const char *why)
+{
+	struct teller *t = arg;
+
+	return op_tell(t->op, kind, t->r, path, why);
+}
+
+static int open_slot(const struct op *op, const struct resource *r, const char *slot)
+{
+	AUTO_FD dir = op_dir(op, r, true);
+
+	return dir < 0 ? dir : fd_open_beneath(dir, slot, O_RDONLY | O_DIRECTORY);
+}
+
+static int make_slot(struct op *op, struct resource *r, const char *slot, int *ret, struct atoll_error *err)
+{
+	AUTO_FD dir = op_dir(op, r, true);
+	int rc = dir < 0 ? dir : sys_mkdir(dir, slot, 0700);
+
+	if (rc >= 0)
+		rc = sys_fsync(dir);
+	if (rc >= 0)
+		rc = *ret = fd_open_beneath(dir, slot, O_RDONLY | O_DIRECTORY);
+	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the changes of \"%s\" in \"%s\"",
+				  r->row.path, r->row.stage)
+		      : 0;
+}
+
+static int prepare_one(struct op *op, struct store_step *step, struct atoll_error *err)
+{
+	struct resource *r = session_resource(op->s, step->resource);
+	struct teller teller = { op, r };
+	const struct part_request q = { .message = op->options->message,
+					.dry = op->options->dry_run,
+					.changes = op->changes[r - op->s->resources],
+					.tell = tell,
+					.tell_arg = &teller };
+	AUTO_FD dir = -EBADF;
+	int rc = q.dry ? 0 : make_slot(op, r, step->slot, &dir, err);
+
+	if (rc >= 0)
+		rc = r->ops->part_prepare(r, dir, &q, err);
+	if (rc >= 0 && dir >= 0 && sys_fsync(dir) < 0)
+		return error_sys(err, errno, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
+				 r->row.path);
+	step->dropped = rc == 0;
+	return MIN(rc, 0);
+}
+
+int part_prepare_all(struct op *op, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < op->n && r >= 0; i++)
+		if (op->steps[i].kind == STORE_STEP_PART)
+			r = prepare_one(op, &op->steps[i], err);
+	return r;
+}
+
+/* ---- moving ---- */
+
+/* As steps answer; what cannot be told by that is kept with the site. */
+static int answer(struct step_site *site, int code)
+{
+	switch (-code) {
+	case ATOLL_OK:
+		return 0;
+	case ATOLL_CONFLICT:
+		return -ESTALE;
+	case ATOLL_BUSY:
+		return -EAGAIN;
+	case ATOLL_NO_SPACE:
+		return -ENOSPC;
+	default:
+		return site->why.sys_errno > 0 ? -site->why.sys_errno : -EIO;
+	}
+}
+
+static int open_part(struct step_site *site, const struct store_step *step)
+{
+	return fd_open_beneath(site->stage_op_fd, step->slot, O_RDONLY | O_DIRECTORY);
+}
+
+int part_state(struct step_site *site, const struct store_step *step)
+{
+	static const int states[] = { [PART_OLD] = STEP_OLD, [PART_NEW] = STEP_NEW, [PART_FOREIGN] = STEP_FOREIGN };
+	AUTO_FD dir = open_part(site, step);
+	int side;
+
+	site->why = (struct atoll_error){ 0 };
+	if (dir < 0)
+		return dir == -ENOENT && site->op->salvage ? -ENODATA : dir;
+	side = site->r->ops->part_side(site->r, dir, &site->why);
+	return side < 0 ? answer(site, side) : states[side];
+}
+
+int part_move(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	AUTO_FD dir = -EBADF;
+	int r = part_state(site, step);
+
+	if (r < 0)
+		return r;
+	if (r == (direction == FORWARD ? STEP_NEW : STEP_OLD))
+		return 0;
+	if (r == STEP_FOREIGN)
+		return -ESTALE;
+	dir = open_part(site, step);
+	if (dir < 0)
+		return dir;
+	r = site->r->ops->part_move(site->r, dir, direction == FORWARD, &site->why);
+	return r < 0 ? answer(site, r) : 1;
+}
+
+/* ---- the end ---- */
+
+/* One that fails never stops the others; it is tried again by the next who opens the sandbox. */
+int part_end_all(struct op *op, struct atoll_error *err)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < op->n; i++) {
+		struct resource *r = session_resource(op->s, op->steps[i].resource);
+		AUTO_FD dir = -EBADF;
+		int rc;
+
+		if (op->steps[i].kind != STORE_STEP_PART || !r || !r->ops->part_end)
+			continue;
+		dir = open_slot(op, r, op->steps[i].slot);
+		rc = r->ops->part_end(r, MAX(dir, -EBADF), first < 0 ? NULL : err);
+		first = first < 0 ? first : rc;
+	}
+	return first;
+}
+
+int part_drop_left(struct session *s, struct atoll_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n && rc >= 0; i++) {
+		struct resource *r = &s->resources[i];
+
+		if (r->root_fd >= 0 && r->ops->part_left && r->ops->part_left(r) && r->ops->part_end)
+			rc = r->ops->part_end(r, -EBADF, err);
+	}
+	return rc;
+}
