@@ -9,19 +9,79 @@
 #include "cli/resolve.h"
 #include "cli/settings.h"
 
-/* The resources in the order given. */
-static size_t collect(const struct options *o, struct atoll_resource_spec *specs)
+/* What stands before the colon of a resource, and the option that means the same. */
+static const struct kind {
+	const char *prefix, *option;
+	enum atoll_kind kind;
+} kinds[] = { { "dir:", "dir", ATOLL_KIND_DIR },
+	      { "file:", "file", ATOLL_KIND_FILE },
+	      { "git:", "git", ATOLL_KIND_GIT },
+	      { "sqlite:", NULL, ATOLL_KIND_SQLITE } };
+
+static const struct kind *find_option(const char *option)
 {
-	const char *strategy = options_value(o, "strategy");
-	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].option && strcmp(kinds[i].option, option) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static const struct kind *find_prefix(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static bool takes_strategy(const struct kind *kind)
+{
+	return kind->kind == ATOLL_KIND_DIR || kind->kind == ATOLL_KIND_FILE;
+}
+
+static bool is_database(const struct kind *kind)
+{
+	return kind->kind == ATOLL_KIND_SQLITE;
+}
+
+/* One resource: 1 and *ret, 0 if the option is none, or a usage error that was told. */
+static int read_resource(struct cli *cli, const struct options *o, size_t i, struct atoll_resource_spec *ret)
+{
+	const char *option = o->uses[i].spec->name, *value = o->uses[i].value;
+	const struct kind *kind = find_option(option);
+	bool db = strcmp(option, "db") == 0;
+
+	if (!kind && !db && strcmp(option, "resource") != 0)
+		return 0;
+	if (!kind) {
+		kind = find_prefix(value);
+		if (!kind || (db && !is_database(kind))) {
+			message_usage(cli->command,
+				      db ? "\"%s\" is no database: give sqlite:PATH"
+					 : "\"%s\" is no resource: give dir:PATH, file:PATH, git:PATH or sqlite:PATH",
+				      value);
+			return -1;
+		}
+		value += strlen(kind->prefix);
+	}
+	*ret = (struct atoll_resource_spec){ .kind = kind->kind,
+					     .path = value,
+					     .strategy = takes_strategy(kind) ? options_value(o, "strategy") : NULL,
+					     .dirty = options_has(o, "dirty") };
+	return 1;
+}
+
+/* The resources in the order given: how many, or -1. */
+static ssize_t collect(struct cli *cli, const struct options *o, struct atoll_resource_spec *specs)
+{
+	ssize_t n = 0;
 
 	for (size_t i = 0; i < o->n_uses; i++) {
-		const char *option = o->uses[i].spec->name;
-		bool is_dir = strcmp(option, "dir") == 0;
+		int r = read_resource(cli, o, i, &specs[n]);
 
-		if (is_dir || strcmp(option, "file") == 0)
-			specs[n++] = (struct atoll_resource_spec){ is_dir ? ATOLL_KIND_DIR : ATOLL_KIND_FILE,
-								   o->uses[i].value, strategy };
+		if (r < 0)
+			return -1;
+		n += r;
 	}
 	return n;
 }
@@ -35,16 +95,20 @@ int cmd_new(struct cli *cli, const struct options *o)
 	AUTO_INFO *info = NULL;
 	struct atoll_new_options options = { .cost = cost_tell, .cost_arg = cli };
 	struct atoll_error err;
+	ssize_t n_given;
 
 	if (!given)
 		return message_oom(cli);
 	if (settings_of_options(o, &settings, &err) < 0)
 		return message_usage(cli->command, "%s", err.message);
+	n_given = collect(cli, o, given);
+	if (n_given < 0)
+		return atoll_code_exit_status(ATOLL_INVALID);
 	if (settings_of_config(o, &config, &err) < 0 ||
-	    settings_kept_home(config, settings, given, collect(o, given), &resources, &err) < 0)
+	    settings_kept_home(config, settings, given, (size_t)n_given, &resources, &err) < 0)
 		return message_fail(cli, &err);
 	if (resources.n == 0)
-		return message_usage(cli->command, "nothing to hold: give at least one --dir or --file");
+		return message_usage(cli->command, "nothing to hold: give at least one --dir, --file, --git or --db");
 	options.resources = resources.v;
 	options.n_resources = resources.n;
 	options.name = o->n_operands > 0 ? o->operands[0] : NULL;

@@ -54,7 +54,13 @@ const struct option_spec commands_common[] = {
 static const struct option_spec new_options[] = {
 	{ "dir", "PATH", NULL, "a directory to hold; may be given several times", COMPLETE_DIRECTORY, 'd' },
 	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, 'f' },
-	{ "strategy", "STRATEGY", NULL, "how to isolate; see atoll help strategies", COMPLETE_STRATEGY, 's' },
+	{ "git", "PATH", NULL, "a git repository with its checkout; may be given several times", COMPLETE_DIRECTORY,
+	  'g' },
+	{ "db", "URL", NULL, "a database to hold: sqlite:PATH; may be given several times", COMPLETE_NONE, 0 },
+	{ "resource", "KIND:PATH", NULL, "any of them, for scripts: dir:, file:, git:, sqlite:", COMPLETE_NONE, 0 },
+	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 },
+	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies",
+	  COMPLETE_STRATEGY, 's' },
 	{ "durable-workspace", NULL, NULL, "sync the edits to disk after each run", COMPLETE_NONE, 0 },
 	JSON,
 	CONFIG,
@@ -157,20 +163,25 @@ static const struct command commands[] = {
 	  .run = cmd_new,
 	  .operands = "[NAME]",
 	  .max_operands = 1,
-	  .hint = "; resources are given with --dir and --file",
+	  .hint = "; resources are given with --dir, --file, --git and --db",
 	  .options = new_options,
-	  .summary = "Make a sandbox over directories and files",
+	  .summary = "Make a sandbox over directories, files, repositories and databases",
 	  .description =
 		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. "
 		  "Nothing is copied beforehand, so it takes no longer for a large tree. Without NAME a readable "
 		  "one is made up; the name is printed.\n\n"
 		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
-		  "and why. A --strategy stands for all resources.\n\n"
+		  "and why. A --strategy stands for all directories and files.\n\n"
+		  "A repository given with --git has a branch of its own inside; atoll commit merges it into the branch that was "
+		  "checked out. A database given with --db is cloned, and its changes land row by row. A directory that "
+		  "happens to be a repository, given with --dir, stays a directory.\n\n"
 		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
 		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
 		  "The options that atoll run has too are kept with the sandbox and hold for all its runs.",
-	  .examples = "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
-		      "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
+	  .examples =
+		  "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
+		  "atoll new fix --dir ./app --git ./service --db sqlite:./local.db # all or nothing over all three\n"
+		  "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
 	{ .name = "run",
 	  .run = cmd_run,
 	  .operands = "[NAME]",
