@@ -352,7 +352,9 @@ static int check_landed(struct step_site *site, struct store_step *step, struct 
 		return 0;
 	}
 	if (state != STEP_NEW) {
-		*ret = "was changed by somebody else since the commit";
+		bool told = step->kind == STORE_STEP_PART && *site->why.message;
+
+		*ret = told ? site->why.message : "was changed by somebody else since the commit";
 		return 0;
 	}
 	if (step->kind == STORE_STEP_TAKE || step->kind == STORE_STEP_PART)

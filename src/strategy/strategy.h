@@ -100,7 +100,8 @@ struct strategy_ops {
 	 * into dir_fd, an empty directory of its own, durable when it returns: after a crash it is all there is, and afterwards the undo record.
 	 * May refuse. Changes nothing that others see, but for locks, which part_end() drops. 1: there is something to land; 0: there is not. */
 	int (*part_prepare)(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
-	/* must, if PART. Where it stands: enum part_side, or a failure, from which nothing is concluded. Changes nothing. */
+	/* must, if PART. Where it stands: enum part_side, or a failure, from which nothing is concluded. Changes nothing. With PART_FOREIGN it may
+	 * say in err->message what somebody else has done, to follow the name in a report. */
 	int (*part_side)(struct resource *r, int dir_fd, struct atoll_error *err);
 	/* must, if PART. From one side to the other, in one instant for everybody else; durable when it returns. Called with the other side
 	 * standing, as far as part_side() could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one

@@ -48,7 +48,10 @@ static int side(struct resource *r, int dir_fd, struct atoll_error *e)
 
 	if (strcmp(now, tap_read(dir_fd, "new")) == 0)
 		return PART_NEW;
-	return strcmp(now, tap_read(dir_fd, "old")) == 0 ? PART_OLD : PART_FOREIGN;
+	if (strcmp(now, tap_read(dir_fd, "old")) == 0)
+		return PART_OLD;
+	(void)error_set(e, ATOLL_CONFLICT, 0, "commit", "value", "is %s", now);
+	return PART_FOREIGN;
 }
 
 static int move(struct resource *r, int dir_fd, bool forward, struct atoll_error *e)
@@ -189,6 +192,9 @@ TEST(what_somebody_else_made_of_it_since_the_commit_is_not_taken_back)
 	atoll_result_free(result);
 	tap_write(tap_dirfd, "value", "theirs");
 	CHECK_EQ(atoll_undo(a, "box", NULL, &result, &err), -ATOLL_CONFLICT);
+	CHECK_EQ(result->n_items, 1);
+	CHECK_STR(result->items[0].path, "value");
+	CHECK_STR(result->items[0].note, "is theirs");
 	atoll_result_free(result);
 	check_state("new", "theirs");
 	atoll_close(a);
