@@ -153,6 +153,7 @@ static void remove_staged(struct op *op)
 	struct atoll_error ignored;
 
 	(void)part_end_all(op, &ignored);
+	(void)decide_end(op, false, &ignored);
 	for (size_t i = 0; i < op->s->n; i++)
 		if (op->resources[i].op)
 			op_remove_dirs(op, &op->s->resources[i]);
@@ -183,6 +184,29 @@ static int take_back(struct op *op, int cause, struct atoll_error *err)
 	return cause;
 }
 
+/* -ATOLL_IN_DOUBT: there is no way back from here, and perhaps none forward just now. */
+static int decide(struct op *op, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	int r = decide_commit(op, err);
+
+	if (r == -ATOLL_IN_DOUBT)
+		op_set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+	if (r < 0)
+		return r;
+	r = finish_decide_commit(op, &why);
+	if (r < 0 && op->decider) {
+		op_set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
+		return error_set(
+			err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
+			"everything of \"%s\" has landed, but that could not be recorded (%s); run atoll recover",
+			op->s->box.name, why.message);
+	}
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
 static int land(struct op *op, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
@@ -192,8 +216,10 @@ static int land(struct op *op, struct atoll_error *err)
 	r = apply(op, FORWARD, false, NULL, err);
 	if (r >= 0) {
 		sys_fault_mark("decide");
-		r = finish_decide_commit(op, err);
+		r = decide(op, err);
 	}
+	if (r == -ATOLL_IN_DOUBT)
+		return r;
 	if (r < 0 && store_is_in_doubt(op->s->store)) {
 		op_set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
 		return error_set(
@@ -220,6 +246,8 @@ static int stage_and_land(struct op *op, struct atoll_error *err)
 	r = stage_all(op, err);
 	if (r >= 0)
 		r = part_prepare_all(op, err);
+	if (r >= 0)
+		r = decide_prepare(op, err);
 	/* Last, so that nobody is kept from writing for long. */
 	if (r >= 0)
 		r = conflict_check_use(op, err);
@@ -239,6 +267,8 @@ static int check_dry(struct op *op, struct atoll_error *err)
 {
 	int r = part_prepare_all(op, err);
 
+	if (r >= 0)
+		r = decide_prepare(op, err);
 	return r < 0 ? r : conflict_check_use(op, err);
 }
 
@@ -270,12 +300,14 @@ static int commit_session(struct op *op, struct atoll_error *err)
 	if (r >= 0)
 		r = plan_make(op, err);
 	if (r >= 0)
+		r = decide_plan(op, err);
+	if (r >= 0)
 		r = check_plan(op, err);
 	if (r >= 0)
 		r = conflict_check(op, err);
 	if (r < 0)
 		return r;
-	if (op->n == 0) {
+	if (op->n == 0 && !op->decider) {
 		op_set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
 		return 0;
 	}

@@ -150,6 +150,8 @@ int finish_commit(struct op *op, struct atoll_error *err)
 {
 	int ended = part_end_all(op, err);
 
+	if (ended >= 0)
+		ended = decide_end(op, true, err);
 	if (ended < 0)
 		return ended;
 	for (size_t i = 0; i < op->s->n; i++) {
@@ -395,6 +397,8 @@ int finish_failed(struct op *op, struct atoll_error *err)
 	bool commit = op->row.kind == STORE_OP_COMMIT;
 	int r = part_end_all(op, err);
 
+	if (r >= 0 && commit)
+		r = decide_end(op, false, err);
 	if (r >= 0)
 		r = store_begin(op->s->store, true, err);
 

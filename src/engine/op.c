@@ -158,6 +158,7 @@ int op_load(struct session *s, const struct store_op *row, struct op *ret, struc
 		op_release(&op);
 		return r;
 	}
+	decide_load(&op);
 	*ret = op;
 	return 0;
 }

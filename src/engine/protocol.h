@@ -5,7 +5,8 @@
  *   I1  Before an op is durably on record as prepared, no original has changed visibly.
  *   I2  Whatever dies, whenever, recovery brings every resource to all-old or all-new, and doing it twice changes nothing more. A
  *       foreign edit made between the crash and the recovery is left as it is, the other version kept, and both are named.
- *   I3  There is one commit point: the transaction that writes DECIDED. Before it recovery goes back, after it forward.
+ *   I3  There is one commit point: the transaction that writes DECIDED, or the commit of the participant that decides. Before it
+ *       recovery goes back, after it forward.
  *   I4  What somebody else changed since the sandbox began is never overwritten, by commit or by undo.
  *   I5  Work is proportional to what was changed.
  *   I6  Where workspace and original can be exchanged no byte is copied; the displaced inode is the undo record.
@@ -23,6 +24,7 @@
  *	PREPARED               commit.c    plan and op in one durable transaction         (I1)
  *	apply                  apply.c     steps, each an exchange or rename, recognised by inode identity (step.c)
  *	closing sync           apply.c     every directory touched
+ *	decision               decide.c    where a database takes part: its own commit    (I3)
  *	DECIDED                commit.c    one durable transaction                        (I3)
  *	finish                 finish.c    new base, cleaning up; may be repeated
  *
@@ -46,6 +48,7 @@ struct op {
 	struct store_op_resource *resources; /* parallel to s->resources; op 0: this resource takes no part */
 	struct store_step *steps;
 	size_t n, capacity;
+	size_t decider; /* 0, or 1 + the index of the resource whose own commit is the decision */
 	struct atoll_result *result;
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
@@ -97,6 +100,14 @@ int part_prepare_all(struct op *op, struct atoll_error *err);
 int part_end_all(struct op *op, struct atoll_error *err);
 /* Drops what a commit that was killed before it was on record left in the originals. Under any lock of the sandbox: nobody is committing. */
 int part_drop_left(struct session *s, struct atoll_error *err);
+
+/* decide.c: the participant whose own commit is the decision; all of them do nothing where there is none */
+int decide_plan(struct op *op, struct atoll_error *err); /* finds it; several are refused */
+void decide_load(struct op *op);                         /* finds it in an op from the journal */
+int decide_prepare(struct op *op, struct atoll_error *err);
+int decide_commit(struct op *op, struct atoll_error *err);  /* 0, -ATOLL_IN_DOUBT, or it has not */
+int decide_outcome(struct op *op, struct atoll_error *err); /* 1, 0, or it cannot be told */
+int decide_end(struct op *op, bool committed, struct atoll_error *err);
 
 /* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
 int check_plan(struct op *op, struct atoll_error *err);

@@ -138,13 +138,30 @@ static int in_doubt(struct op *op, struct atoll_error *err)
 		op->s->box.name, strbuf_str(&paths));
 }
 
+/* Who decides is asked how it ended, and that is put on record: 1, or 0 if it has not. */
+static int ask_decider(struct op *op, struct atoll_error *err)
+{
+	int r = decide_outcome(op, err);
+
+	if (r < 0)
+		op_set_outcomes(op, ATOLL_OUTCOME_ROLLBACK_FAILED);
+	if (r <= 0)
+		return r;
+	r = finish_decide_commit(op, err);
+	return r < 0 ? r : 1;
+}
+
 static int settle_commit(struct op *op, struct atoll_error *err)
 {
-	bool back = op->row.phase == STORE_PREPARED;
+	int decided = op->row.phase == STORE_PREPARED ? ask_decider(op, err) : 1;
+	bool back = decided == 0;
 	bool left = false;
-	/* Once decided everything is in place and on disk; what others did to it since is theirs. */
-	int r = back ? apply(op, BACKWARD, true, &left, err) : 0;
+	int r;
 
+	if (decided < 0)
+		return decided;
+	/* Once decided everything is in place and on disk; what others did to it since is theirs. */
+	r = back ? apply(op, BACKWARD, true, &left, err) : 0;
 	op_set_outcomes(op, back ? ATOLL_OUTCOME_ROLLED_BACK : ATOLL_OUTCOME_COMMITTED);
 	if (r >= 0)
 		r = salvage_mark_lost(op, err);

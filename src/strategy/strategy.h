@@ -23,6 +23,7 @@ enum {
 	STRATEGY_LAYERED = 1 << 3, /* the workspace holds changes only, over a live view of the original */
 	STRATEGY_OVERLAY = 1 << 4, /* needs overlayfs in a mount namespace */
 	STRATEGY_PART = 1 << 5,    /* lands, wholly or partly, by its own doing: part_prepare() and so on */
+	STRATEGY_DECIDES = 1 << 6, /* its own commit is final, and the op's decision: decide_prepare() and so on */
 };
 #define STRATEGY_SERVES(kind) (1u << (kind))
 
@@ -112,6 +113,16 @@ struct strategy_ops {
 	int (*part_end)(struct resource *r, int dir_fd, struct atoll_error *err);
 	/* may. Whether a commit that was killed before it was on record left a lock in the original. A few system calls at most. */
 	bool (*part_left)(struct resource *r);
+
+	/* must, if DECIDES. Checks all that its commit would check, and may refuse. Nothing is durable. token: the name by which the outcome will be
+	 * asked for; NULL in a dry run. */
+	int (*decide_prepare)(struct resource *r, const char *token, struct atoll_error *err);
+	/* must, if DECIDES. Commits, durably: 0. -ATOLL_IN_DOUBT: how it ended is not known. Anything else: it has not, and never will. */
+	int (*decide_commit)(struct resource *r, const char *token, struct atoll_error *err);
+	/* must, if DECIDES. After a crash: 1 it has committed; 0 it has not, and from now on never will; -ATOLL_IN_DOUBT: it cannot be told now. */
+	int (*decide_outcome)(struct resource *r, const char *token, struct atoll_error *err);
+	/* may. The op is over: what the token was known by is removed. Idempotent. */
+	int (*decide_end)(struct resource *r, const char *token, bool committed, struct atoll_error *err);
 };
 
 /* One resource, opened. */
