@@ -64,14 +64,15 @@ static void tail_finish(struct tail *t)
 	t->data[t->size] = '\0';
 }
 
-static int file_actions(posix_spawn_file_actions_t *a, int output)
+static int file_actions(posix_spawn_file_actions_t *a, const struct child_io *io, int errors)
 {
-	int r = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	int r = io->input >= 0 ? posix_spawn_file_actions_adddup2(a, io->input, STDIN_FILENO)
+			       : posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 
 	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(a, output, STDOUT_FILENO);
+		r = posix_spawn_file_actions_adddup2(a, io->output >= 0 ? io->output : errors, STDOUT_FILENO);
 	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(a, output, STDERR_FILENO);
+		r = posix_spawn_file_actions_adddup2(a, errors, STDERR_FILENO);
 	if (r == 0)
 		r = posix_spawn_file_actions_addclosefrom_np(a, STDERR_FILENO + 1);
 	return -r;
@@ -106,7 +107,7 @@ static int find_program(const char *name, char **ret)
 }
 
 /* A process group of its own, and the signal state a program expects whatever ours is. */
-static int spawn(const char *program, char *const argv[], int output, pid_t *ret)
+static int spawn(const char *program, char *const argv[], const struct child_io *io, int errors, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -125,9 +126,9 @@ static int spawn(const char *program, char *const argv[], int output, pid_t *ret
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	r = file_actions(&actions, output);
+	r = file_actions(&actions, io, errors);
 	if (r == 0)
-		r = -posix_spawn(ret, program, &actions, &attr, argv, environ);
+		r = -posix_spawn(ret, program, &actions, &attr, argv, io->env ? io->env : environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
 	return r;
@@ -190,7 +191,7 @@ static int end_by_force(pid_t pid, int pidfd, int error)
 	return error;
 }
 
-int child_start(char *const argv[], struct child *ret)
+int child_start_with(char *const argv[], const struct child_io *io, struct child *ret)
 {
 	AUTO_FD reader = -EBADF, writer = -EBADF, pidfd = -EBADF;
 	AUTO_FREE char *program = NULL;
@@ -207,7 +208,7 @@ int child_start(char *const argv[], struct child *ret)
 	/* Ours only: the child's end of the pipe keeps blocking. */
 	if (fcntl(reader, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	r = spawn(program, argv, writer, &pid);
+	r = spawn(program, argv, io, writer, &pid);
 	if (r < 0)
 		return r;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -215,6 +216,13 @@ int child_start(char *const argv[], struct child *ret)
 		return end_by_force(pid, pidfd, -errno);
 	*ret = (struct child){ .pid = pid, .pidfd = TAKE_FD(pidfd), .output = TAKE_FD(reader) };
 	return 0;
+}
+
+int child_start(char *const argv[], struct child *ret)
+{
+	static const struct child_io none = { -EBADF, -EBADF, NULL };
+
+	return child_start_with(argv, &none, ret);
 }
 
 int child_wait(struct child *c, int timeout_ms, struct child_result *ret)

@@ -5,6 +5,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/macros.h"
 
 static int shell(const char *script, int timeout_ms, struct child_result *ret)
 {
@@ -78,6 +79,24 @@ TEST(two_that_were_started_run_side_by_side)
 	CHECK_STR(r.output, "came");
 	CHECK_EQ(child_wait(&second, 30000, &r), 0);
 	CHECK_EQ(r.exit_status, 4);
+}
+
+TEST(what_it_reads_and_writes_can_be_given)
+{
+	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)"cat; echo $WORD; echo oops >&2", NULL };
+	char *const env[] = { (char *)"PATH=/usr/bin:/bin", (char *)"WORD=given", NULL };
+	AUTO_FD in = -EBADF, out = -EBADF;
+	struct child_result r;
+	struct child c;
+
+	tap_write(tap_dirfd, "in", "from a file\n");
+	in = openat(tap_dirfd, "in", O_RDONLY | O_CLOEXEC);
+	out = openat(tap_dirfd, "out", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	CHECK_OK(child_start_with(argv, &(struct child_io){ in, out, env }, &c));
+	CHECK_EQ(child_wait(&c, 10000, &r), 0);
+	CHECK_EQ(r.exit_status, 0);
+	CHECK_STR(r.output, "oops");
+	CHECK_STR(tap_read(tap_dirfd, "out"), "from a file\ngiven\n");
 }
 
 TEST(of_long_output_the_end_is_kept)

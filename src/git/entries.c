@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of tracked entries, from what git prints with -z: paths are bytes, whatever is in them. */
+#include "git/git.h"
+
+#include <string.h>
+
+void git_entries_release(struct git_entries *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		free(e->v[i].path);
+	free(e->v);
+	*e = (struct git_entries){ 0 };
+}
+
+int git_entries_add(struct git_entries *e, const char *path, unsigned mode, const struct git_id *id, int stage)
+{
+	if (e->n == e->capacity) {
+		size_t capacity = e->capacity ? e->capacity * 2 : 64;
+		struct git_entry *grown = reallocarray(e->v, capacity, sizeof *grown);
+
+		if (!grown)
+			return -ENOMEM;
+		e->v = grown;
+		e->capacity = capacity;
+	}
+	e->v[e->n] = (struct git_entry){ strdup(path), mode, *id, stage };
+	return e->v[e->n].path ? (int)(e->n++, 0) : -ENOMEM;
+}
+
+static int compare(const void *path, const void *entry)
+{
+	return strcmp(path, ((const struct git_entry *)entry)->path);
+}
+
+const struct git_entry *git_entries_find(const struct git_entries *e, const char *path)
+{
+	return e->n ? bsearch(path, e->v, e->n, sizeof *e->v, compare) : NULL;
+}
+
+/* One field after the other, each ended by NUL. NULL at the end. */
+static const char *next(const char **at, const char *end)
+{
+	const char *field = *at, *stop = field < end ? memchr(field, 0, (size_t)(end - field)) : NULL;
+
+	if (!stop)
+		return NULL;
+	*at = stop + 1;
+	return field;
+}
+
+static int unexpected(const struct git_call *how, const char *what, struct atoll_error *err)
+{
+	return error_set(err, ATOLL_FAILED, 0, how->operation, how->repo->top,
+			 "what git %s says of \"%s\" is not understood", what, how->repo->top);
+}
+
+/* "MODE HASH STAGE\tPATH" */
+static int parse_index_line(const char *line, struct git_entries *ret)
+{
+	const char *tab = strchr(line, '\t');
+	unsigned mode;
+	struct git_id id;
+	int stage;
+
+	if (!tab || sscanf(line, "%o ", &mode) != 1 || line[6] != ' ' || !git_id_parse(line + 7, &id) ||
+	    sscanf(line + 7 + strlen(id.hex), " %d", &stage) != 1)
+		return -EINVAL;
+	return git_entries_add(ret, tab + 1, mode, &id, stage);
+}
+
+int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	const char *at, *end, *line;
+	int r;
+
+	call.output = &out;
+	r = git_call(&call, err, (const char *const[]){ "ls-files", "-s", "-z", NULL });
+	at = strbuf_str(&out);
+	end = at + out.size;
+	while (r >= 0 && (line = next(&at, end))) {
+		r = parse_index_line(line, ret);
+		if (r < 0)
+			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "ls-files", err);
+	}
+	return MIN(r, 0);
+}
+
+/* ":MODE MODE HASH HASH LETTER", then the path. */
+static int parse_difference(const char *line, const char *path, struct git_entries *from, struct git_entries *to)
+{
+	unsigned old_mode, new_mode;
+	struct git_id old_id, new_id;
+	const char *second;
+	int r;
+
+	if (line[0] != ':' || sscanf(line + 1, "%o %o ", &old_mode, &new_mode) != 2 || strlen(line) < 15 ||
+	    !git_id_parse(line + 15, &old_id))
+		return -EINVAL;
+	second = line + 15 + strlen(old_id.hex) + 1;
+	if (!git_id_parse(second, &new_id))
+		return -EINVAL;
+	r = from ? git_entries_add(from, path, old_mode, &old_id, 0) : 0;
+	return r < 0 || !to ? r : git_entries_add(to, path, new_mode, &new_id, 0);
+}
+
+int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
+			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	const char *at, *end, *line, *path;
+	int r;
+
+	call.output = &out;
+	r = git_call(&call, err,
+		     (const char *const[]){ "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff",
+					    from->hex, to->hex, NULL });
+	at = strbuf_str(&out);
+	end = at + out.size;
+	while (r >= 0 && (line = next(&at, end))) {
+		path = next(&at, end);
+		r = path ? parse_difference(line, path, ret_from, ret_to) : -EINVAL;
+		if (r < 0)
+			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "diff-tree", err);
+	}
+	return MIN(r, 0);
+}
+
+/* "1 XY SUB MODE-HEAD MODE-INDEX MODE-FILE HASH-HEAD HASH-INDEX PATH"; "u …" is unmerged. */
+static int parse_status(const char *line, struct git_entries *ret, bool *ret_staged)
+{
+	const char *field = line;
+	unsigned mode;
+	struct git_id id;
+
+	if (line[0] == 'u')
+		return -EBUSY;
+	if (line[0] != '1' || strlen(line) < 40 || sscanf(line + 10, "%o ", &mode) != 1)
+		return -EINVAL;
+	for (int i = 0; i < 6 && field; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	if (!field || !git_id_parse(field, &id))
+		return -EINVAL;
+	for (int i = 0; i < 2 && field; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	*ret_staged |= line[2] != '.';
+	return field ? git_entries_add(ret, field, mode, &id, 0) : -EINVAL;
+}
+
+int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
+			    struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	const char *at, *end, *line;
+	int r;
+
+	call.output = &out;
+	*ret_staged = false;
+	r = git_call(&call, err,
+		     (const char *const[]){ "status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames",
+					    "--ignore-submodules=all", NULL });
+	at = strbuf_str(&out);
+	end = at + out.size;
+	while (r >= 0 && (line = next(&at, end))) {
+		r = parse_status(line, ret, ret_staged);
+		if (r == -EBUSY)
+			return error_set(err, ATOLL_REFUSED, 0, how->operation, how->repo->top,
+					 "\"%s\" has unmerged paths; resolve them first", how->repo->top);
+		if (r < 0)
+			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "status", err);
+	}
+	return MIN(r, 0);
+}
+
+void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		if (e->v[i].mode)
+			strbuf_addf(out, "%o %s\t%s", e->v[i].mode, e->v[i].id.hex, e->v[i].path);
+		else
+			strbuf_addf(out, "0 %0*d\t%s", (int)hex_size, 0, e->v[i].path);
+		strbuf_addc(out, 0);
+	}
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Git repositories, seen from outside a sandbox.
+ *
+ * What has to be computed is computed by the real git, run without a shell and with a time limit, always on the original's git directory and
+ * with its configuration: what a command inside did to configuration, hooks, attributes or refs of its own is read here as data and obeyed by
+ * nobody. New objects are looked at in a store of their own (a quarantine) and enter the original as one pack whose every hash git has
+ * computed anew. What moves, a ref, the index, is moved here, under git's own lock files.
+ *
+ * All functions return 0 or a positive answer, or a negative enum atoll_code; those of refs.c and lock.c, which run nothing, -errno.
+ */
+#ifndef GIT_GIT_H
+#define GIT_GIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#define GIT_HEX_MAX 64 /* digits of a SHA-256 */
+
+/* An object's name, as digits; "" is none. */
+struct git_id {
+	char hex[GIT_HEX_MAX + 1];
+};
+bool git_id_equal(const struct git_id *a, const struct git_id *b);
+/* Takes over the digits text begins with: 40 or 64, followed by anything else. 1, or 0 if it does not begin so. */
+int git_id_parse(const char *text, struct git_id *ret);
+
+/* A repository with its checkout. */
+struct git_repo {
+	char *top; /* the checkout, absolute */
+	char *dir; /* the git directory, absolute: top/.git */
+	int dir_fd;
+};
+void git_repo_release(struct git_repo *r);
+#define AUTO_GIT_REPO CLEANUP(git_repo_release) struct git_repo
+
+/* ---- run.c ---- */
+
+/* How git is run. */
+struct git_call {
+	const struct git_repo *repo;
+	const char *operation;  /* for the error */
+	const char *work_tree;  /* NULL: the repository's */
+	const char *index;      /* NULL: the repository's */
+	const char *quarantine; /* NULL, or the directory objects are written to; the repository's are read too */
+	const char *input;      /* what it reads */
+	size_t input_size;
+	struct strbuf *output;   /* NULL: not wanted */
+	int input_fd, output_fd; /* files instead of those two; 0: none */
+	int also;                /* a further exit status that is an answer */
+};
+/* Returns its exit status: 0, or the other one that was allowed. Everything else is a failure, with the end of what git said. */
+int git_call(const struct git_call *c, struct atoll_error *err, const char *const argv[]);
+/* The environment git is run with, without what belongs to one call: built once, for all threads. */
+char *const *git_environment(void);
+/* Whether the caller's variable stays in it. */
+bool git_environment_keeps(const char *variable);
+
+/* ---- repo.c ---- */
+
+/* What cannot be a resource is refused with one line: no repository, bare, owned by somebody else, a linked worktree, reftable, … */
+int git_repo_open(const char *path, struct git_repo *ret, struct atoll_error *err);
+/* The same without asking git: of one that was opened before. */
+int git_repo_reopen(const char *path, const char *operation, struct git_repo *ret, struct atoll_error *err);
+/* What is going on in the checkout that a commit would disturb: refused, with its name. */
+int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err);
+/* The branch that is checked out ("refs/heads/main") and its commit. Refused: detached, unborn, checked out in another worktree too. */
+int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_branch, struct git_id *ret,
+		    struct atoll_error *err);
+
+/* ---- refs.c: refs as data ---- */
+
+/* A git directory; with an upper one, as an overlay shows the two. */
+struct git_refs {
+	int upper_fd; /* -EBADF: there is one alone */
+	int lower_fd;
+};
+/* A small file of it. -ENOENT, -EINVAL for what is no regular file. */
+int git_refs_file(const struct git_refs *g, const char *path, size_t max, char **ret, size_t *ret_size);
+/* HEAD: the ref it names, or (*ret_ref NULL) the commit in *ret. */
+int git_refs_head(const struct git_refs *g, char **ret_ref, struct git_id *ret);
+/* A ref's value, loose or packed; symbolic ones are followed. -ENOENT, -EINVAL if it is no value or no name. */
+int git_refs_read(const struct git_refs *g, const char *name, struct git_id *ret);
+/* Whether a new ref of that name would be in nobody's way: neither it, nor one above or below it. 1, 0 or -errno. */
+int git_refs_is_free(const struct git_refs *g, const char *name);
+bool git_refs_is_name(const char *name);
+/* Each ref of the upper one that the lower one does not have, or has with another value, by name. */
+int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
+		       void *arg);
+/* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */
+int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp);
+/* Appends to the log of a ref (or HEAD) if there is one. */
+int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const struct git_id *to, const char *who,
+		 const char *message);
+
+/* ---- lock.c: git's own lock files, with the owner's name in them ---- */
+
+/* Takes it, or finds it taken by the same owner. -EEXIST: by somebody else. path: of what is locked, "index"; directories are made. */
+int git_lock_take(int dir_fd, const char *path, const char *owner);
+/* Drops it if it is the owner's. */
+int git_lock_drop(int dir_fd, const char *path, const char *owner);
+/* 1, 0 or -errno. */
+int git_lock_is_held(int dir_fd, const char *path, const char *owner);
+
+/* ---- objects.c ---- */
+
+/* Gives the objects of a store that anybody may have written a further name in to_fd, an empty directory: what is not named and made like
+ * an object or a pack, and whatever else lies there, is left behind. */
+int git_objects_import(int from_fd, int to_fd);
+/* Packs what `tip` has and `known` has not, from a quarantine into the repository. Every hash and link is checked by git. */
+int git_objects_land(const struct git_repo *r, const char *quarantine, const struct git_id *tip,
+		     const struct git_id *known, struct atoll_error *err);
+
+/* ---- entries.c: what is tracked ---- */
+
+/* mode 0: not there. */
+struct git_entry {
+	char *path;
+	unsigned mode;
+	struct git_id id;
+	int stage;
+};
+struct git_entries {
+	struct git_entry *v;
+	size_t n, capacity;
+};
+void git_entries_release(struct git_entries *e);
+#define AUTO_GIT_ENTRIES CLEANUP(git_entries_release) struct git_entries
+int git_entries_add(struct git_entries *e, const char *path, unsigned mode, const struct git_id *id, int stage);
+/* NULL if there is none; by bytes, as git sorts them. */
+const struct git_entry *git_entries_find(const struct git_entries *e, const char *path);
+/* All of an index, from `ls-files -s -z`. */
+int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);
+/* Two lists of the same paths: what differs between two trees, as it is in each of them. */
+int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
+			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err);
+/* What is uncommitted in the checkout: paths that differ from HEAD by index or file, as they are in HEAD. Submodules and untracked files
+ * are left out. Refused if something is unmerged. */
+int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
+			    struct atoll_error *err);
+/* For `update-index --index-info -z`. */
+void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out);
+
+#endif

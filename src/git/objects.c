@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects: from a store that anybody may have written, through a quarantine, into the original. */
+#include "git/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "tree/tree.h"
+
+static bool is_hex(const char *text, size_t size)
+{
+	return strlen(text) >= size && strspn(text, "0123456789abcdef") >= size;
+}
+
+/* "ab", and in it the other digits. */
+static bool is_fan_out(const char *name)
+{
+	return strlen(name) == 2 && is_hex(name, 2);
+}
+
+static bool is_loose(const char *name)
+{
+	return (strlen(name) == 38 || strlen(name) == 62) && is_hex(name, strlen(name));
+}
+
+/* Indexes that several packs share, bitmaps and the like are only for speed: git does without. */
+static bool is_pack(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	size_t size = dot ? (size_t)(dot - name) : 0;
+
+	if (strncmp(name, "pack-", 5) != 0 || (size != 45 && size != 69) || !is_hex(name + 5, size - 5))
+		return false;
+	return strcmp(dot, ".pack") == 0 || strcmp(dot, ".idx") == 0;
+}
+
+struct import {
+	int to_fd;
+	int dir; /* in it, of the directory one is in */
+	char at[8];
+};
+
+static int enter(struct import *i, const char *name)
+{
+	int r = strcmp(name, "info") == 0 ? -EINVAL : sys_mkdir(i->to_fd, name, 0700);
+
+	if (r < 0 && r != -EEXIST)
+		return r;
+	fd_close(i->dir);
+	i->dir = fd_open_beneath(i->to_fd, name, O_RDONLY | O_DIRECTORY);
+	snprintf(i->at, sizeof i->at, "%s", name);
+	return MIN(i->dir, 0);
+}
+
+static int take(const struct tree_entry *e, void *arg)
+{
+	struct import *i = arg;
+	bool below = strchr(e->path, '/') != NULL;
+	int r;
+
+	if (S_ISDIR(e->stat.mode)) {
+		if (below || (!is_fan_out(e->name) && strcmp(e->name, "pack") != 0))
+			return TREE_WALK_SKIP;
+		r = enter(i, e->name);
+		return r < 0 ? r : TREE_WALK_GO;
+	}
+	if (!below || !S_ISREG(e->stat.mode) || !(strcmp(i->at, "pack") == 0 ? is_pack(e->name) : is_loose(e->name)))
+		return TREE_WALK_GO;
+	r = sys_link(e->dirfd, e->name, i->dir, e->name);
+	return r < 0 && r != -EEXIST ? r : TREE_WALK_GO;
+}
+
+int git_objects_import(int from_fd, int to_fd)
+{
+	struct import i = { .to_fd = to_fd, .dir = -EBADF };
+	int r = tree_walk(from_fd, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, take, &i, NULL);
+
+	fd_close(i.dir);
+	return r;
+}
+
+static int has_more(const struct git_call *how, const struct git_id *tip, const struct git_id *known,
+		    struct atoll_error *err)
+{
+	AUTO_FREE char *without = str_format("^%s", known->hex);
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	int r;
+
+	if (!without)
+		return error_oom(err, how->operation);
+	call.output = &out;
+	r = git_call(&call, err, (const char *const[]){ "rev-list", "--max-count=1", tip->hex, without, NULL });
+	return r < 0 ? r : out.size != 0;
+}
+
+/* Through a file without a name: the one git has ended when the other begins, and each is asked how it went. */
+int git_objects_land(const struct git_repo *r, const char *quarantine, const struct git_id *tip,
+		     const struct git_id *known, struct atoll_error *err)
+{
+	AUTO_FREE char *revisions = str_format("%s\n^%s\n", tip->hex, known->hex);
+	struct git_call from = { .repo = r, .operation = "commit", .quarantine = quarantine };
+	struct git_call into = { .repo = r, .operation = "commit" };
+	AUTO_FD pack = -EBADF;
+	int rc = has_more(&from, tip, known, err);
+
+	if (rc <= 0)
+		return rc;
+	pack = open(quarantine, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (pack < 0)
+		return error_sys(err, errno, "commit", quarantine, "cannot make a file in \"%s\"", quarantine);
+	if (!revisions)
+		return error_oom(err, "commit");
+	from.input = revisions;
+	from.input_size = strlen(revisions);
+	from.output_fd = into.input_fd = pack;
+	rc = git_call(&from, err, (const char *const[]){ "pack-objects", "-q", "--revs", "--stdout", NULL });
+	if (rc >= 0 && lseek(pack, 0, SEEK_SET) < 0)
+		return error_sys(err, errno, "commit", quarantine, "cannot read a file in \"%s\"", quarantine);
+	return rc < 0 ? rc : git_call(&into, err, (const char *const[]){ "index-pack", "--strict", "--stdin", NULL });
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Refs read as data. What lies in an upper directory may have been written by anybody: names are checked, links are not followed, sizes and
+ * depths are bounded, and nothing in it is ever run or taken for configuration.
+ */
+#include "git/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "tree/tree.h"
+
+#define REF_MAX 4096
+#define PACKED_MAX ((size_t)256 << 20)
+#define SYMBOLIC_MAX 5
+
+/* ---- names ---- */
+
+static bool is_component(const char *name, size_t size)
+{
+	if (size == 0 || name[0] == '.' || name[size - 1] == '.')
+		return false;
+	if (size >= 5 && memcmp(name + size - 5, ".lock", 5) == 0)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)name[i] <= ' ' || strchr("~^:?*[\\\177", name[i]) ||
+		    (i && name[i] == '.' && name[i - 1] == '.') || (i && name[i] == '{' && name[i - 1] == '@'))
+			return false;
+	return true;
+}
+
+bool git_refs_is_name(const char *name)
+{
+	if (strncmp(name, "refs/", 5) != 0 || strlen(name) > 1024)
+		return false;
+	for (;;) {
+		size_t size = strcspn(name, "/");
+
+		if (!is_component(name, size))
+			return false;
+		if (!name[size])
+			return true;
+		name += size + 1;
+	}
+}
+
+/* ---- two directories as one ---- */
+
+static bool is_whiteout(const struct tree_stat *st)
+{
+	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
+}
+
+/* Which of the two has the path: the fd of the git directory, or -ENOENT. */
+static int find_layer(const struct git_refs *g, const char *path)
+{
+	bool hidden = false;
+
+	if (g->upper_fd < 0)
+		return g->lower_fd;
+	for (const char *end = path;; end++) {
+		AUTO_FREE char *part = NULL;
+		AUTO_FD fd = -EBADF;
+		struct tree_stat st;
+		int r;
+
+		end += strcspn(end, "/");
+		part = strndup(path, (size_t)(end - path));
+		if (!part)
+			return -ENOMEM;
+		fd = fd_open_beneath(g->upper_fd, part, O_PATH);
+		if (fd == -ENOENT || fd == -ENOTDIR)
+			return hidden ? -ENOENT : g->lower_fd;
+		r = fd < 0 ? fd : tree_stat(fd, "", &st);
+		if (r < 0)
+			return r;
+		if (is_whiteout(&st))
+			return -ENOENT;
+		if (!*end)
+			return g->upper_fd;
+		if (S_ISDIR(st.mode)) {
+			AUTO_FD dir = fd_open_beneath(g->upper_fd, part, O_RDONLY | O_DIRECTORY);
+
+			hidden |= dir >= 0 && tree_is_opaque(dir) > 0;
+		}
+	}
+}
+
+int git_refs_file(const struct git_refs *g, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+	int fd = find_layer(g, path);
+	int r = fd < 0 ? fd : fd_read_file(fd, path, max, ret, ret_size);
+
+	return r == -ENOTDIR || r == -EISDIR ? -ENOENT : r;
+}
+
+/* ---- values ---- */
+
+/* "ref: NAME" or a hash, and nothing else. */
+static int parse_value(const char *text, char **ret_ref, struct git_id *ret)
+{
+	size_t size = strcspn(text, "\n");
+	const char *rest;
+
+	if (strncmp(text, "ref:", 4) == 0) {
+		const char *name = text + 4 + strspn(text + 4, " \t");
+		AUTO_FREE char *copy = strndup(name, size - (size_t)(name - text));
+
+		if (!copy)
+			return -ENOMEM;
+		if (!git_refs_is_name(copy))
+			return -EINVAL;
+		*ret_ref = TAKE_PTR(copy);
+		return 0;
+	}
+	if (!git_id_parse(text, ret))
+		return -EINVAL;
+	rest = text + strlen(ret->hex);
+	if (rest[strspn(rest, " \t\r\n")])
+		return -EINVAL;
+	*ret_ref = NULL;
+	return 0;
+}
+
+/* The content of packed-refs, "" if there is none. */
+static int read_packed(const struct git_refs *g, char **ret)
+{
+	int r = git_refs_file(g, "packed-refs", PACKED_MAX, ret, NULL);
+
+	if (r != -ENOENT)
+		return r;
+	*ret = strdup("");
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* The next ref of it: 1, 0 at the end. *name is not ended. */
+static int next_packed(const char **at, struct git_id *ret, const char **ret_name, size_t *ret_size)
+{
+	while (**at) {
+		const char *line = *at;
+		size_t size = strcspn(line, "\n"), hex;
+
+		*at = line + size + (line[size] != 0);
+		if (line[0] == '#' || line[0] == '^' || !git_id_parse(line, ret))
+			continue;
+		hex = strlen(ret->hex);
+		if (size <= hex + 1 || line[hex] != ' ')
+			continue;
+		*ret_name = line + hex + 1;
+		*ret_size = size - hex - 1;
+		return 1;
+	}
+	return 0;
+}
+
+static int find_packed(const struct git_refs *g, const char *name, struct git_id *ret)
+{
+	AUTO_FREE char *text = NULL;
+	const char *at, *found;
+	size_t size;
+	int r = read_packed(g, &text);
+
+	for (at = text; r >= 0 && next_packed(&at, ret, &found, &size);)
+		if (strlen(name) == size && memcmp(name, found, size) == 0)
+			return 0;
+	return r < 0 ? r : -ENOENT;
+}
+
+int git_refs_head(const struct git_refs *g, char **ret_ref, struct git_id *ret)
+{
+	AUTO_FREE char *text = NULL;
+	int r = git_refs_file(g, "HEAD", REF_MAX, &text, NULL);
+
+	return r < 0 ? r : parse_value(text, ret_ref, ret);
+}
+
+int git_refs_read(const struct git_refs *g, const char *name, struct git_id *ret)
+{
+	AUTO_FREE char *at = strdup(name);
+
+	for (int i = 0; at && i < SYMBOLIC_MAX; i++) {
+		AUTO_FREE char *text = NULL, *next = NULL;
+		int r = git_refs_is_name(at) ? git_refs_file(g, at, REF_MAX, &text, NULL) : -EINVAL;
+
+		if (r == -ENOENT || (r == -EINVAL && git_refs_is_name(at))) /* a directory where others are */
+			return find_packed(g, at, ret);
+		if (r >= 0)
+			r = parse_value(text, &next, ret);
+		if (r < 0 || !next)
+			return r;
+		free(at);
+		at = TAKE_PTR(next);
+	}
+	return at ? -ELOOP : -ENOMEM;
+}
+
+static int packed_is_free(const struct git_refs *g, const char *name)
+{
+	AUTO_FREE char *text = NULL;
+	const char *at, *found;
+	size_t size, own = strlen(name);
+	struct git_id id;
+	int r = read_packed(g, &text);
+
+	for (at = text; r >= 0 && next_packed(&at, &id, &found, &size);)
+		if (memcmp(found, name, MIN(size, own)) == 0 &&
+		    (size == own || (size < own ? name[size] : found[own]) == '/'))
+			return 0;
+	return r < 0 ? r : 1;
+}
+
+int git_refs_is_free(const struct git_refs *g, const char *name)
+{
+	AUTO_FREE char *part = strdup(name);
+	const size_t top = strlen("refs/heads");
+
+	if (!part)
+		return -ENOMEM;
+	while (strlen(part) > top) {
+		int layer = find_layer(g, part);
+		struct tree_stat st;
+		AUTO_FD fd = layer < 0 ? layer : fd_open_beneath(layer, part, O_PATH);
+
+		if (fd >= 0 && tree_stat(fd, "", &st) < 0)
+			return -EIO;
+		/* A directory above it is fine; at its own place something may be below. */
+		if (fd >= 0 && (!S_ISDIR(st.mode) || strcmp(part, name) == 0))
+			return 0;
+		if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
+			return fd;
+		*strrchr(part, '/') = 0;
+	}
+	return packed_is_free(g, name);
+}
+
+/* ---- what differs ---- */
+
+struct differing {
+	const struct git_refs *g;
+	int (*each)(const char *name, const struct git_id *id, void *arg);
+	void *arg;
+};
+
+static int tell_if_new(const struct differing *d, const char *name, const struct git_id *id)
+{
+	const struct git_refs below = { -EBADF, d->g->lower_fd };
+	struct git_id old;
+	int r = git_refs_read(&below, name, &old);
+
+	if (r < 0 && r != -ENOENT && r != -EINVAL)
+		return r;
+	return r >= 0 && git_id_equal(&old, id) ? 0 : d->each(name, id, d->arg);
+}
+
+static int visit_loose(const struct tree_entry *e, void *arg)
+{
+	const struct differing *d = arg;
+	AUTO_FREE char *name = str_format("refs/%s", e->path);
+	struct git_id id;
+	int r = 0;
+
+	if (!name)
+		return -ENOMEM;
+	if (S_ISREG(e->stat.mode) && git_refs_is_name(name) && git_refs_read(d->g, name, &id) >= 0)
+		r = tell_if_new(d, name, &id);
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static int visit_packed(const struct differing *d)
+{
+	AUTO_FREE char *text = NULL;
+	const char *at, *found;
+	struct git_id id, loose;
+	size_t size;
+	int r = fd_read_file(d->g->upper_fd, "packed-refs", PACKED_MAX, &text, NULL);
+
+	if (r < 0)
+		return r == -ENOENT || r == -EINVAL ? 0 : r;
+	for (at = text; r >= 0 && next_packed(&at, &id, &found, &size);) {
+		AUTO_FREE char *name = strndup(found, size);
+
+		if (!name)
+			return -ENOMEM;
+		/* One that is loose was told already. */
+		if (git_refs_is_name(name) && git_refs_read(d->g, name, &loose) >= 0 && git_id_equal(&loose, &id))
+			r = tell_if_new(d, name, &id);
+	}
+	return r;
+}
+
+int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
+		       void *arg)
+{
+	struct differing d = { g, each, arg };
+	AUTO_FD fd = fd_open_beneath(g->upper_fd, "refs", O_RDONLY | O_DIRECTORY);
+	int r = fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, visit_loose, &d, NULL);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		r = 0;
+	return r < 0 ? r : visit_packed(&d);
+}
