@@ -47,23 +47,40 @@ static bool has_mount(const struct run_view *v, const char *path)
 	return false;
 }
 
+static int add_extra(struct run_view *v, const struct strategy_mount *e, struct atoll_error *err)
+{
+	enum jail_mount_kind kind = e->overlay     ? JAIL_MOUNT_OVERLAY
+				    : e->read_only ? JAIL_MOUNT_BIND_RO
+						   : JAIL_MOUNT_BIND;
+	struct jail_mount *m = add_mount(v, kind, e->path);
+
+	if (!m)
+		return error_oom(err, "run");
+	m->lower_fds[0] = e->fd;
+	m->n_lower = 1;
+	if (e->overlay) {
+		m->upper_fd = e->upper_fd;
+		m->work_fd = e->work_fd;
+	}
+	return 0;
+}
+
 /* Takes over what the view owns, also on failure. */
 static int add_extras(struct run_view *v, struct strategy_view *sv, struct atoll_error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < sv->n_extra; i++) {
-		AUTO_FREE char *path = sv->extra[i].path;
-		struct jail_mount *m;
+		const struct strategy_mount *e = &sv->extra[i];
 
-		v->fds[v->n_fds++] = sv->extra[i].fd;
-		m = r < 0 ? NULL : add_mount(v, sv->extra[i].read_only ? JAIL_MOUNT_BIND_RO : JAIL_MOUNT_BIND, path);
-		if (!m) {
-			r = error_oom(err, "run");
-			continue;
+		v->fds[v->n_fds++] = e->fd;
+		if (e->overlay) {
+			v->fds[v->n_fds++] = e->upper_fd;
+			v->fds[v->n_fds++] = e->work_fd;
 		}
-		m->lower_fds[0] = sv->extra[i].fd;
-		m->n_lower = 1;
+		if (r >= 0)
+			r = add_extra(v, e, err);
+		free(e->path);
 	}
 	return r;
 }

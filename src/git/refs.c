@@ -271,7 +271,7 @@ static int visit_packed(const struct differing *d)
 {
 	AUTO_FREE char *text = NULL;
 	const char *at, *found;
-	struct git_id id, loose;
+	struct git_id id;
 	size_t size;
 	int r = fd_read_file(d->g->upper_fd, "packed-refs", PACKED_MAX, &text, NULL);
 
@@ -279,11 +279,12 @@ static int visit_packed(const struct differing *d)
 		return r == -ENOENT || r == -EINVAL ? 0 : r;
 	for (at = text; r >= 0 && next_packed(&at, &id, &found, &size);) {
 		AUTO_FREE char *name = strndup(found, size);
+		AUTO_FD loose = -EBADF;
 
 		if (!name)
 			return -ENOMEM;
-		/* One that is loose was told already. */
-		if (git_refs_is_name(name) && git_refs_read(d->g, name, &loose) >= 0 && git_id_equal(&loose, &id))
+		loose = fd_open_beneath(d->g->upper_fd, name, O_PATH);
+		if (loose < 0 && git_refs_is_name(name)) /* the others were told already */
 			r = tell_if_new(d, name, &id);
 	}
 	return r;

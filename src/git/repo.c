@@ -74,6 +74,8 @@ static int ask_git(const char *path, char **ret_lines, struct atoll_error *err)
 		return refuse(err, "new", path, "is not a git repository; use --dir for a directory");
 	if (r < 0 && strncmp(strbuf_str(&out), "true\n", 5) == 0)
 		return refuse(err, "new", path, "is a bare repository; it has no files to work on");
+	if (r < 0 && strstr(said.message, "in a work tree"))
+		return refuse(err, "new", path, "is inside a git directory, not a checkout");
 	if (r < 0) {
 		if (err)
 			*err = said;
@@ -120,10 +122,12 @@ static int check_form(const char *path, struct atoll_error *err)
 			err, "new", path,
 			"has its git directory elsewhere (a linked worktree or submodule); name the main checkout");
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_sys(err, errno, "new", path, "cannot open the git directory of \"%s\"", path);
 	for (size_t i = 0; i < ARRAY_SIZE(real); i++)
-		if (fd >= 0 && (fstatat(fd, real[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)))
+		if (fstatat(fd, real[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 			return refuse(err, "new", path, "has objects or refs that are no directories of its own");
-	r = fd < 0 ? -errno : fd_read_file(fd, "config", 1 << 20, &config, NULL);
+	r = fd_read_file(fd, "config", 1 << 20, &config, NULL);
 	if (r < 0)
 		return error_sys(err, r, "new", path, "cannot read the configuration of \"%s\"", path);
 	if (strcasestr(config, "refstorage"))

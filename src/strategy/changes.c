@@ -19,6 +19,7 @@ struct changes *changes_free(struct changes *c)
 	for (size_t i = 0; i < c->n; i++) {
 		free(c->v[i].path);
 		free(c->v[i].old_path);
+		free(c->v[i].words);
 	}
 	free(c->v);
 	free(c);
@@ -44,6 +45,17 @@ struct change *changes_add(struct changes *c, const char *path, enum atoll_chang
 		return NULL;
 	c->n++;
 	return change;
+}
+
+struct change *changes_add_part(struct changes *c, const char *label, enum atoll_change_kind kind, const char *note)
+{
+	struct change *added = changes_add(c, label, kind);
+
+	if (!added)
+		return NULL;
+	added->part = true;
+	added->note = added->words = strdup(note);
+	return added->words ? added : NULL;
 }
 
 int path_compare(const char *a, const char *b)

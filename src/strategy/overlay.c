@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-#define UPPER "upper"
+#define UPPER OVERLAY_UPPER
 #define WORK "work"
 
 struct touches {
@@ -26,7 +26,7 @@ struct touches {
 	size_t n;
 };
 
-static int overlay_begin(struct resource *r, struct atoll_error *err)
+int overlay_begin(struct resource *r, struct atoll_error *err)
 {
 	struct tree_copy_report report = { 0 };
 	int rc = tree_copy_entry(r->root_fd, "", r->work_fd, UPPER, TREE_COPY_KEEP_SET_ID, &report);
@@ -39,7 +39,7 @@ static int overlay_begin(struct resource *r, struct atoll_error *err)
 	return 0;
 }
 
-static int overlay_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+int overlay_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_FD work = fd_open_beneath(r->work_fd, WORK, O_RDONLY | O_DIRECTORY);
@@ -73,7 +73,7 @@ static int load_touches(struct resource *r, struct touches **ret, struct atoll_e
 	return 0;
 }
 
-static void overlay_release(struct resource *r)
+void overlay_release(struct resource *r)
 {
 	struct touches *t = r->priv;
 
@@ -94,7 +94,7 @@ static const struct store_touch *find_touch(const struct touches *t, const char 
 }
 
 /* The strings of *ret stay the resource's. */
-static int overlay_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
+int overlay_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
 {
 	const struct store_touch *found;
 	struct touches *t = NULL;
@@ -309,7 +309,7 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 	return TREE_WALK_GO;
 }
 
-static struct changes *overlay_changes(struct resource *r, bool exact, struct atoll_error *err)
+struct changes *overlay_changes(struct resource *r, bool exact, struct atoll_error *err)
 {
 	CLEANUP(cleanup_changes) struct changes *changes = changes_new();
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
@@ -352,7 +352,7 @@ static struct changes *overlay_changes(struct resource *r, bool exact, struct at
 #define ORIGIN_HEADER 21
 #define ORIGIN_MAGIC 0xfb
 
-static int overlay_origin(struct resource *r, const struct change *c, struct tree_id *ret)
+int overlay_origin(struct resource *r, const struct change *c, struct tree_id *ret)
 {
 	AUTO_FREE char *path = str_format("%s/%s", UPPER, c->path);
 	AUTO_FD fd = path ? fd_open_beneath(r->work_fd, path, O_RDONLY | O_NONBLOCK) : -ENOMEM;
@@ -464,7 +464,7 @@ static int put_touches(struct resource *r, const struct store_touch *list, size_
 	return rc < 0 || !n ? rc : store_touch_add(r->store, r->row.id, list, n, err);
 }
 
-static int overlay_ran(struct resource *r, struct atoll_error *err)
+int overlay_ran(struct resource *r, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
 	struct touch_walk w = { .r = r, .peer = { r->root_fd, NULL, -EBADF } };
@@ -494,7 +494,7 @@ static bool brings_back(const struct resource *r, const struct store_step *step)
 	       (step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_TAKE);
 }
 
-static int overlay_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+int overlay_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
 	AUTO_FREE struct store_touch *list = calloc(n ? n : 1, sizeof *list);
 	size_t found = 0;

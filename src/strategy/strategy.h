@@ -41,6 +41,8 @@ struct strategy_view {
 		char *path; /* absolute, of a directory or file that is there in the view by then; malloc'ed */
 		int fd;     /* what is bound there; the view's */
 		bool read_only;
+		bool overlay; /* not bound, but below these two, which are the view's as well */
+		int upper_fd, work_fd;
 	} extra[STRATEGY_EXTRA_MAX];
 	size_t n_extra;
 };
@@ -188,6 +190,7 @@ struct change {
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
 	bool judged;    /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
+	char *words; /* what note points to, if it was made for this change */
 	bool has_before, has_after;
 	struct tree_stat before, after;
 	struct tree_id before_id; /* of size 0 until change_look() has asked for it */
@@ -206,6 +209,8 @@ static inline void cleanup_changes(struct changes **c)
 	*c = changes_free(*c);
 }
 struct change *changes_add(struct changes *c, const char *path, enum atoll_change_kind kind); /* NULL: out of memory */
+/* One that lands with the resource's part, with a note. Likewise. */
+struct change *changes_add_part(struct changes *c, const char *label, enum atoll_change_kind kind, const char *note);
 /* Parents before children, siblings by bytes; implied directory times marked. */
 void changes_sort(struct changes *c);
 const struct change *changes_find(const struct changes *c, const char *path); /* after sorting; NULL if there is none */

@@ -170,3 +170,14 @@ TEST(a_peer_finds_a_directory_again_and_says_why_there_is_none)
 	peer_release(&p);
 	peer_release(&p);
 }
+
+TEST(a_change_of_a_part_keeps_its_own_words)
+{
+	CLEANUP(cleanup_changes) struct changes *c = changes_new();
+	char text[] = "3 inserted";
+	struct change *added = changes_add_part(c, "table people", ATOLL_MODIFIED, text);
+
+	text[0] = '9';
+	CHECK(added && added->part);
+	CHECK_STR(added->note, "3 inserted");
+}
