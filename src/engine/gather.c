@@ -46,7 +46,7 @@ static int get_text(FILE *f, char **ret)
 	return 0;
 }
 
-/* Notes are constants of this program: the child was forked, so that its pointers to them are ours. */
+/* Notes are constants of this program, or words of their own: the child was forked, so that its pointers to the former are ours. */
 static void write_changes(FILE *f, const struct changes *c)
 {
 	uint64_t n = c->n;
@@ -55,10 +55,11 @@ static void write_changes(FILE *f, const struct changes *c)
 	for (size_t i = 0; i < c->n; i++) {
 		struct change plain = c->v[i];
 
-		plain.path = plain.old_path = NULL;
+		plain.path = plain.old_path = plain.words = NULL;
 		fwrite(&plain, sizeof plain, 1, f);
 		put_text(f, c->v[i].path);
 		put_text(f, c->v[i].old_path);
+		put_text(f, c->v[i].words);
 	}
 }
 
@@ -73,16 +74,20 @@ static struct changes *read_changes(FILE *f)
 		struct change plain;
 		AUTO_FREE char *path = NULL;
 		AUTO_FREE char *old_path = NULL;
+		AUTO_FREE char *words = NULL;
 		struct change *added;
 
 		if (fread(&plain, sizeof plain, 1, f) != 1 || get_text(f, &path) < 0 || get_text(f, &old_path) < 0 ||
-		    !path)
+		    get_text(f, &words) < 0 || !path)
 			return NULL;
 		added = changes_add(c, path, plain.kind);
 		if (!added)
 			return NULL;
 		plain.path = added->path;
 		plain.old_path = TAKE_PTR(old_path);
+		if (words)
+			plain.note = words;
+		plain.words = TAKE_PTR(words);
 		*added = plain;
 	}
 	return TAKE_PTR(c);

@@ -20,10 +20,8 @@ static struct seen {
 static struct changes *changes_with_part(struct resource *r, bool exact, struct atoll_error *e)
 {
 	struct changes *c = strategy_find("copy_on_write", ATOLL_KIND_DIR)->changes(r, exact, e);
-	struct change *part = c ? changes_add(c, "value of it", ATOLL_MODIFIED) : NULL;
 
-	CHECK(part != NULL);
-	part->part = true;
+	CHECK(c && changes_add_part(c, "value of it", ATOLL_MODIFIED, tap_read(tap_dirfd, "value")));
 	return c;
 }
 
@@ -197,6 +195,23 @@ TEST(what_somebody_else_made_of_it_since_the_commit_is_not_taken_back)
 	CHECK_STR(result->items[0].note, "is theirs");
 	atoll_result_free(result);
 	check_state("new", "theirs");
+	atoll_close(a);
+}
+
+static int note_words(const struct atoll_change *change, void *arg)
+{
+	if (strcmp(change->path, "value of it") == 0)
+		snprintf(arg, 16, "%s", change->note);
+	return 0;
+}
+
+TEST(whoever_asks_for_the_changes_is_told_in_the_words_of_the_part)
+{
+	char words[16] = "";
+
+	begin();
+	CHECK_DONE(atoll_changes(a, "box", NULL, note_words, words, &err), err);
+	CHECK_STR(words, "1");
 	atoll_close(a);
 }
 
