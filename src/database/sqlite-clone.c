@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies: of a database in use, by SQLite's backup, and of one that nobody uses, with all that lies beside it. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "database/private.h"
+#include "tree/tree.h"
+
+#define OPERATION "database"
+
+/* ---- whether it is one, and whole ---- */
+
+/* Rows that a later rule of their table would refuse are no damage. A rule that needs a function of some program's own cannot be looked at. */
+static bool is_damage(const char *line)
+{
+	return strcmp(line, "ok") != 0 && strncmp(line, "CHECK constraint failed", 23) != 0 &&
+	       strncmp(line, "NULL value in", 13) != 0;
+}
+
+static int check_damage(struct sqlite_db *d, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r, rc = sqlite3_prepare_v2(d->db, "PRAGMA quick_check", -1, &stmt, NULL);
+
+	if (rc == SQLITE_ERROR)
+		return 0;
+	if (rc != SQLITE_OK)
+		return sqlite_fail(d, err);
+	while ((r = sqlite3_step(stmt)) == SQLITE_ROW) {
+		const char *line = (const char *)sqlite3_column_text(stmt, 0);
+
+		if (line && is_damage(line))
+			return sqlite_fail_code(SQLITE_CORRUPT, 0, line, d->label, err);
+	}
+	return r == SQLITE_DONE || (r & 0xff) == SQLITE_ERROR ? 0 : sqlite_fail(d, err);
+}
+
+int sqlite_probe(const struct sqlite_file *file, bool write, struct atoll_error *err)
+{
+	AUTO_DB *d = NULL;
+	int64_t n;
+	int r = sqlite_open(file, write ? SQLITE_DB_WRITE : 0, &d, err);
+
+	if (r >= 0)
+		r = sqlite_int(d, &n, err, "SELECT count(*) FROM sqlite_schema");
+	return r;
+}
+
+/* ---- online ---- */
+
+/* So many pages at a time, so that writers are not kept waiting for all of it. Each write by somebody else begins it again: what has copied
+ * three times as much as there is takes the rest in one go. */
+#define PAGES 512
+
+static int copy_pages(sqlite3_backup *b, int64_t end)
+{
+	int64_t copied = 0;
+	int rc;
+
+	do {
+		bool patient = copied > 3 * (int64_t)sqlite3_backup_pagecount(b) + PAGES;
+
+		rc = sqlite3_backup_step(b, patient ? -1 : PAGES);
+		copied += PAGES;
+		if ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && clock_monotonic_ns() < end) {
+			sqlite3_sleep(1);
+			rc = SQLITE_OK;
+		}
+	} while (rc == SQLITE_OK);
+	return rc;
+}
+
+static int back_up(struct sqlite_db *from, struct sqlite_db *to, int busy_ms, struct atoll_error *err)
+{
+	int64_t end = clock_monotonic_ns() + (int64_t)busy_ms * 1000000;
+	sqlite3_backup *b = sqlite3_backup_init(to->db, "main", from->db, "main");
+	int rc;
+
+	if (!b)
+		return sqlite_fail(to, err);
+	rc = copy_pages(b, end);
+	sqlite3_backup_finish(b);
+	if (rc == SQLITE_DONE)
+		return 0;
+	return sqlite_fail_code(rc, sqlite3_system_errno(to->db), sqlite3_errstr(rc), from->label, err);
+}
+
+static int make_durable(const struct sqlite_file *file, struct atoll_error *err)
+{
+	AUTO_FD fd = fd_open_beneath(file->dirfd, file->name, O_RDWR);
+	int r = fd < 0 ? fd : sys_fsync(fd);
+
+	return r < 0 ? error_sys(err, r, OPERATION, file->name, "cannot make the copy \"%s\" durable", file->name) : 0;
+}
+
+/* Made here, so that nobody else may read it, and none is there already. */
+static int make_empty(const struct sqlite_file *file, struct atoll_error *err)
+{
+	AUTO_FD fd = sys_open(file->dirfd, file->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+
+	return fd < 0 ? error_sys(err, fd, OPERATION, file->name, "cannot make the copy \"%s\"", file->name) : 0;
+}
+
+int sqlite_clone(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
+{
+	AUTO_DB *source = NULL;
+	AUTO_DB *target = NULL;
+	int64_t n;
+	int r = sqlite_open(from, 0, &source, err);
+
+	if (r >= 0)
+		r = sqlite_int(source, &n, err, "SELECT count(*) FROM sqlite_schema");
+	if (r >= 0)
+		r = make_empty(to, err);
+	if (r >= 0)
+		r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, &target, err);
+	if (r >= 0)
+		r = sqlite_execute(target, err, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF");
+	if (r >= 0)
+		r = back_up(source, target, from->busy_ms, err);
+	if (r < 0)
+		return r;
+	target = sqlite_close(target);
+	return make_durable(to, err);
+}
+
+/* ---- at rest ---- */
+
+/* A regular file or nothing: what else somebody put there (a link, a device, the overlay's whiteout) is not the database's. 1, 0 or -errno. */
+static int copy_file(int from_dir, const char *from_name, int to_dir, const char *to_name)
+{
+	AUTO_FD from = fd_open_beneath(from_dir, from_name, O_PATH);
+	AUTO_FD data = -EBADF, to = -EBADF;
+	struct stat st;
+	int r;
+
+	if (from == -ENOENT || from == -ELOOP)
+		return 0;
+	if (from < 0 || fstat(from, &st) < 0)
+		return from < 0 ? from : -errno;
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	data = fd_reopen(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	to = data < 0 ? data : sys_open(to_dir, to_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (to < 0)
+		return to;
+	r = tree_copy_data(data, to, (uint64_t)st.st_size);
+	return r < 0 ? r : 1;
+}
+
+static int copy_all(const struct sqlite_file *from, const struct sqlite_file *to)
+{
+	static const char *const beside[] = { "-wal", "-journal" };
+	int found = copy_file(from->dirfd, from->name, to->dirfd, to->name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(beside) && found > 0; i++) {
+		AUTO_FREE char *a = str_format("%s%s", from->name, beside[i]);
+		AUTO_FREE char *b = str_format("%s%s", to->name, beside[i]);
+		int r = a && b ? copy_file(from->dirfd, a, to->dirfd, b) : -ENOMEM;
+
+		if (r < 0)
+			found = r;
+	}
+	return found;
+}
+
+/* Rolls back or writes back what was left in the middle, and leaves one plain file. */
+static int settle(const struct sqlite_file *to, struct atoll_error *err)
+{
+	AUTO_DB *d = NULL;
+	int r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_GUARDED, &d, err);
+
+	if (r >= 0)
+		r = sqlite_execute(d, err, "PRAGMA synchronous=OFF; PRAGMA journal_mode=DELETE");
+	return r < 0 ? r : check_damage(d, err);
+}
+
+int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
+{
+	int r = copy_all(from, to);
+
+	if (r < 0)
+		return error_sys(err, r, OPERATION, from->name, "cannot copy the database \"%s\"",
+				 from->label ? from->label : from->name);
+	if (r == 0)
+		return 0;
+	r = settle(to, err);
+	return r < 0 ? r : 1;
+}
+
+int sqlite_adapt(const struct sqlite_file *file, const struct sqlite_file *like, struct atoll_error *err)
+{
+	AUTO_DB *model = NULL;
+	AUTO_DB *d = NULL;
+	int64_t wanted = 0, present = 0;
+	int r = sqlite_open(like, 0, &model, err);
+
+	if (r >= 0)
+		r = sqlite_int(model, &wanted, err, "PRAGMA page_size");
+	if (r >= 0)
+		r = sqlite_open(file, SQLITE_DB_WRITE, &d, err);
+	if (r >= 0)
+		r = sqlite_execute(d, err, "PRAGMA synchronous=OFF; PRAGMA journal_mode=DELETE");
+	if (r >= 0)
+		r = sqlite_int(d, &present, err, "PRAGMA page_size");
+	if (r >= 0 && present != wanted)
+		r = sqlite_execute(d, err, "PRAGMA page_size=%lld; VACUUM", (long long)wanted);
+	if (r < 0)
+		return r;
+	d = sqlite_close(d);
+	return make_durable(file, err);
+}

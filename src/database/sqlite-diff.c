@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the rows in which one table differs between two databases, and writes them into the edits. */
+#include <string.h>
+
+#include "database/private.h"
+
+/* ---- statements over two places of one table ---- */
+
+static void add_column(struct strbuf *s, const char *alias, const char *name)
+{
+	strbuf_addf(s, "%s.", alias);
+	sqlite_add_name(s, name);
+}
+
+static void add_columns(struct strbuf *s, const char *alias, const struct sqlite_table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		strbuf_adds(s, ", ");
+		if (alias)
+			add_column(s, alias, t->columns[i].name);
+		else
+			strbuf_adds(s, "NULL");
+	}
+}
+
+/* The key compares as the table's own index does. */
+static void add_join(struct strbuf *s, const char *from, const char *from_alias, const char *with,
+		     const char *with_alias, const struct sqlite_table *t)
+{
+	const char *and = " ON ";
+
+	strbuf_addf(s, " FROM %s.", from);
+	sqlite_add_name(s, t->name);
+	strbuf_addf(s, " %s LEFT JOIN %s.", from_alias, with);
+	sqlite_add_name(s, t->name);
+	strbuf_addf(s, " %s", with_alias);
+	for (size_t i = 0; i < t->n; i++) {
+		if (!t->columns[i].key)
+			continue;
+		strbuf_adds(s, and);
+		add_column(s, with_alias, t->columns[i].name);
+		strbuf_adds(s, " = ");
+		add_column(s, from_alias, t->columns[i].name);
+		and = " AND ";
+	}
+}
+
+static const struct sqlite_column *first_key(const struct sqlite_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->columns[i].key)
+			return &t->columns[i];
+	return NULL;
+}
+
+/* Rows themselves are compared exactly: 1 is not 1.0, and 'a' is not 'A' whatever the collation. */
+static void add_same(struct strbuf *s, const struct sqlite_table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		strbuf_adds(s, i ? " AND " : "");
+		add_column(s, "o", t->columns[i].name);
+		strbuf_adds(s, " IS ");
+		add_column(s, "n", t->columns[i].name);
+		strbuf_adds(s, " COLLATE BINARY AND typeof(");
+		add_column(s, "o", t->columns[i].name);
+		strbuf_adds(s, ") = typeof(");
+		add_column(s, "n", t->columns[i].name);
+		strbuf_addc(s, ')');
+	}
+}
+
+static void add_rowids(struct strbuf *s, const struct sqlite_table *t, bool old, bool new)
+{
+	strbuf_adds(s, ", ");
+	strbuf_addf(s, old && t->rowid ? "o.%s" : "NULL", t->rowid);
+	strbuf_adds(s, ", ");
+	strbuf_addf(s, new && t->rowid ? "n.%s" : "NULL", t->rowid);
+}
+
+static int find_changed(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, struct atoll_error *err)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	AUTO_STRBUF gone = STRBUF_INIT;
+
+	add_column(&gone, "n", first_key(t)->name);
+	strbuf_adds(&gone, " IS NULL");
+	strbuf_addf(&sql, "INSERT INTO main.e%lld SELECT CASE WHEN %s THEN 'D' ELSE 'U' END", (long long)id,
+		    strbuf_str(&gone));
+	add_rowids(&sql, t, true, true);
+	add_columns(&sql, "o", t);
+	add_columns(&sql, "n", t);
+	add_join(&sql, "old", "o", "new", "n", t);
+	strbuf_addf(&sql, " WHERE %s OR NOT (", strbuf_str(&gone));
+	add_same(&sql, t);
+	strbuf_addc(&sql, ')');
+	return sql.failed || gone.failed ? error_oom(err, "database") : sqlite_execute(d, err, "%s", strbuf_str(&sql));
+}
+
+static int find_inserted(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, struct atoll_error *err)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	strbuf_addf(&sql, "INSERT INTO main.e%lld SELECT 'I'", (long long)id);
+	add_rowids(&sql, t, false, true);
+	add_columns(&sql, NULL, t);
+	add_columns(&sql, "n", t);
+	add_join(&sql, "new", "n", "old", "o", t);
+	strbuf_adds(&sql, " WHERE ");
+	add_column(&sql, "o", first_key(t)->name);
+	strbuf_adds(&sql, " IS NULL");
+	return sql.failed ? error_oom(err, "database") : sqlite_execute(d, err, "%s", strbuf_str(&sql));
+}
+
+static int make_rows_table(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, struct atoll_error *err)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	strbuf_addf(&sql, "CREATE TABLE main.e%lld(kind, old_rowid, new_rowid", (long long)id);
+	for (size_t i = 0; i < t->n; i++)
+		strbuf_addf(&sql, ", o%zu", i);
+	for (size_t i = 0; i < t->n; i++)
+		strbuf_addf(&sql, ", n%zu", i);
+	strbuf_addc(&sql, ')');
+	return sql.failed ? error_oom(err, "database") : sqlite_execute(d, err, "%s", strbuf_str(&sql));
+}
+
+/* ---- one table ---- */
+
+static int put_table(struct sqlite_db *d, const struct sqlite_table *t, const char *note, struct atoll_error *err)
+{
+	int64_t id = 0;
+	int r = sqlite_execute(d, err,
+			       "INSERT INTO main.tab(name, sql, note, rowid_name, has_rows) VALUES(%Q,%Q,%Q,%Q,%d)",
+			       t->name, t->sql, note, t->rowid, note == NULL);
+
+	if (r >= 0)
+		id = sqlite3_last_insert_rowid(d->db);
+	for (size_t i = 0; i < t->n && r >= 0; i++)
+		r = sqlite_execute(d, err, "INSERT INTO main.col VALUES(%lld, %d, %Q, %d)", (long long)id, (int)i,
+				   t->columns[i].name, t->columns[i].key);
+	return r;
+}
+
+int sqlite_diff_need_whole(struct sqlite_db *d, const char *why, const char *name, struct atoll_error *err)
+{
+	AUTO_FREE char *reason = str_format(why, name);
+
+	if (!reason)
+		return error_oom(err, "database");
+	return sqlite_execute(d, err, "INSERT OR IGNORE INTO main.meta VALUES('whole', NULL, %Q)", reason);
+}
+
+/* Rows of a table without a key: only whether they are the same. */
+static int compare_whole(struct sqlite_db *d, const struct sqlite_table *t, const char *why, struct atoll_error *err)
+{
+	int64_t before = 0, after = 0;
+	AUTO_FREE char *note = NULL;
+	int r = sqlite_same_rows(d, "old", d, "new", t, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	r = sqlite_int(d, &before, err, "SELECT count(*) FROM old.\"%w\"", t->name);
+	if (r >= 0)
+		r = sqlite_int(d, &after, err, "SELECT count(*) FROM new.\"%w\"", t->name);
+	if (r < 0)
+		return r;
+	note = str_format("%lld rows, %lld before", (long long)after, (long long)before);
+	if (!note)
+		return error_oom(err, "database");
+	r = put_table(d, t, note, err);
+	if (r >= 0)
+		r = sqlite_diff_need_whole(d, why, t->name, err);
+	return r;
+}
+
+/* Whether rows can be written without what only the database's own programs have: functions, collations. */
+static bool can_be_written(struct sqlite_db *d, const struct sqlite_table *t)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	AUTO_STMT *stmt = NULL;
+
+	strbuf_adds(&sql, "INSERT INTO old.");
+	sqlite_add_name(&sql, t->name);
+	for (size_t i = 0; i < t->n; i++) {
+		strbuf_adds(&sql, i ? ", " : "(");
+		sqlite_add_name(&sql, t->columns[i].name);
+	}
+	strbuf_adds(&sql, ") SELECT NULL");
+	for (size_t i = 1; i < t->n; i++)
+		strbuf_adds(&sql, ", NULL");
+	return !sql.failed && sqlite3_prepare_v2(d->db, strbuf_str(&sql), -1, &stmt, NULL) == SQLITE_OK;
+}
+
+static int compare_rows(struct sqlite_db *d, const struct sqlite_table *t, struct atoll_error *err)
+{
+	int64_t id = 0, n = 0;
+	int r = put_table(d, t, NULL, err);
+
+	if (r >= 0)
+		r = sqlite_int(d, &id, err, "SELECT max(id) FROM main.tab");
+	if (r >= 0)
+		r = make_rows_table(d, t, id, err);
+	if (r >= 0)
+		r = find_changed(d, t, id, err);
+	if (r >= 0)
+		r = find_inserted(d, t, id, err);
+	if (r >= 0)
+		r = sqlite_int(d, &n, err, "SELECT EXISTS(SELECT 1 FROM main.e%lld)", (long long)id);
+	if (r >= 0 && !n)
+		r = sqlite_execute(
+			d, err,
+			"DROP TABLE main.e%lld; DELETE FROM main.tab WHERE id=%lld; DELETE FROM main.col WHERE tab=%lld",
+			(long long)id, (long long)id, (long long)id);
+	return r;
+}
+
+static const char *why_whole(const struct sqlite_table *old, const struct sqlite_table *new)
+{
+	if (old->is_shadow)
+		return "the table \"%s\" belongs to a virtual table";
+	if (!old->n_keys)
+		return "the table \"%s\" has no primary key";
+	return old->has_key && new->has_key ? NULL : "the primary key of the table \"%s\" does not name each row";
+}
+
+/* A table that is new, gone or of another make is part of what differs in the schema. */
+int sqlite_diff_table(struct sqlite_db *d, const char *name, struct atoll_error *err)
+{
+	AUTO_TABLE *old = NULL;
+	AUTO_TABLE *new = NULL;
+	const char *why;
+	int r = sqlite_table_load(d, "old", name, &old, err);
+
+	if (r > 0)
+		r = sqlite_table_load(d, "new", name, &new, err);
+	if (r <= 0 || strcmp(old->sql, new->sql) != 0)
+		return MIN(r, 0);
+	why = why_whole(old, new);
+	if (!why && !can_be_written(d, old))
+		why = "the table \"%s\" needs functions or collations that its own programs bring along";
+	return why ? compare_whole(d, old, why, err) : compare_rows(d, old, err);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What leads from one database to another, kept as a database of its own, so that it is as durable and as readable as they are:
+ *
+ *	meta(name, old, new)             user_version, application_id; whole: why rows alone do not do it; loose: foreign keys are not kept
+ *	object(type, name, old, new)     what differs in the schema, as SQL
+ *	tab(id, name, sql, note, …)      the tables that differ, with their SQL; note: of those without a table of rows
+ *	col(tab, i, name, key)           their columns
+ *	eID(kind, old_rowid, new_rowid, o0…, n0…)  their rows: I inserted, U updated, D deleted
+ *	sequence(name, seq)              counters of AUTOINCREMENT, which only grow
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "database/private.h"
+
+static const char schema[] =
+	"CREATE TABLE meta(name TEXT PRIMARY KEY, old, new);"
+	"CREATE TABLE object(type TEXT, name TEXT, old TEXT, new TEXT);"
+	"CREATE TABLE tab(id INTEGER PRIMARY KEY, name TEXT, sql TEXT, note TEXT, rowid_name TEXT, has_rows INTEGER);"
+	"CREATE TABLE col(tab INTEGER, i INTEGER, name TEXT, key INTEGER, PRIMARY KEY(tab, i));"
+	"CREATE TABLE sequence(name TEXT PRIMARY KEY, seq INTEGER);";
+
+/* ---- what is not in tables ---- */
+
+static int compare_objects(struct sqlite_db *d, struct atoll_error *err)
+{
+	static const char sql[] =
+		"INSERT INTO main.object SELECT coalesce(o.type, n.type), coalesce(o.name, n.name), o.sql, n.sql"
+		" FROM %s.sqlite_schema %s LEFT JOIN %s.sqlite_schema %s ON o.type=n.type AND o.name=n.name AND o.tbl_name=n.tbl_name"
+		" WHERE coalesce(o.name, n.name) NOT LIKE 'sqlite\\_stat%%' ESCAPE '\\' AND (%s)";
+	int64_t n = 0;
+	int r = sqlite_execute(d, err, sql, "old", "o", "new", "n", "n.name IS NULL OR o.sql IS NOT n.sql");
+
+	if (r >= 0)
+		r = sqlite_execute(d, err, sql, "new", "n", "old", "o", "o.name IS NULL");
+	if (r >= 0)
+		r = sqlite_int(d, &n, err, "SELECT count(*) FROM main.object");
+	return r >= 0 && n ? sqlite_diff_need_whole(d, "the schema differs%s", "", err) : r;
+}
+
+static int compare_numbers(struct sqlite_db *d, struct atoll_error *err)
+{
+	static const char *const names[] = { "user_version", "application_id" };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r >= 0; i++) {
+		int64_t old = 0, new = 0;
+
+		r = sqlite_int(d, &old, err, "PRAGMA old.%s", names[i]);
+		if (r >= 0)
+			r = sqlite_int(d, &new, err, "PRAGMA new.%s", names[i]);
+		if (r >= 0 && old != new)
+			r = sqlite_execute(d, err, "INSERT INTO main.meta VALUES(%Q, %lld, %lld)", names[i],
+					   (long long)old, (long long)new);
+	}
+	return r;
+}
+
+/* A counter lands with rows of its table only: by itself it is no change. */
+static int note_sequences(struct sqlite_db *d, struct atoll_error *err)
+{
+	int64_t n = 0;
+	int r = sqlite_int(d, &n, err, "SELECT count(*) FROM new.sqlite_schema WHERE name='sqlite_sequence'");
+
+	if (r < 0 || !n)
+		return r;
+	return sqlite_execute(d, err,
+			      "INSERT OR IGNORE INTO main.sequence SELECT name, seq FROM new.sqlite_sequence"
+			      " WHERE name IN (SELECT name FROM main.tab) AND typeof(seq)='integer'");
+}
+
+/* In a database whose programs do not look at foreign keys the edits need not either. One whose keys cannot be followed is such a one. */
+static int note_foreign_keys(struct sqlite_db *d, struct atoll_error *err)
+{
+	struct atoll_error ignored = { 0 };
+	int r = sqlite_foreign_note(d, "main", "old", "before", &ignored);
+
+	if (r >= 0)
+		r = sqlite_foreign_note(d, "main", "new", "after", &ignored);
+	if (r >= 0)
+		r = sqlite_foreign_compare(d, NULL, &ignored);
+	return r != 0 ? sqlite_execute(d, err, "INSERT INTO main.meta VALUES('loose', 0, 1)") : 0;
+}
+
+/* ---- all of it ---- */
+
+static int compare_tables(struct sqlite_db *d, struct atoll_error *err)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int r = sqlite_table_names(d, "old", &names, &n, err);
+
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = sqlite_diff_table(d, names[i], err);
+	sqlite_names_free(names, n);
+	return r;
+}
+
+static int compare_all(struct sqlite_db *d, struct atoll_error *err)
+{
+	int r = compare_objects(d, err);
+
+	if (r >= 0)
+		r = compare_numbers(d, err);
+	if (r >= 0)
+		r = compare_tables(d, err);
+	if (r >= 0)
+		r = note_sequences(d, err);
+	return r < 0 ? r : note_foreign_keys(d, err);
+}
+
+static int read_encoding(const struct sqlite_file *file, char ret[16], struct atoll_error *err)
+{
+	AUTO_DB *d = NULL;
+	AUTO_STMT *stmt = NULL;
+	int r = sqlite_open(file, 0, &d, err);
+
+	if (r >= 0)
+		r = sqlite_prepare(d, &stmt, err, "PRAGMA encoding");
+	if (r >= 0)
+		r = sqlite_next(d, stmt, err);
+	if (r >= 0)
+		snprintf(ret, 16, "%s", r ? (const char *)sqlite3_column_text(stmt, 0) : "UTF-8");
+	return MIN(r, 0);
+}
+
+/* SQLite holds databases of one encoding only side by side. */
+static int compare(struct sqlite_db *d, const struct sqlite_file *old, const struct sqlite_file *new,
+		   struct atoll_error *err)
+{
+	char before[16] = "", after[16] = "";
+	int r = read_encoding(old, before, err);
+
+	if (r >= 0)
+		r = read_encoding(new, after, err);
+	if (r >= 0)
+		r = sqlite_execute(
+			d, err,
+			"PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA encoding=%Q; BEGIN; %s; COMMIT",
+			before, schema);
+	if (r < 0)
+		return r;
+	if (strcmp(before, after) != 0) {
+		r = sqlite_execute(d, err, "INSERT INTO meta VALUES('encoding', %Q, %Q)", before, after);
+		return r < 0 ? r : sqlite_diff_need_whole(d, "the text encoding differs%s", "", err);
+	}
+	r = sqlite_attach(d, old, "old", err);
+	if (r >= 0)
+		r = sqlite_attach(d, new, "new", err);
+	if (r >= 0)
+		r = sqlite_execute(d, err, "BEGIN");
+	if (r >= 0)
+		r = compare_all(d, err);
+	return r < 0 ? r : sqlite_execute(d, err, "COMMIT");
+}
+
+static int classify(struct sqlite_db *d, struct atoll_error *err)
+{
+	int64_t whole = 0, any = 0;
+	int r = sqlite_int(d, &whole, err, "SELECT count(*) FROM main.meta WHERE name='whole'");
+
+	if (r >= 0)
+		r = sqlite_int(
+			d, &any, err,
+			"SELECT (SELECT count(*) FROM main.tab) + (SELECT count(*) FROM main.meta WHERE name<>'loose')");
+	if (r < 0)
+		return r;
+	return whole ? SQLITE_EDITS_WHOLE : any ? SQLITE_EDITS_ROWS : SQLITE_EDITS_NONE;
+}
+
+static int make_durable(const struct sqlite_file *file, struct atoll_error *err)
+{
+	AUTO_FD fd = fd_open_beneath(file->dirfd, file->name, O_RDWR);
+	int r = fd < 0 ? fd : sys_fsync(fd);
+
+	if (r >= 0)
+		r = sys_fsync(file->dirfd);
+	return r < 0 ? error_sys(err, r, "database", file->name, "cannot make the edits durable") : 0;
+}
+
+int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
+		      struct atoll_error *err)
+{
+	AUTO_DB *d = NULL;
+	int r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, &d, err);
+	int kind = 0;
+
+	if (r >= 0)
+		r = compare(d, old, new, err);
+	if (r >= 0)
+		r = kind = classify(d, err);
+	if (r <= 0)
+		return r;
+	d = sqlite_close(d);
+	r = make_durable(to, err);
+	return r < 0 ? r : kind;
+}
