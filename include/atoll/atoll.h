@@ -483,6 +483,10 @@ int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_op
 
 struct atoll_undo_options {
 	int wait_ms;
+	/* atoll_undo(): take back these resources alone, by number or path; what else landed with them stays for good. 0: all of them, and it is
+	 * refused if one of them cannot be taken back. */
+	const char *const *only;
+	size_t n_only;
 	atoll_progress_fn progress;
 	void *progress_arg;
 };

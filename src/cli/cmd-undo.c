@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atoll undo: take the latest commit back, keeping the edits. atoll rollback: drop the edits. */
+#include <string.h>
+
 #include "cli/message.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -12,12 +14,19 @@ static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 {
 	struct atoll_undo_options options = { .progress = progress_update };
 	const char *name = o->n_operands > 0 ? o->operands[0] : NULL;
+	AUTO_FREE const char **only = calloc(o->n_uses + 1, sizeof *only);
 	AUTO_INFO *info = NULL;
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
 	struct atoll_error err;
 	int r;
 
+	if (!only)
+		return message_oom(cli);
+	for (size_t i = 0; i < o->n_uses; i++)
+		if (strcmp(o->uses[i].spec->name, "only") == 0)
+			only[options.n_only++] = o->uses[i].value;
+	options.only = only;
 	progress_init(&progress, cli->quiet);
 	options.progress_arg = &progress;
 	if (!resolve_wait(cli, o, &options.wait_ms))

@@ -56,8 +56,15 @@ static const struct option_spec new_options[] = {
 	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, 'f' },
 	{ "git", "PATH", NULL, "a git repository with its checkout; may be given several times", COMPLETE_DIRECTORY,
 	  'g' },
+<<<<<<< HEAD
 	{ "db", "URL", NULL, "a database to hold: sqlite:PATH; may be given several times", COMPLETE_NONE, 0 },
 	{ "resource", "KIND:PATH", NULL, "any of them, for scripts: dir:, file:, git:, sqlite:", COMPLETE_NONE, 0 },
+=======
+	{ "db", "URL", NULL, "a database to hold: postgresql://… or sqlite:PATH; may be given several times",
+	  COMPLETE_NONE, 0 },
+	{ "resource", "KIND:PATH", NULL,
+	  "any of them, for scripts: dir:, file:, git:, sqlite:, postgresql:", COMPLETE_NONE, 0 },
+>>>>>>> 7857a78 (undo: --only takes back the resources it names and leaves the rest for good)
 	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 },
 	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies",
 	  COMPLETE_STRATEGY, 's' },
@@ -113,6 +120,15 @@ static const struct option_spec commit_options[] = {
 
 static const struct option_spec config_options[] = { CONFIG, JSON, END };
 static const struct option_spec wait_options[] = { KILL, WAIT, JSON, END };
+
+static const struct option_spec undo_options[] = {
+	{ "only", "RESOURCE", NULL, "take back this one alone, by number or path; may be given several times",
+	  COMPLETE_NONE, 0 },
+	KILL,
+	WAIT,
+	JSON,
+	END,
+};
 static const struct option_spec json_options[] = { JSON, END };
 
 static const struct option_spec rm_options[] = {
@@ -379,13 +395,16 @@ static const struct command commands[] = {
 	  .operands = "[NAME]",
 	  .max_operands = 1,
 	  .completion = COMPLETE_SANDBOX,
-	  .options = wait_options,
+	  .options = undo_options,
 	  .summary = "Take the latest commit back, keeping the edits in the sandbox",
 	  .description =
 		  "Returns the originals to what they were before the latest commit. The edits stay in the "
 		  "sandbox, which can be changed further and committed again. What somebody else changed since is "
-		  "never overwritten: exit status 3.",
-	  .examples = "atoll undo fix # take it back\n" },
+		  "never overwritten: exit status 3.\n\n"
+		  "A database that has committed cannot be taken back: the undo of such a commit is refused as a whole. "
+		  "--only takes back the resources it names, and leaves the others as they are, for good.",
+	  .examples = "atoll undo fix # take it back\n"
+		      "atoll undo fix --only ./app # the directory, not the database that landed with it\n" },
 	{ .name = "rollback",
 	  .run = cmd_rollback,
 	  .operands = "[NAME]",

@@ -194,9 +194,30 @@ static int roll_back_unchanged(struct op *op, size_t index, struct atoll_error *
 	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
 }
 
+/* What was not to be taken back stays as it is, and can be no longer. */
+static int settle_others(struct op *op, struct atoll_error *err)
+{
+	AUTO_FREE struct store_op_resource *list = NULL;
+	size_t n = 0;
+	int r = store_op_resource_list(op->s->store, op->row.commit_op, &list, &n, err);
+
+	for (size_t i = 0; i < op->n; i++)
+		op->steps[i].dropped |= !op_resource(op, op->steps[i].resource)->op;
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		const struct store_op_resource *known = op_resource(op, list[i].resource);
+
+		if (known && !known->op)
+			r = store_op_resource_delete(op->s->store, op->row.commit_op, list[i].resource, err);
+	}
+	return r;
+}
+
 int finish_decide_undo(struct op *op, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, true, err);
+
+	if (r >= 0)
+		r = settle_others(op, err);
 
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->resources[i].op)

@@ -41,6 +41,58 @@ static int check_undo_data(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
+/* ---- some of the resources alone ---- */
+
+static bool is_named(const struct resource *r, const char *name)
+{
+	AUTO_FREE char *real = realpath(name, NULL);
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", r->row.seq);
+	return strcmp(name, number) == 0 || strcmp(name, r->row.path) == 0 || (real && strcmp(real, r->row.path) == 0);
+}
+
+static bool is_wanted(const struct resource *r, const struct atoll_undo_options *options)
+{
+	for (size_t i = 0; i < options->n_only; i++)
+		if (is_named(r, options->only[i]))
+			return true;
+	return options->n_only == 0;
+}
+
+static int check_names(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
+{
+	for (size_t k = 0; k < options->n_only; k++) {
+		bool found = false;
+
+		for (size_t i = 0; i < op->s->n; i++)
+			found |= op->resources[i].op && is_named(&op->s->resources[i], options->only[k]);
+		if (!found)
+			return error_set(
+				err, ATOLL_NOT_FOUND, 0, "undo", options->only[k],
+				"\"%s\" is no resource that had a part in the commit; atoll show %s lists them",
+				options->only[k], op->s->box.name);
+	}
+	return 0;
+}
+
+/* The others have no part in this op. That they stay for good is on record with the decision. */
+static int leave_others(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
+{
+	int r = check_names(op, options, err);
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++) {
+		struct resource *res = &op->s->resources[i];
+
+		if (!op->resources[i].op || is_wanted(res, options))
+			continue;
+		op->resources[i].op = 0;
+		if (!result_add(op->result, ATOLL_ITEM_NOTE, res->row.seq, "", "stays committed: it was not named"))
+			return error_oom(err, "undo");
+	}
+	return r;
+}
+
 static int record(struct op *op, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, true, err);
@@ -82,7 +134,8 @@ static int list_returned(struct op *op, struct atoll_error *err)
 		struct resource *r = session_resource(op->s, step->resource);
 		struct atoll_item *item;
 
-		if (step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_TIME)
+		if (step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_TIME ||
+		    !op_resource(op, step->resource)->op)
 			continue;
 		item = result_add(op->result, ATOLL_ITEM_CHANGE, r->row.seq, step->path, NULL);
 		if (!item)
@@ -115,18 +168,21 @@ static int check_reversible(struct op *op, struct atoll_error *err)
 			continue;
 		result_resource(op->result, &res->row, ATOLL_OUTCOME_IRREVERSIBLE);
 		if (r == 0)
-			r = error_set(err, ATOLL_UNSUPPORTED, 0, "undo", res->row.path,
-				      "the commit cannot be taken back: what landed in \"%s\" by %s is irreversible",
-				      res->row.path, res->ops->name);
+			r = error_set(
+				err, ATOLL_UNSUPPORTED, 0, "undo", res->row.path,
+				"the commit cannot be taken back: what landed in \"%s\" by %s is irreversible; --only takes back the others",
+				res->row.path, res->ops->name);
 	}
 	return r;
 }
 
-static int run_undo(struct op *op, struct atoll_error *err)
+static int run_undo(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
-	int r = check_reversible(op, err);
+	int r = leave_others(op, options, err);
 
+	if (r >= 0)
+		r = check_reversible(op, err);
 	if (r >= 0)
 		r = check_undo_data(op, err);
 	if (r >= 0)
@@ -184,7 +240,7 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 		op.row.started_ns = clock_realtime_ns();
 		op.row.ended_ns = 0;
 		step_leases_begin(&before);
-		r = run_undo(&op, err);
+		r = run_undo(&op, options, err);
 		op_release_held(&op);
 		step_leases_end(&before);
 		op_release(&op);

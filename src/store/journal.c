@@ -187,6 +187,18 @@ int store_op_resource_put(struct store *s, const struct store_op_resource *o, st
 	return store_run(s, stmt, err);
 }
 
+int store_op_resource_delete(struct store *s, int64_t op, int64_t resource, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "DELETE FROM op_resource WHERE op=? AND resource=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	sqlite3_bind_int64(stmt, 2, resource);
+	return store_run(s, stmt, err);
+}
+
 int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n,
 			   struct atoll_error *err)
 {

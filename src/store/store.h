@@ -175,6 +175,7 @@ int store_op_list(struct store *s, int64_t sandbox, struct store_op **ret, size_
 		  struct atoll_error *err); /* newest first; sandbox 0: all */
 void store_ops_free(struct store_op *ops, size_t n);
 int store_op_resource_put(struct store *s, const struct store_op_resource *r, struct atoll_error *err);
+int store_op_resource_delete(struct store *s, int64_t op, int64_t resource, struct atoll_error *err);
 int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource **ret, size_t *ret_n,
 			   struct atoll_error *err);
 /* Of an op that has none; without those that are dropped. */

@@ -167,6 +167,38 @@ TEST(it_decides_when_all_else_is_in_place_and_cannot_be_taken_back)
 	atoll_close(a);
 }
 
+static int undo_only(const char *name, struct atoll_result **ret)
+{
+	err = (struct atoll_error){ 0 };
+	return atoll_undo(a, "box", &(struct atoll_undo_options){ .only = &name, .n_only = 1 }, ret, &err);
+}
+
+TEST(what_landed_with_it_is_taken_back_alone_if_that_is_asked_for)
+{
+	struct atoll_result *result = NULL;
+
+	begin(1);
+	CHECK_DONE(commit(FATE_FINE, &result), err);
+	atoll_result_free(result);
+	CHECK_EQ(undo_only("nothing of the kind", &result), -ATOLL_NOT_FOUND);
+	atoll_result_free(result);
+	CHECK_EQ(undo_only("1", &result), -ATOLL_UNSUPPORTED);
+	atoll_result_free(result);
+	CHECK_STR(tap_read(tap_dirfd, "tree/file"), "new");
+	CHECK_DONE(undo_only("tree", &result), err);
+	CHECK_EQ(result->resources[1].outcome, ATOLL_OUTCOME_ROLLED_BACK);
+	atoll_result_free(result);
+	CHECK_STR(tap_read(tap_dirfd, "tree/file"), "old");
+	CHECK(is_committed());
+	/* The edits are there again, and that commit is none to be taken back any more. */
+	CHECK_EQ(atoll_undo(a, "box", NULL, &result, &err), -ATOLL_NOT_FOUND);
+	atoll_result_free(result);
+	CHECK_DONE(commit(FATE_FINE, &result), err);
+	atoll_result_free(result);
+	CHECK_STR(tap_read(tap_dirfd, "tree/file"), "new");
+	atoll_close(a);
+}
+
 TEST(a_refusal_or_a_failed_commit_of_it_leaves_everything_as_it_was_and_can_be_repeated)
 {
 	static const enum fate fates[] = { FATE_REFUSED, FATE_FAILS };
