@@ -56,15 +56,8 @@ static const struct option_spec new_options[] = {
 	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, 'f' },
 	{ "git", "PATH", NULL, "a git repository with its checkout; may be given several times", COMPLETE_DIRECTORY,
 	  'g' },
-<<<<<<< HEAD
 	{ "db", "URL", NULL, "a database to hold: sqlite:PATH; may be given several times", COMPLETE_NONE, 0 },
 	{ "resource", "KIND:PATH", NULL, "any of them, for scripts: dir:, file:, git:, sqlite:", COMPLETE_NONE, 0 },
-=======
-	{ "db", "URL", NULL, "a database to hold: postgresql://… or sqlite:PATH; may be given several times",
-	  COMPLETE_NONE, 0 },
-	{ "resource", "KIND:PATH", NULL,
-	  "any of them, for scripts: dir:, file:, git:, sqlite:, postgresql:", COMPLETE_NONE, 0 },
->>>>>>> 7857a78 (undo: --only takes back the resources it names and leaves the rest for good)
 	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 },
 	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies",
 	  COMPLETE_STRATEGY, 's' },
