@@ -420,7 +420,7 @@ static void choose_source(struct planner *p)
 	bool full = p->selection->all && !p->r->only;
 
 	for (size_t i = 0; i < p->changes->n && !p->has_skipped; i++)
-		p->has_skipped = p->changes->v[i].kind == ATOLL_SKIPPED;
+		p->has_skipped = p->changes->v[i].kind == ATOLL_SKIPPED && !p->changes->v[i].part;
 	full = full && !p->has_skipped;
 	p->retires = layered && !full;
 	p->how->switches = layered && full;

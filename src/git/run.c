@@ -238,9 +238,11 @@ int git_call(const struct git_call *c, struct atoll_error *err, const char *cons
 	char *all[GIT_MAX_ARGS];
 	struct child_result result = { 0 };
 	const char *where = c->repo ? c->repo->top : NULL;
-	const char *verb = strcmp(argv[0], "-C") == 0 ? argv[2] : argv[0];
+	const char *const *verb = argv;
 	int r = make_variables(c, &v);
 
+	while (verb[0][0] == '-')
+		verb += 2;
 	if (r >= 0)
 		r = make_arguments(argv, all);
 	if (r >= 0)
@@ -249,9 +251,9 @@ int git_call(const struct git_call *c, struct atoll_error *err, const char *cons
 		return error_set(err, ATOLL_REFUSED, ENOENT, c->operation, where,
 				 "the program git is not installed, and a repository cannot be served without it");
 	if (r < 0)
-		return error_sys(err, r, c->operation, where, "git %s could not be run", verb);
+		return error_sys(err, r, c->operation, where, "git %s could not be run", *verb);
 	if (result.exit_status == 0 || (c->also && result.exit_status == c->also))
 		return result.exit_status;
-	return error_set(err, ATOLL_FAILED, 0, c->operation, where, "git %s failed in \"%s\": %s", verb,
+	return error_set(err, ATOLL_FAILED, 0, c->operation, where, "git %s failed in \"%s\": %s", *verb,
 			 where ? where : argv[1], last_words(result.output));
 }

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox has changed: of the overlay's list what git does not say is as it was, the commits, and the refs. */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+#define COMMITS_SHOWN "--max-count=200"
+
+static bool is_directory(const struct change *c)
+{
+	return S_ISDIR(c->has_after ? c->after.mode : c->before.mode);
+}
+
+static void drop(struct changes *list, size_t i)
+{
+	free(list->v[i].path);
+	free(list->v[i].old_path);
+	free(list->v[i].words);
+	memmove(&list->v[i], &list->v[i + 1], (list->n - i - 1) * sizeof *list->v);
+	list->n--;
+}
+
+/* ---- files ---- */
+
+static bool arrives_with_directory(const struct change *c)
+{
+	return c->below && c->kind == ATOLL_ADDED;
+}
+
+/* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
+static bool mark_unchanged(const struct git_work *w, struct changes *list)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct change *c = &list->v[i];
+
+		if (is_directory(c) || c->kind == ATOLL_SKIPPED)
+			continue;
+		if (git_work_lands(w, c->path, &c->judged)) {
+			c->judged &= !w->state.carried;
+			continue;
+		}
+		c->kind = ATOLL_SKIPPED;
+		c->note = NULL;
+		any = true;
+	}
+	return any;
+}
+
+static bool is_marked(const struct change *c)
+{
+	return c->kind == ATOLL_SKIPPED && !c->note;
+}
+
+/* Whether anything that is new lies below the i-th change, a new directory; *ret_n: how many changes are below it. */
+static bool has_own_below(const struct changes *list, size_t i, size_t *ret_n)
+{
+	bool own = false;
+	size_t k = i + 1;
+
+	for (; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++)
+		own |= !is_directory(&list->v[k]) && !is_marked(&list->v[k]);
+	*ret_n = k - i - 1;
+	return own;
+}
+
+static bool is_parent_of_marked(const struct changes *list, size_t i)
+{
+	size_t size = strlen(list->v[i].path);
+
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++)
+		if (is_marked(&list->v[k]) && path_parent_size(list->v[k].path) == size)
+			return true;
+	return false;
+}
+
+/* Directories are there because of what is in them: one that holds nothing of the sandbox's goes, as do times that only moved. */
+static void drop_directories(struct changes *list)
+{
+	for (size_t i = list->n; i-- > 0;) {
+		struct change *c = &list->v[i];
+		size_t below;
+
+		if (!is_directory(c) || c->kind == ATOLL_DELETED)
+			continue;
+		if (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) {
+			if (has_own_below(list, i, &below) || !below || !is_parent_of_marked(list, i))
+				continue;
+			for (; below > 0; below--)
+				drop(list, i + 1);
+			drop(list, i);
+		} else if (!(c->what & ~(unsigned)ATOLL_WHAT_TIME) && is_parent_of_marked(list, i)) {
+			drop(list, i);
+		}
+	}
+}
+
+/* What would arrive with a directory stays in the list, to be left behind; everything else simply is no change. */
+static void drop_marked(struct changes *list)
+{
+	for (size_t i = list->n; i-- > 0;) {
+		if (!is_marked(&list->v[i]))
+			continue;
+		if (arrives_with_directory(&list->v[i]))
+			list->v[i].note = "is as it was in the commit";
+		else
+			drop(list, i);
+	}
+}
+
+/* ---- commits and refs ---- */
+
+static int add_commits(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_FREE char *range = str_format("%s..%s", w->base.hex, w->tip.hex);
+	struct git_call call = git_work_call(w);
+	char *save = NULL;
+	int rc;
+
+	if (!range)
+		return error_oom(err, w->operation);
+	if (git_id_equal(&w->base, &w->tip))
+		return 0;
+	call.output = &out;
+	rc = git_call(&call, err,
+		      (const char *const[]){ "log", "--no-show-signature", COMMITS_SHOWN, "--format=%h%x09%s", range,
+					     NULL });
+	if (rc < 0 || !out.size)
+		return rc;
+	for (char *line = strtok_r(out.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *tab = strchr(line, '\t');
+		AUTO_FREE char *label = tab ? str_format("commit %.*s", (int)(tab - line), line) : NULL;
+
+		if (tab && (!label || !changes_add_part(list, label, ATOLL_ADDED, tab + 1)))
+			return error_oom(err, w->operation);
+	}
+	return 0;
+}
+
+static int add_branch(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	const char *note = git_work_is_clean(w) ? "moves to what was committed inside"
+			   : git_id_equal(&w->base, &w->tip)
+				   ? "moves to a commit of what was edited inside"
+				   : "moves to what was committed inside, and a commit of what was edited since";
+
+	return changes_add_part(list, w->state.branch, ATOLL_MODIFIED, note) ? 0 : error_oom(err, w->operation);
+}
+
+/* They cannot land, and the part says so. */
+static int add_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	for (size_t i = 0; i < w->tracked.n; i++) {
+		AUTO_FREE char *label = NULL;
+
+		if (w->tracked.v[i].mode != 0160000 || !git_work_touches(list, w->tracked.v[i].path))
+			continue;
+		label = str_format("submodule %s", w->tracked.v[i].path);
+		if (!label ||
+		    !changes_add_part(list, label, ATOLL_MODIFIED, "cannot land; make it a resource of its own"))
+			return error_oom(err, w->operation);
+	}
+	return 0;
+}
+
+struct refs_made {
+	const struct git_work *w;
+	struct changes *list;
+};
+
+static int add_ref(const char *name, const struct git_id *id, void *arg)
+{
+	const struct refs_made *m = arg;
+
+	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0)
+		return 0;
+	return changes_add_part(m->list, name, ATOLL_SKIPPED, "was made inside, and stays there") ? 0 : -ENOMEM;
+}
+
+static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	const struct git_refs inside = { upper, w->repo.dir_fd };
+	struct refs_made m = { w, list };
+	int rc = upper < 0 ? upper : git_refs_differing(&inside, add_ref, &m);
+
+	return rc < 0 ? error_sys(err, rc, w->operation, w->r->row.path,
+				  "cannot read the refs of \"%s\" in the sandbox", w->r->row.path)
+		      : 0;
+}
+
+struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
+	CLEANUP(cleanup_changes) struct changes *list = NULL;
+	int rc = git_work_make(r, "diff", exact, &w, err);
+
+	if (rc < 0)
+		return NULL;
+	list = TAKE_PTR(w.files);
+	if (mark_unchanged(&w, list)) {
+		drop_directories(list);
+		drop_marked(list);
+	}
+	rc = git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
+	if (rc >= 0)
+		rc = add_commits(&w, list, err);
+	if (rc >= 0)
+		rc = add_submodules(&w, list, err);
+	if (rc >= 0)
+		rc = add_refs(&w, list, err);
+	return rc < 0 ? NULL : TAKE_PTR(list);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit that is to be the branch's tip: what HEAD is inside, with a commit of what is uncommitted there on top; and, where the original's
+ * branch has moved on, a merge of the two. Files that both sides changed are merged by a person, or by git, inside: what lands is
+ * what was seen there.
+ */
+#include "strategy/git.h"
+
+#include <string.h>
+
+void git_landing_release(struct git_landing *l)
+{
+	git_entries_release(&l->from);
+	git_entries_release(&l->to);
+	free(l->who);
+	free(l->message);
+	*l = (struct git_landing){ 0 };
+}
+
+/* Who commits: known before anything else is tried. */
+static int find_identity(const struct git_work *w, char **ret, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = { .repo = &w->repo, .operation = w->operation, .output = &out };
+	struct atoll_error said = { 0 };
+	char *end;
+
+	if (git_call(&call, &said, (const char *const[]){ "var", "GIT_COMMITTER_IDENT", NULL }) < 0)
+		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->repo.top,
+				 "git does not know who commits to \"%s\"; set user.name and user.email there",
+				 w->repo.top);
+	end = strrchr(strbuf_str(&out), '>');
+	*ret = end ? strndup(out.data, (size_t)(end + 1 - out.data)) : strdup("");
+	return *ret ? 0 : error_oom(err, w->operation);
+}
+
+static int make_commit(const struct git_work *w, const struct git_id *tree, const struct git_id *first,
+		       const struct git_id *second, const char *message, struct git_id *ret, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	call.output = &out;
+	call.input = message;
+	call.input_size = strlen(message);
+	if (second)
+		rc = git_call(&call, err,
+			      (const char *const[]){ "commit-tree", tree->hex, "-p", first->hex, "-p", second->hex,
+						     NULL });
+	else
+		rc = git_call(&call, err, (const char *const[]){ "commit-tree", tree->hex, "-p", first->hex, NULL });
+	if (rc >= 0 && !git_id_parse(strbuf_str(&out), ret))
+		return error_set(err, ATOLL_FAILED, 0, w->operation, w->repo.top,
+				 "what git commit-tree says of \"%s\" is not understood", w->repo.top);
+	return rc;
+}
+
+static const char *branch_name(const struct git_work *w)
+{
+	return w->state.branch + strlen("refs/heads/");
+}
+
+static int tell_conflict(const struct git_work *w, const struct part_request *q, const char *path)
+{
+	AUTO_FREE char *why = str_format(
+		"was changed on both sides; run git merge %s in the sandbox and resolve it there", branch_name(w));
+
+	return why ? q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, path, why) : -ENOMEM;
+}
+
+static int conflicts(const struct git_work *w, size_t n, struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_CONFLICT, 0, w->operation, w->repo.top,
+		"%zu path%s changed on both sides, in the sandbox and on \"%s\" of \"%s\"; nothing was committed", n,
+		n == 1 ? " was" : "s were", branch_name(w), w->repo.top);
+}
+
+/* The tree, and after it the paths that could not be merged. */
+static int tell_unmerged(const struct git_work *w, const struct part_request *q, const struct strbuf *out,
+			 struct atoll_error *err)
+{
+	const char *end = out->data + out->size;
+	size_t n = 0;
+
+	for (const char *at = out->data + strlen(out->data) + 1; at < end && *at; at += strlen(at) + 1, n++)
+		if (tell_conflict(w, q, at) < 0)
+			return error_oom(err, w->operation);
+	return conflicts(w, n, err);
+}
+
+static int merge(const struct git_work *w, const struct git_id *own, const struct part_request *q, struct git_id *ret,
+		 struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	if (w->unrelated)
+		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->repo.top,
+				 "what was committed in the sandbox has no history in common with \"%s\" of \"%s\"",
+				 branch_name(w), w->repo.top);
+	call.output = &out;
+	call.also = 1;
+	rc = git_call(&call, err,
+		      (const char *const[]){ "-c", "merge.renames=false", "-c", "merge.directoryRenames=false",
+					     "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages",
+					     w->head.hex, own->hex, NULL });
+	if (rc == 1)
+		return tell_unmerged(w, q, &out, err);
+	if (rc >= 0 && !git_id_parse(strbuf_str(&out), ret))
+		return error_set(err, ATOLL_FAILED, 0, w->operation, w->repo.top,
+				 "what git merge-tree says of \"%s\" is not understood", w->repo.top);
+	return rc;
+}
+
+/* What git could merge within a file is in neither checkout. */
+static int check_merged(const struct git_work *w, const struct git_landing *l, const struct part_request *q,
+			struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES other = { 0 };
+	const struct git_call call = git_work_call(w);
+	size_t n = 0;
+	int rc = git_entries_between(&call, &l->new, &w->tree, NULL, &other, err);
+
+	for (size_t i = 0; i < other.n && rc >= 0; i++) {
+		if (!git_entries_find(&l->to, other.v[i].path))
+			continue;
+		n++;
+		if (tell_conflict(w, q, other.v[i].path) < 0)
+			return error_oom(err, w->operation);
+	}
+	return rc < 0 ? rc : n ? conflicts(w, n, err) : 0;
+}
+
+static int find_tip(const struct git_work *w, const struct part_request *q, const char *message, struct git_landing *l,
+		    struct atoll_error *err)
+{
+	struct git_id own = w->tip, tree;
+	int rc = 0;
+
+	if (!git_work_is_clean(w))
+		rc = make_commit(w, &w->tree, &w->tip, NULL, message, &own, err);
+	l->new = own;
+	if (rc < 0 || git_id_equal(&w->base, &w->head))
+		return rc;
+	rc = merge(w, &own, q, &tree, err);
+	return rc < 0 ? rc : make_commit(w, &tree, &w->head, &own, message, &l->new, err);
+}
+
+int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret, struct atoll_error *err)
+{
+	AUTO_FREE char *message = q->message && *q->message
+					  ? strdup(q->message)
+					  : str_format("Changes made in the sandbox %s", w->r->sandbox);
+	const struct git_call call = git_work_call(w);
+	int rc;
+
+	if (!message)
+		return error_oom(err, w->operation);
+	rc = find_identity(w, &ret->who, err);
+	ret->old = w->head;
+	if (rc >= 0)
+		rc = find_tip(w, q, message, ret, err);
+	if (rc >= 0)
+		rc = git_entries_between(&call, &ret->old, &ret->new, &ret->from, &ret->to, err);
+	if (rc >= 0 && !git_id_equal(&w->base, &w->head))
+		rc = check_merged(w, ret, q, err);
+	ret->message = str_format("atoll: commit %s: %.*s", w->r->sandbox, (int)strcspn(message, "\n"), message);
+	return rc < 0 ? rc : ret->message ? 0 : error_oom(err, w->operation);
+}

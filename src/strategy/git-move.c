@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moving a branch of the original, with its index, to the new side and back.
+ *
+ * The ref says which side it is: forward it moves first, backward last, so that a crash in between is always seen as the new side, and taken
+ * back from there. In the index the entries that differ between the two commits are set, and nothing else: what somebody has staged
+ * besides stays staged.
+ */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define PART "part"
+#define INDEX_OLD "index-old"
+#define INDEX_NEW "index-new"
+#define ENTRIES_MAX ((size_t)1 << 30)
+#define LOCK_TRIES 20
+#define LOCK_PAUSE_NS 50000000L
+
+struct part {
+	struct git_repo repo;
+	char *branch, *who, *message;
+	struct git_id old, new;
+};
+
+static void part_release(struct part *p)
+{
+	git_repo_release(&p->repo);
+	free(p->branch);
+	free(p->who);
+	free(p->message);
+}
+#define AUTO_PART CLEANUP(part_release) struct part
+
+/* ---- the record ---- */
+
+static int save_entries(int dir_fd, const char *name, const struct git_entries *e, size_t hex_size)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+
+	git_entries_format(e, hex_size, &text);
+	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
+}
+
+int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+	size_t hex_size = strlen(l->new.hex);
+	int r = save_entries(dir_fd, INDEX_OLD, &l->from, hex_size);
+
+	if (r >= 0)
+		r = save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
+	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", s->branch, l->old.hex, l->new.hex, l->who, l->message);
+	return r < 0 ? r : text.failed ? -ENOMEM : git_put_file(dir_fd, PART, text.data, text.size);
+}
+
+static int parse_part(char *text, struct part *p)
+{
+	char *lines[5] = { 0 }, *save = NULL;
+
+	lines[0] = strtok_r(text, "\n", &save);
+	for (size_t i = 1; i < ARRAY_SIZE(lines) && lines[i - 1]; i++)
+		lines[i] = strtok_r(NULL, "\n", &save);
+	if (!lines[4] || !git_refs_is_name(lines[0]) || !git_id_parse(lines[1], &p->old) ||
+	    !git_id_parse(lines[2], &p->new))
+		return -EINVAL;
+	p->branch = strdup(lines[0]);
+	p->who = strdup(lines[3]);
+	p->message = strdup(lines[4]);
+	return p->branch && p->who && p->message ? 0 : -ENOMEM;
+}
+
+static int load(struct resource *r, int dir_fd, struct part *ret, struct atoll_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	int rc = fd_read_file(dir_fd, PART, 1 << 20, &text, NULL);
+
+	if (rc >= 0)
+		rc = parse_part(text, ret);
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
+				 r->row.path);
+	return git_repo_reopen(r->row.path, "commit", &ret->repo, err);
+}
+
+/* ---- locks ---- */
+
+/* Of what is Atoll's own for a while in the git directory. */
+static char *own_name(const struct resource *r, const char *what)
+{
+	return str_format("atoll-%s.%s", r->uuid, what);
+}
+
+static int take_lock(const struct git_repo *repo, const char *path, const char *owner)
+{
+	int r = git_lock_take(repo->dir_fd, path, owner);
+
+	/* Git holds them for moments. */
+	for (int i = 0; i < LOCK_TRIES && r == -EEXIST; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_NS }, NULL);
+		r = git_lock_take(repo->dir_fd, path, owner);
+	}
+	return r;
+}
+
+int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
+		  struct atoll_error *err)
+{
+	const char *const locked[] = { "index", "HEAD", branch };
+
+	for (size_t i = 0; i < ARRAY_SIZE(locked); i++) {
+		int rc = take_lock(repo, locked[i], r->uuid);
+
+		if (rc == -EEXIST)
+			return error_set(err, ATOLL_BUSY, EEXIST, operation, repo->top,
+					 "\"%s/%s.lock\" is there: git is at work in \"%s\", or was ended there",
+					 repo->dir, locked[i], repo->top);
+		if (rc < 0)
+			return error_sys(err, rc, operation, repo->top, "cannot lock \"%s\" of \"%s\"", locked[i],
+					 repo->top);
+	}
+	return 0;
+}
+
+static int drop_locks(struct resource *r, const struct git_repo *repo, const char *branch)
+{
+	const char *const locked[] = { branch, "HEAD", "index" };
+	int first = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(locked); i++) {
+		int rc = locked[i] ? git_lock_drop(repo->dir_fd, locked[i], r->uuid) : 0;
+
+		first = first < 0 ? first : rc;
+	}
+	return first;
+}
+
+bool git_part_left(struct resource *r)
+{
+	AUTO_GIT_STATE s = { 0 };
+	AUTO_FD dir = fd_open_beneath(r->root_fd, ".git", O_RDONLY | O_DIRECTORY);
+	AUTO_FREE char *making = own_name(r, "lock");
+
+	if (dir < 0)
+		return false;
+	/* The first one may not have got its name yet. */
+	if (making && faccessat(dir, making, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return true;
+	if (git_lock_is_held(dir, "index", r->uuid) > 0 || git_lock_is_held(dir, "HEAD", r->uuid) > 0)
+		return true;
+	return git_state_load(r, &s, NULL) >= 0 && git_lock_is_held(dir, s.branch, r->uuid) > 0;
+}
+
+/* ---- the index ---- */
+
+static int put_in_place(int dir_fd, const char *name)
+{
+	AUTO_FD fd = fd_open_beneath(dir_fd, name, O_RDONLY);
+	int rc = fd < 0 ? fd : sys_fsync(fd);
+
+	if (rc >= 0)
+		rc = sys_rename(dir_fd, name, dir_fd, "index", 0);
+	return rc < 0 ? rc : sys_fsync(dir_fd);
+}
+
+static int copy_aside(int dir_fd, const char *name)
+{
+	struct tree_copy_report report = { 0 };
+	int rc = sys_unlink(dir_fd, name, 0);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	return tree_copy_entry(dir_fd, "index", dir_fd, name, 0, &report);
+}
+
+/* With the entries, NULL for none, and what is known of the files brought up to date. */
+static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size,
+		       struct atoll_error *err)
+{
+	AUTO_FREE char *name = own_name(r, "index"), *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
+	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
+	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
+	call.input = entries;
+	call.input_size = size;
+	if (size)
+		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	call.input = NULL;
+	call.also = 1; /* somebody's edits are somebody's edits */
+	if (rc >= 0)
+		rc = git_call(&call, err, (const char *const[]){ "update-index", "-q", "--refresh", NULL });
+	if (rc < 0)
+		return rc;
+	rc = put_in_place(repo->dir_fd, name);
+	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot write the index of \"%s\"", repo->top) : 0;
+}
+
+static int set_index(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
+{
+	AUTO_FREE char *entries = NULL;
+	size_t size = 0;
+	int rc = fd_read_file(dir_fd, forward ? INDEX_NEW : INDEX_OLD, ENTRIES_MAX, &entries, &size);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
+				 r->row.path);
+	return renew_index(r, &p->repo, entries, size, err);
+}
+
+/* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
+static bool is_in_index(const struct git_entries *index, const char *line)
+{
+	const char *path = strchr(line, '\t');
+	const struct git_entry *e = path ? git_entries_find(index, path + 1) : NULL;
+	struct git_id id;
+	unsigned mode;
+
+	if (!path || sscanf(line, "%o ", &mode) != 1)
+		return false;
+	if (!mode)
+		return !e;
+	return e && e->mode == mode && e->stage == 0 && git_id_parse(strchr(line, ' ') + 1, &id) &&
+	       git_id_equal(&id, &e->id);
+}
+
+/* Somebody's staged work in the way of going back. */
+static int check_index(int dir_fd, const struct part *p, struct atoll_error *err)
+{
+	AUTO_FREE char *old = NULL, *new = NULL;
+	AUTO_GIT_ENTRIES index = { 0 };
+	struct git_call call = { .repo = &p->repo, .operation = "undo" };
+	size_t old_size = 0, new_size = 0;
+	int rc = fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &old, &old_size);
+
+	if (rc >= 0)
+		rc = fd_read_file(dir_fd, INDEX_NEW, ENTRIES_MAX, &new, &new_size);
+	if (rc < 0)
+		return error_sys(err, rc, "undo", p->repo.top, "the record of the commit of \"%s\" cannot be read",
+				 p->repo.top);
+	rc = git_entries_of_index(&call, &index, err);
+	if (rc < 0)
+		return rc;
+	for (const char *a = old, *b = new; a < old + old_size &&b < new + new_size;
+	     a += strlen(a) + 1, b += strlen(b) + 1)
+		if (!is_in_index(&index, a) && !is_in_index(&index, b))
+			return error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
+					 "\"%s\" of \"%s\" has something else staged since the commit",
+					 strchr(b, '\t') ? strchr(b, '\t') + 1 : "", p->repo.top);
+	return 0;
+}
+
+/* ---- the ref ---- */
+
+/* What somebody else has put on top, for the report. */
+static void name_foreign(const struct part *p, const struct git_id *now, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_FREE char *range = str_format("%s..%s", p->new.hex, now->hex);
+	struct git_call call = { .repo = &p->repo, .operation = "undo", .output = &out };
+	struct atoll_error ignored = { 0 };
+	int rc = range ? git_call(&call, &ignored,
+				  (const char *const[]){ "log", "--no-show-signature", "--max-count=3",
+							 "--format=%h \"%s\",", range, NULL })
+		       : -ATOLL_FAILED;
+
+	for (size_t i = 0; i < out.size; i++)
+		if (out.data[i] == '\n')
+			out.data[i] = i + 1 == out.size ? 0 : ' ';
+	if (rc >= 0 && out.size > 2)
+		out.data[out.size - 2] = 0;
+	error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
+		  rc >= 0 && out.size ? "has commits on top of it that are not the sandbox's: %s"
+				      : "was moved by somebody else, to %s",
+		  rc >= 0 && out.size ? strbuf_str(&out) : now->hex);
+}
+
+static int read_ref(const struct part *p, struct git_id *ret, struct atoll_error *err)
+{
+	const struct git_refs refs = { -EBADF, p->repo.dir_fd };
+	int rc = git_refs_read(&refs, p->branch, ret);
+
+	if (rc == -ENOENT) {
+		*ret = (struct git_id){ "" };
+		return 0;
+	}
+	return rc < 0 ? error_sys(err, rc, "commit", p->repo.top, "cannot read \"%s\" of \"%s\"", p->branch,
+				  p->repo.top)
+		      : 0;
+}
+
+static int side_of(const struct part *p, struct atoll_error *err)
+{
+	struct git_id now;
+	int rc = read_ref(p, &now, err);
+
+	if (rc < 0)
+		return rc;
+	if (git_id_equal(&now, &p->new))
+		return PART_NEW;
+	if (git_id_equal(&now, &p->old))
+		return PART_OLD;
+	if (*now.hex)
+		name_foreign(p, &now, err);
+	else
+		error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top, "was removed by somebody else: %s", p->branch);
+	return PART_FOREIGN;
+}
+
+int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
+	int rc = load(r, dir_fd, &p, err);
+
+	return rc < 0 ? rc : side_of(&p, err);
+}
+
+static int set_ref(struct resource *r, const struct part *p, bool forward, struct atoll_error *err)
+{
+	const struct git_id *from = forward ? &p->old : &p->new, *to = forward ? &p->new : &p->old;
+	AUTO_FREE char *tmp = own_name(r, "ref");
+	const char *message = forward ? p->message : "atoll: undo";
+	int rc = tmp ? git_refs_write(p->repo.dir_fd, p->branch, to, tmp) : -ENOMEM;
+
+	if (rc >= 0)
+		rc = git_refs_log(p->repo.dir_fd, p->branch, from, to, p->who, message);
+	if (rc >= 0)
+		rc = git_refs_log(p->repo.dir_fd, "HEAD", from, to, p->who, message);
+	return rc < 0 ? error_sys(err, rc, "commit", p->repo.top, "cannot move \"%s\" of \"%s\"", p->branch,
+				  p->repo.top)
+		      : 0;
+}
+
+/* ---- both ---- */
+
+/* The checkout must still be of this branch, and nothing of somebody's in the way. */
+static int check_way_back(int dir_fd, const struct part *p, struct atoll_error *err)
+{
+	AUTO_FREE char *branch = NULL;
+	struct git_id id;
+	int rc = git_repo_check_calm(&p->repo, "undo", err);
+
+	if (rc >= 0)
+		rc = git_repo_branch(&p->repo, "undo", &branch, &id, err);
+	if (rc < 0)
+		return rc;
+	if (strcmp(branch, p->branch) != 0)
+		return error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
+				 "\"%s\" is on another branch now than the commit was made to: \"%s\"", p->repo.top,
+				 p->branch + strlen("refs/heads/"));
+	return check_index(dir_fd, p, err);
+}
+
+static int move(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
+{
+	int rc;
+
+	if (forward) {
+		rc = set_ref(r, p, true, err);
+		return rc < 0 ? rc : set_index(r, dir_fd, p, true, err);
+	}
+	rc = check_way_back(dir_fd, p, err);
+	if (rc >= 0)
+		rc = set_index(r, dir_fd, p, false, err);
+	return rc < 0 ? rc : set_ref(r, p, false, err);
+}
+
+int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
+{
+	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
+	int rc = load(r, dir_fd, &p, err);
+
+	if (rc >= 0)
+		rc = git_part_lock(r, &p.repo, p.branch, forward ? "commit" : "undo", err);
+	if (rc >= 0)
+		rc = side_of(&p, err);
+	if (rc < 0)
+		return rc;
+	if (rc == PART_FOREIGN)
+		return -ATOLL_CONFLICT;
+	return rc == (forward ? PART_NEW : PART_OLD) ? 0 : move(r, dir_fd, &p, forward, err);
+}
+
+/* ---- the end ---- */
+
+static void remove_own(struct resource *r, const struct git_repo *repo)
+{
+	static const char *const names[] = { "index", "index.lock", "ref", "lock" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *name = own_name(r, names[i]);
+
+		if (name)
+			sys_unlink(repo->dir_fd, name, 0);
+	}
+}
+
+/* Going back the files came after the index, which does not know them yet. Only for speed. */
+static void refresh_index(struct resource *r, const struct git_repo *repo)
+{
+	struct atoll_error ignored = { 0 };
+
+	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0)
+		(void)renew_index(r, repo, NULL, 0, &ignored);
+}
+
+static int end_in(struct resource *r, const struct git_repo *repo, const char *branch, struct atoll_error *err)
+{
+	int rc;
+
+	remove_own(r, repo);
+	rc = drop_locks(r, repo, branch);
+	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot unlock \"%s\"", repo->top) : 0;
+}
+
+static int end_unrecorded(struct resource *r, struct atoll_error *err)
+{
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	AUTO_GIT_STATE s = { 0 };
+	struct atoll_error ignored = { 0 };
+	int rc = git_repo_reopen(r->row.path, "commit", &repo, err);
+
+	if (rc < 0)
+		return rc;
+	(void)git_state_load(r, &s, &ignored);
+	if (r->work_fd >= 0)
+		sys_unlink(r->work_fd, GIT_NEXT, 0);
+	return end_in(r, &repo, s.branch, err);
+}
+
+int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
+	struct atoll_error ignored = { 0 };
+
+	if (dir_fd < 0 || load(r, dir_fd, &p, &ignored) < 0)
+		return end_unrecorded(r, err);
+	if (side_of(&p, &ignored) == PART_OLD) {
+		refresh_index(r, &p.repo);
+		if (r->work_fd >= 0)
+			sys_unlink(r->work_fd, GIT_NEXT, 0);
+	}
+	return end_in(r, &p.repo, p.branch, err);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Putting the inside at a commit. The files of the original's checkout are that commit's already, but for what is uncommitted there: of those
+ * paths the commit's version is put into the upper layer. So nothing is checked out but what somebody has edited.
+ */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define GITLINK 0160000
+
+static int cannot_write(struct resource *r, int rc, const char *operation, struct atoll_error *err)
+{
+	return error_sys(err, rc, operation, r->row.path, "cannot prepare the git directory of \"%s\" in \"%s\"",
+			 r->row.path, r->row.work);
+}
+
+int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
+	    struct atoll_error *err)
+{
+	AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, name);
+
+	if (!ref)
+		return error_oom(err, "new");
+	return git_call(&(struct git_call){ .repo = repo, .operation = "new" }, err,
+			(const char *const[]){ "update-ref", ref, id->hex, NULL });
+}
+
+/* ---- branch and HEAD ---- */
+
+static int put_refs(int git_fd, const struct git_state *s, const struct git_id *at)
+{
+	AUTO_FREE char *head = str_format("ref: %s\n", s->own);
+	int r = head ? git_refs_write(git_fd, s->own, at, "atoll-ref") : -ENOMEM;
+
+	return r < 0 ? r : git_put_file(git_fd, "HEAD", head, strlen(head));
+}
+
+/* ---- the index ---- */
+
+static int copy_index(const struct git_repo *repo, int git_fd)
+{
+	struct tree_copy_report report = { 0 };
+	int r = sys_unlink(git_fd, "index", 0);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	r = tree_copy_entry(repo->dir_fd, "index", git_fd, "index", 0, &report);
+	return r;
+}
+
+/* The original's, with what it knows of the files, and (keep: or as it is) the commit's entries. */
+static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at, bool keep,
+		     const char *operation, struct atoll_error *err)
+{
+	AUTO_FREE char *path = str_format("%s/%s/index", r->row.work, GIT_UPPER);
+	struct git_call call = { .repo = repo, .operation = operation, .index = path };
+	int rc = path ? copy_index(repo, git_fd) : -ENOMEM;
+
+	if (rc < 0 && rc != -ENOENT)
+		return cannot_write(r, rc, operation, err);
+	if (keep)
+		return 0;
+	return git_call(&call, err, (const char *const[]){ "read-tree", rc < 0 ? "--reset" : "-m", at->hex, NULL });
+}
+
+/* ---- files ---- */
+
+/* The directories above a path, in the upper layer, look like the original's. A foreign edit may have taken them away. */
+static int make_parents(struct resource *r, int upper_fd, const char *path)
+{
+	struct tree_copy_report report = { 0 };
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		AUTO_FREE char *part = strndup(path, (size_t)(slash - path));
+		AUTO_FD there = part ? fd_open_beneath(upper_fd, part, O_PATH | O_DIRECTORY) : -ENOMEM;
+		AUTO_FD from = -EBADF, to = -EBADF;
+		const char *name;
+		int rc;
+
+		if (there >= 0)
+			continue;
+		if (there != -ENOENT)
+			return there == -ENOTDIR ? 0 : there;
+		rc = fd_open_parent(upper_fd, part, &to, &name);
+		if (rc < 0)
+			return rc;
+		from = fd_open_beneath(r->root_fd, part, O_RDONLY | O_DIRECTORY);
+		rc = from >= 0 ? tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report)
+			       : sys_mkdir(to, name, 0777);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* What was put into a directory has moved its times, which are not the sandbox's doing. */
+static int restore_times(struct resource *r, int upper_fd, const char *path)
+{
+	AUTO_FREE char *dir = strdup(path);
+
+	while (dir && *dir) {
+		char *slash = strrchr(dir, '/');
+		AUTO_FD from = -EBADF, to = -EBADF;
+		struct tree_stat st;
+		int rc;
+
+		dir[slash ? slash - dir : 0] = 0;
+		from = fd_open_beneath(r->root_fd, dir, O_RDONLY | O_DIRECTORY);
+		to = fd_open_beneath(upper_fd, dir, O_RDONLY | O_DIRECTORY);
+		if (from < 0 || to < 0)
+			continue;
+		rc = tree_stat(from, "", &st);
+		if (rc >= 0) {
+			const struct timespec times[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
+
+			rc = sys_utimens(to, "", times);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return dir ? 0 : -ENOMEM;
+}
+
+static int check_out(struct resource *r, const struct git_repo *repo, const struct git_entries *list,
+		     const char *operation, struct atoll_error *err)
+{
+	AUTO_FREE char *prefix = str_format("--prefix=%s/%s/", r->row.work, OVERLAY_UPPER);
+	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
+	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_STRBUF paths = STRBUF_INIT;
+	int rc = prefix && index ? MIN(upper, 0) : -ENOMEM;
+
+	for (size_t i = 0; i < list->n && rc >= 0; i++) {
+		if (!list->v[i].mode || list->v[i].mode == GITLINK)
+			continue;
+		rc = make_parents(r, upper, list->v[i].path);
+		strbuf_add(&paths, list->v[i].path, strlen(list->v[i].path) + 1);
+	}
+	if (rc >= 0 && paths.size) {
+		struct git_call call = { .repo = repo,
+					 .operation = operation,
+					 .index = index,
+					 .input = paths.data,
+					 .input_size = paths.size };
+
+		rc = git_call(&call, err,
+			      (const char *const[]){ "checkout-index", "-f", "-q", "-z", "--stdin", prefix, NULL });
+		if (rc < 0)
+			return rc;
+	}
+	for (size_t i = 0; i < list->n && rc >= 0; i++)
+		rc = restore_times(r, upper, list->v[i].path);
+	return rc < 0 ? cannot_write(r, rc, operation, err) : 0;
+}
+
+static int uncommitted(const struct git_repo *repo, const struct git_state *s, const char *operation,
+		       struct git_entries *ret, bool *ret_staged, struct atoll_error *err)
+{
+	struct git_call call = { .repo = repo, .operation = operation };
+
+	*ret_staged = false;
+	return s->carried ? 0 : git_entries_uncommitted(&call, ret, ret_staged, err);
+}
+
+int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
+		     struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES list = { 0 };
+	bool staged;
+	int rc = uncommitted(repo, s, operation, &list, &staged, err);
+
+	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
+}
+
+int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
+	       const char *operation, struct atoll_error *err)
+{
+	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_GIT_ENTRIES list = { 0 };
+	bool staged = false;
+	int rc = git < 0 ? git : put_refs(git, s, at);
+
+	if (rc < 0)
+		return cannot_write(r, rc, operation, err);
+	rc = uncommitted(repo, s, operation, &list, &staged, err);
+	if (rc >= 0)
+		rc = put_index(r, repo, git, at, s->carried || !staged, operation, err);
+	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
+}

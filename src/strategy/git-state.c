@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox must remember of the repository it was made from. */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+void git_state_release(struct git_state *s)
+{
+	free(s->branch);
+	free(s->own);
+	*s = (struct git_state){ 0 };
+}
+
+int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
+{
+	AUTO_FREE char *tmp = str_format("%s.new", name);
+	AUTO_FD fd = -EBADF;
+	int r = tmp ? sys_unlink(dir_fd, tmp, 0) : -ENOMEM;
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	fd = sys_open(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	r = fd < 0 ? fd : sys_write(fd, content, size);
+	if (r >= 0)
+		r = sys_fsync(fd);
+	if (r >= 0)
+		r = sys_rename(dir_fd, tmp, dir_fd, name, 0);
+	return r < 0 ? r : sys_fsync(dir_fd);
+}
+
+/* "key value" in each line. malloc'ed, or NULL. */
+static char *value_of(const char *text, const char *key)
+{
+	size_t size = strlen(key);
+
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		if (strncmp(text, key, size) == 0 && text[size] == ' ')
+			return strndup(text + size + 1, strcspn(text + size + 1, "\n"));
+	return NULL;
+}
+
+int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err)
+{
+	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL;
+	AUTO_GIT_STATE s = { 0 };
+	int rc = fd_read_file(r->work_fd, GIT_STATE, 1 << 16, &text, NULL);
+
+	if (rc >= 0) {
+		s.branch = value_of(text, "branch");
+		s.own = value_of(text, "own");
+		base = value_of(text, "base");
+		carried = value_of(text, "carried");
+		s.carried = carried && strcmp(carried, "yes") == 0;
+		if (!s.branch || !s.own || !base || !git_id_parse(base, &s.base) || !git_refs_is_name(s.branch) ||
+		    !git_refs_is_name(s.own))
+			rc = -EINVAL;
+	}
+	if (rc < 0)
+		return error_sys(err, rc, "open", r->row.path,
+				 "what is known of the repository \"%s\" is gone from \"%s\"", r->row.path,
+				 r->row.work);
+	*ret = s;
+	s = (struct git_state){ 0 };
+	return 0;
+}
+
+int git_state_save(struct resource *r, const struct git_state *s, struct atoll_error *err)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+	int rc;
+
+	strbuf_addf(&text, "branch %s\nown %s\nbase %s\ncarried %s\n", s->branch, s->own, s->base.hex,
+		    s->carried ? "yes" : "no");
+	rc = text.failed ? -ENOMEM : git_put_file(r->work_fd, GIT_STATE, text.data, text.size);
+	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_worktree: making a workspace, and the view of it. */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+static int cannot_make(struct resource *r, int rc, struct atoll_error *err)
+{
+	return error_sys(err, rc, "new", r->row.path, "cannot make the workspace of \"%s\" in \"%s\"", r->row.path,
+			 r->row.work);
+}
+
+/* ---- making it ---- */
+
+/* On a rollback everything is made anew. */
+static int remove_old(struct resource *r)
+{
+	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_STATE, GIT_NEXT };
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
+		rc = tree_remove(r->work_fd, names[i]);
+	return rc;
+}
+
+static int make_objects(struct resource *r)
+{
+	static const char alternates[] = "../" GIT_BASE_OBJECTS "\n";
+	AUTO_FD info = fd_make_path(r->work_fd, GIT_OBJECTS "/info");
+	AUTO_FD pack = fd_make_path(r->work_fd, GIT_OBJECTS "/pack");
+
+	if (info < 0 || pack < 0)
+		return MIN(info, pack);
+	return git_put_file(info, "alternates", alternates, sizeof alternates - 1);
+}
+
+static int make_private(struct resource *r, const struct git_repo *repo)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_FD mount_point = -EBADF;
+	int rc = remove_old(r);
+
+	if (rc >= 0)
+		rc = tree_copy_entry(repo->dir_fd, "", r->work_fd, GIT_UPPER, 0, &report);
+	if (rc >= 0)
+		rc = sys_mkdir(r->work_fd, GIT_WORK, 0700);
+	if (rc >= 0)
+		rc = mount_point = fd_make_path(r->work_fd, GIT_UPPER "/" GIT_BASE_OBJECTS);
+	return rc < 0 ? rc : make_objects(r);
+}
+
+/* A branch that the original does not have, nor anything in its way. */
+static int choose_branch(struct resource *r, const struct git_repo *repo, char **ret)
+{
+	static const char *const forms[] = { "refs/heads/atoll/%s", "refs/heads/atoll-%s", "refs/heads/atoll/%s-%.8s",
+					     "refs/heads/atoll-%s-%.8s" };
+	const struct git_refs refs = { -EBADF, repo->dir_fd };
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		AUTO_FREE char *name = str_format(forms[i], r->sandbox ? r->sandbox : r->uuid, r->uuid);
+		int rc = name ? git_refs_is_free(&refs, name) : -ENOMEM;
+
+		if (rc < 0)
+			return rc;
+		if (rc > 0 && git_refs_is_name(name)) {
+			*ret = TAKE_PTR(name);
+			return 0;
+		}
+	}
+	return -EEXIST;
+}
+
+static int begin_in(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
+{
+	int rc = overlay_begin(r, err);
+
+	if (rc < 0)
+		return rc;
+	rc = make_private(r, repo);
+	if (rc >= 0)
+		rc = choose_branch(r, repo, &s->own);
+	if (rc < 0)
+		return cannot_make(r, rc, err);
+	rc = git_pin(r, repo, "base", &s->base, err);
+	if (rc >= 0)
+		rc = git_settle(r, repo, s, &s->base, "new", err);
+	return rc < 0 ? rc : git_state_save(r, s, err);
+}
+
+static int git_begin(struct resource *r, struct atoll_error *err)
+{
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	AUTO_GIT_STATE s = { .carried = r->carry_dirty };
+	int rc = git_repo_open(r->row.path, &repo, err);
+
+	if (rc >= 0)
+		rc = git_repo_check_calm(&repo, "new", err);
+	if (rc >= 0)
+		rc = git_repo_branch(&repo, "new", &s.branch, &s.base, err);
+	return rc < 0 ? rc : begin_in(r, &repo, &s, err);
+}
+
+/* ---- seeing it ---- */
+
+static int add_mount(struct strategy_view *v, struct strategy_mount m, const char *root, const char *below)
+{
+	m.path = str_format("%s/%s", root, below);
+	v->extra[v->n_extra] = m;
+	v->n_extra++;
+	if (!m.path)
+		return -ENOMEM;
+	return m.fd < 0 ? m.fd : m.overlay ? MIN(0, MIN(m.upper_fd, m.work_fd)) : 0;
+}
+
+static int add_mounts(struct resource *r, struct strategy_view *v)
+{
+	const int flags = O_RDONLY | O_DIRECTORY;
+	struct strategy_mount dir = { .overlay = true,
+				      .fd = fd_open_beneath(r->root_fd, ".git", flags),
+				      .upper_fd = fd_open_beneath(r->work_fd, GIT_UPPER, flags),
+				      .work_fd = fd_open_beneath(r->work_fd, GIT_WORK, flags) };
+	struct strategy_mount own = { .fd = fd_open_beneath(r->work_fd, GIT_OBJECTS, flags) };
+	struct strategy_mount base = { .fd = fd_open_beneath(r->root_fd, ".git/objects", flags), .read_only = true };
+	int first = add_mount(v, dir, r->root_path, ".git");
+	int second = add_mount(v, own, r->root_path, ".git/objects");
+	int third = add_mount(v, base, r->root_path, ".git/" GIT_BASE_OBJECTS);
+
+	return MIN(first, MIN(second, third));
+}
+
+static void view_release(struct strategy_view *v)
+{
+	fd_close(v->upper_fd);
+	fd_close(v->work_fd);
+	for (size_t i = 0; i < v->n_extra; i++) {
+		free(v->extra[i].path);
+		fd_close(v->extra[i].fd);
+		if (v->extra[i].overlay) {
+			fd_close(v->extra[i].upper_fd);
+			fd_close(v->extra[i].work_fd);
+		}
+	}
+}
+
+static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+{
+	struct strategy_view v = { 0 };
+	int rc = overlay_view(r, &v, err);
+
+	if (rc < 0)
+		return rc;
+	rc = add_mounts(r, &v);
+	if (rc < 0) {
+		view_release(&v);
+		return error_sys(err, rc, "run", r->row.path, "the git directory of \"%s\" cannot be shown",
+				 r->row.path);
+	}
+	*ret = v;
+	return 0;
+}
+
+/* ---- after a commit ---- */
+
+static int land_at(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *id,
+		   struct atoll_error *err)
+{
+	int rc = git_pin(r, repo, "tip", id, err);
+
+	if (rc >= 0)
+		rc = git_settle(r, repo, s, id, "commit", err);
+	s->base = *id;
+	if (rc >= 0)
+		rc = git_state_save(r, s, err);
+	if (rc < 0)
+		return rc;
+	rc = sys_unlink(r->work_fd, GIT_NEXT, 0);
+	return rc < 0 && rc != -ENOENT ? cannot_make(r, rc, err) : 0;
+}
+
+/* The inside follows: it stands at the commit that landed. */
+static int git_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	AUTO_GIT_STATE s = { 0 };
+	AUTO_FREE char *next = NULL;
+	struct git_id id;
+	int rc = git_repo_reopen(r->row.path, "commit", &repo, err);
+
+	if (rc >= 0)
+		rc = git_state_load(r, &s, err);
+	if (rc < 0)
+		return rc;
+	rc = fd_read_file(r->work_fd, GIT_NEXT, 4096, &next, NULL);
+	if (rc < 0 && rc != -ENOENT)
+		return cannot_make(r, rc, err);
+	if (rc == -ENOENT || !git_id_parse(next, &id))
+		return git_settle_files(r, &repo, &s, "commit", err);
+	return land_at(r, &repo, &s, &id, err);
+}
+
+/* ---- leaving the original ---- */
+
+static int git_forget(struct resource *r, struct atoll_error *err)
+{
+	static const char *const names[] = { "base", "tip" };
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	struct git_call call = { .repo = &repo, .operation = "rm" };
+	struct atoll_error ignored;
+	int rc = 0;
+
+	/* One that is gone has nothing of ours. */
+	if (git_repo_reopen(r->row.path, "rm", &repo, &ignored) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++) {
+		AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, names[i]);
+
+		rc = ref ? git_call(&call, err, (const char *const[]){ "update-ref", "-d", ref, NULL })
+			 : error_oom(err, "rm");
+	}
+	if (rc >= 0)
+		sys_unlink(repo.dir_fd, "refs/atoll", AT_REMOVEDIR);
+	return rc;
+}
+
+const struct strategy_ops strategy_git = {
+	.name = "git_worktree",
+	.summary = "an overlay with a git directory of its own; lands as a commit on the original's branch",
+	.strength = 60,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED |
+			STRATEGY_OVERLAY | STRATEGY_PART,
+	.kinds = STRATEGY_SERVES(ATOLL_KIND_GIT),
+	.workspace = OVERLAY_UPPER,
+	.part_name = ".git",
+	.begin = git_begin,
+	.view = git_view,
+	.ran = overlay_ran,
+	.changes = git_changes,
+	.base = overlay_base,
+	.origin = overlay_origin,
+	.landed = git_landed,
+	.returned = overlay_returned,
+	.forget = git_forget,
+	.release = overlay_release,
+	.part_prepare = git_part_prepare,
+	.part_side = git_part_side,
+	.part_move = git_part_move,
+	.part_end = git_part_end,
+	.part_left = git_part_left,
+};

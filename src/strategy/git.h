@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * git_worktree: an overlay over the checkout, and another one, with an object store of its own, over the git directory.
+ *
+ * In the resource's area, beside what the overlay has there:
+ *
+ *	git/ git-work/   the overlay of .git: refs, index, configuration, hooks as a command inside has made them
+ *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
+ *	git-state        the branch of the original, the commit the sandbox began at, the branch inside
+ *	git-next         while a commit is under way: the commit that is to be the branch's tip
+ *	git-q-*          a quarantine, while something is computed
+ *
+ * In the original, before a commit: the refs below refs/atoll/UUID, which keep from gc what the sandbox is built on.
+ */
+#ifndef STRATEGY_GIT_H
+#define STRATEGY_GIT_H
+
+#include "git/git.h"
+#include "strategy/strategies.h"
+
+#define GIT_UPPER "git"
+#define GIT_WORK "git-work"
+#define GIT_OBJECTS "git-objects"
+#define GIT_STATE "git-state"
+#define GIT_NEXT "git-next"
+#define GIT_QUARANTINE "git-q-"
+/* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
+#define GIT_BASE_OBJECTS "atoll-objects"
+
+/* ---- git-state.c ---- */
+
+struct git_state {
+	char *branch;       /* of the original: "refs/heads/main" */
+	char *own;          /* inside */
+	struct git_id base; /* what the sandbox was last made from */
+	bool carried;       /* with what was uncommitted in the original's checkout */
+};
+void git_state_release(struct git_state *s);
+#define AUTO_GIT_STATE CLEANUP(git_state_release) struct git_state
+int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err);
+int git_state_save(struct resource *r, const struct git_state *s, struct atoll_error *err);
+/* A small file, whole and durable or not at all. */
+int git_put_file(int dir_fd, const char *name, const char *content, size_t size);
+
+/* ---- git-settle.c ---- */
+
+/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along. */
+int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
+	       const char *operation, struct atoll_error *err);
+/* The last of these alone. */
+int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
+		     struct atoll_error *err);
+/* Keeps a commit from gc, under a name of the sandbox's own. */
+int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
+	    struct atoll_error *err);
+
+/* ---- git-work.c: what the sandbox has made of the repository, computed in a quarantine ---- */
+
+struct git_work {
+	struct resource *r;
+	const char *operation;
+	struct git_repo repo;
+	struct git_state state;
+	struct changes *files; /* as the overlay sees them */
+	char *quarantine;      /* absolute */
+	char *name;            /* of its directory, in the area */
+	char *objects, *index, *upper;
+	struct git_id head;                    /* of the original's branch, now */
+	struct git_id tip;                     /* what HEAD is inside */
+	struct git_id tip_tree;                /* its tree */
+	struct git_id tree;                    /* with what is uncommitted inside */
+	struct git_id base;                    /* what tip and head have in common */
+	struct git_entries tracked;            /* inside */
+	struct git_entries base_old, base_new; /* from base to tree */
+	struct git_entries head_old, head_new; /* from head to tree */
+	const char *unmerged;                  /* a path that is, inside */
+	bool unrelated;                        /* nothing in common */
+};
+void git_work_release(struct git_work *w);
+#define AUTO_GIT_WORK CLEANUP(git_work_release) struct git_work
+int git_work_make(struct resource *r, const char *operation, bool exact, struct git_work *ret, struct atoll_error *err);
+struct git_call git_work_call(const struct git_work *w);
+static inline bool git_work_is_clean(const struct git_work *w)
+{
+	return git_id_equal(&w->tree, &w->tip_tree);
+}
+static inline bool git_work_has_nothing(const struct git_work *w)
+{
+	return git_work_is_clean(w) && git_id_equal(&w->base, &w->tip);
+}
+/* Whether the file lands, as far as git has a say: it is not tracked, or its content is the sandbox's own. judged: git says, not the times. */
+bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged);
+
+/* Whether a file at or below the path is among the changes. */
+bool git_work_touches(const struct changes *changes, const char *path);
+
+/* ---- git-changes.c ---- */
+struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *err);
+
+/* ---- git-merge.c: the commit that is to be the branch's tip ---- */
+
+struct git_landing {
+	struct git_id old, new;
+	struct git_entries from, to; /* what differs between them */
+	char *who, *message;         /* for the logs */
+};
+void git_landing_release(struct git_landing *l);
+#define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
+int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
+		     struct atoll_error *err);
+
+/* ---- git-part.c ---- */
+int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
+/* ---- git-move.c ---- */
+int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l);
+int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
+		  struct atoll_error *err);
+int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err);
+int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
+int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err);
+bool git_part_left(struct resource *r);
+
+#endif

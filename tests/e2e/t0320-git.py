@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+"""Git repositories as resources: nothing reaches the original before commit, everything lands as one commit, and nobody's work is lost."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import manifest as mf  # noqa: E402
+
+CONFIG = "[user]\n\tname = Somebody\n\temail = somebody@example.org\n[init]\n\tdefaultBranch = main\n[protocol \"file\"]\n\tallow = always\n"
+
+
+class Failed(Exception):
+    pass
+
+
+def configure(box, text):
+    """The user's configuration, exchanged as a whole: other threads read it."""
+    handle, path = tempfile.mkstemp(dir=box.place.root)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(path, 0o644)
+    os.rename(path, box.home + "/.gitconfig")
+
+
+class Repo:
+    """A repository of a user, with one commit, and a sandbox over it."""
+
+    def __init__(self, place, who, make=True, program=None, script=""):
+        self.place, self.who = place, who
+        self.top = place.fresh("git", who)
+        self.path = self.top + "/repo"
+        self.box = t.Box(place, who, program=program, state=self.top + "/state")
+        configure(self.box, CONFIG)
+        self.outside("git init -q repo; cd repo; mkdir d; echo a >a; seq 20 >lines; echo b >d/b; echo '*.o' >.gitignore; git add .; "
+                     "git commit -qm first; echo object >x.o; " + script, cwd=self.top)
+        if make:
+            self.must(self.new())
+
+    def outside(self, script, cwd=None, check=True):
+        done = self.box.command(["sh", "-ec", script], cwd=cwd or self.path)
+        if check and done.returncode != 0:
+            raise Failed("outside: %s: %s" % (script, t.said(done)))
+        return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+    def inside(self, script, check=True):
+        done = self.box.run("sh", "-ec", script, cwd=self.path)
+        if check and done.returncode != 0:
+            raise Failed("inside: %s: %s" % (script, t.said(done)))
+        return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+    def new(self, *extra):
+        return self.box.atoll("new", "box", "--git", self.path, *extra)
+
+    def must(self, done):
+        if done.returncode != 0:
+            raise Failed("%s: %s" % (" ".join(map(str, done.args[1:4])), t.said(done)))
+        return done
+
+    def commit(self, *extra):
+        return self.must(self.box.commit(*extra))
+
+    def git(self, arguments):
+        return self.outside("git " + arguments)
+
+    def log(self):
+        return self.git("log --format=%s").split("\n")
+
+    def status(self):
+        return self.git("status --porcelain")
+
+    def read(self, name):
+        with open(os.path.join(self.path, name), encoding="ascii") as file:
+            return file.read()
+
+    def manifest(self):
+        """The git directory, without what keeps the base from gc, and without the times that a lock moves on its way."""
+        found = mf.manifest(self.path + "/.git")
+        return {path: dict(entry, mtime=0 if entry["type"] == "dir" else entry["mtime"]) for path, entry in found.items()
+                if not path.startswith(b"refs/atoll")}
+
+    def problems(self):
+        """What git finds wrong, and what of ours is left where it does not belong."""
+        found = self.outside("git fsck --strict 2>&1 | grep -v '^dangling' || true; find .git -name '*.lock' -o -name '*atoll-*' | "
+                             "grep -v refs/atoll || true; git status --porcelain -uno")
+        return found
+
+    def close(self):
+        self.box.atoll("rm", "box", "--abandon")
+        t.remove_tree(self.top)
+
+
+SCENES = []
+
+
+def scene(function):
+    SCENES.append(function)
+    return function
+
+
+# ---- inside ----
+
+@scene
+def nothing_reaches_the_original_before_commit(repo, tap):
+    before, files = repo.manifest(), mf.manifest(repo.path)
+    repo.inside("git status --porcelain | grep . && exit 1; test $(git branch --show-current) = atoll/box; echo x >>a; git commit -qam one; "
+                "echo y >>a; git stash -q; git stash pop -q; git branch other; git tag v1; git config core.editor evil; "
+                "printf '#!/bin/sh\\necho hook ran >hook.txt\\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; git commit -qam two; "
+                "test -f hook.txt; git rebase -q HEAD~1; git checkout -q -b deep/er; git branch -D main; git gc -q --prune=now; "
+                "git reflog expire --expire=now --all; git update-ref -d refs/heads/other; git fsck --strict; git log --oneline")
+    tap.check("whatever git does inside, the git directory outside stays as it was", repo.manifest() == before,
+              mf.differences(before, repo.manifest(), 8))
+    after = mf.manifest(repo.path)
+    tap.check("and so do the files", {p: e for p, e in files.items() if not p.startswith(b".git")} ==
+              {p: e for p, e in after.items() if not p.startswith(b".git")}, mf.differences(files, after, 8))
+
+
+@scene
+def a_submodule_and_objects_borrowed_from_elsewhere_work_inside(repo, tap):
+    repo.box.rm()
+    repo.outside("git init -q lib; cd lib; echo l >l; git add .; git commit -qm lib; cd ..; git clone -q --shared repo shared; cd shared; "
+                 "git submodule add -q ../lib lib; git commit -qm sub; printf ../../../repo/.git/objects >.git/objects/info/alternates",
+                 cwd=repo.top)
+    repo.path = repo.top + "/shared"
+    repo.must(repo.new())
+    said = repo.inside("git fsck --strict; git status --porcelain; git log --format=%s; cat lib/l; cd lib; git log --format=%s; "
+                       "echo more >>l; git status --porcelain")
+    tap.check("alternates of the original, also relative ones, and submodules are there", said == "sub\nfirst\nl\nlib\n M l", said)
+    done = repo.box.commit()
+    tap.check("a submodule that was changed is refused by name", done.returncode == 4 and b"lib" in done.stderr + done.stdout and
+              repo.outside("cat lib/l") == "l", t.said(done))
+
+
+@scene
+def uncommitted_work_stays_out_unless_it_is_asked_for(repo, tap):
+    repo.box.rm()
+    repo.outside("echo mine >>a; git rm -qr d; echo staged >staged; git add staged")
+    before = repo.status()
+    repo.must(repo.new())
+    said = repo.inside("git status --porcelain; cat a d/b")
+    tap.check("the inside begins at the commit", said == "?? staged\na\nb", said)
+    repo.inside("echo new >lines; git commit -qam theirs")
+    repo.commit()
+    tap.check("a commit leaves what others have not committed as it is", repo.status() == before and repo.read("a") == "a\nmine\n" and
+              repo.log() == ["theirs", "first"] and repo.read("lines") == "new\n", repo.status(), before, repo.log())
+    tap.check("and the inside still is at the commit", repo.inside("git status --porcelain; cat a d/b") == "?? staged\na\nb")
+    repo.must(repo.box.undo())
+    tap.check("as does undo", repo.status() == before and repo.log() == ["first"], repo.status())
+    repo.box.rm()
+    repo.must(repo.new("--dirty"))
+    said = repo.inside("git status --porcelain; cat a")
+    tap.check("asked for, it comes along", said.split("\n")[:4] == [" M a", "D  d/b", "A  staged", "a"] or "M a" in said.split("\n")[0], said)
+
+
+# ---- commit ----
+
+@scene
+def commits_edits_and_other_files_land_as_one(repo, tap):
+    repo.inside("echo two >>a; git commit -qam 'second, inside'; echo three >>a; echo new >new; git add new; git rm -q d/b; echo u >untracked; "
+                "mkdir -p build; echo o >build/y.o; git branch side")
+    diff = repo.box.diff().stdout.decode()
+    tap.check("diff lists commits, files and refs", all(word in diff for word in ("second, inside", "refs/heads/main", "build/y.o",
+                                                                             "untracked", "refs/heads/side")), diff)
+    done = repo.commit("-m", "all of it\n\nand more")
+    tap.check("commits made inside, and one of what was edited, are on the branch", repo.log() == ["all of it", "second, inside", "first"],
+              repo.log(), t.said(done))
+    tap.check("files that are tracked, ignored or neither have landed", repo.read("a") == "a\ntwo\nthree\n" and
+              repo.read("build/y.o") == "o\n" and repo.read("untracked") == "u\n" and not os.path.exists(repo.path + "/d/b"))
+    tap.check("nothing is left to commit, and nothing is broken", repo.status() == "?? untracked" and not repo.problems(), repo.status(),
+              repo.problems())
+    tap.check("the log of the branch says where it came from", "atoll: commit box: all of it" in repo.git("reflog -1"), repo.git("reflog -1"))
+    tap.check("other refs stay inside", repo.git("branch --format='%(refname)'") == "refs/heads/main", repo.git("branch"))
+    said = repo.inside("git status --porcelain; git log --format=%s; git branch --format='%(refname:short)'")
+    tap.check("the inside stands at the new commit", said == "?? untracked\nall of it\nsecond, inside\nfirst\natoll/box\nmain\nside", said)
+    repo.inside("echo four >>a")
+    repo.commit("-m", "next")
+    tap.check("and can be committed again", repo.log()[0] == "next" and repo.read("a").endswith("four\n") and not repo.problems(), repo.log())
+
+
+@scene
+def a_branch_that_moved_on_is_merged(repo, tap):
+    repo.inside("echo inside >inside; git add inside; sed -i s/^3$/three/ lines")
+    repo.outside("echo outside >outside; git add outside; git commit -qm theirs")
+    repo.commit("-m", "merged")
+    tap.check("different files are merged into one commit", repo.log()[0] == "merged" and
+              repo.git("rev-list --parents -1 HEAD").count(" ") == 2 and repo.status() == "" and not repo.problems() and
+              os.path.exists(repo.path + "/outside") and os.path.exists(repo.path + "/inside"), repo.log(), repo.status(), repo.problems())
+    head = repo.git("rev-parse HEAD^1")
+    repo.must(repo.box.undo())
+    tap.check("undo goes back to the other side's commit", repo.git("rev-parse HEAD") == head and repo.status() == "" and
+              os.path.exists(repo.path + "/outside") and not os.path.exists(repo.path + "/inside"), repo.status())
+
+
+@scene
+def what_both_changed_is_resolved_inside(repo, tap):
+    repo.inside("sed -i s/^3$/inside/ lines; echo i >>a; git commit -qam inside")
+    repo.outside("sed -i s/^3$/outside/ lines; git commit -qam outside")
+    before = repo.manifest()
+    done = repo.box.commit()
+    tap.check("a conflict is found before anything is changed", done.returncode == 3 and b"lines" in done.stdout + done.stderr and
+              repo.manifest() == before and repo.log() == ["outside", "first"], t.said(done), mf.differences(before, repo.manifest(), 6))
+    repo.inside("git merge -q main >/dev/null 2>&1 && exit 1; sed -i -e '/^[<=>]/d' lines; git add lines; git commit -qm resolved")
+    repo.commit()
+    tap.check("merged inside it lands", repo.log()[0] == "resolved" and "inside" in repo.read("lines") and "outside" in repo.read("lines") and
+              repo.status() == "" and not repo.problems(), repo.log(), repo.status(), repo.problems())
+
+
+@scene
+def uncommitted_work_in_the_way_is_never_lost(repo, tap):
+    repo.inside("echo inside >>a; echo i >fresh; git add .; git commit -qm inside")
+    repo.outside("echo outside >>a")
+    done = repo.box.commit()
+    tap.check("an edit of the same file is a conflict, by name", done.returncode == 3 and b"a" in done.stdout + done.stderr and
+              repo.read("a") == "a\noutside\n" and repo.log() == ["first"] and not os.path.exists(repo.path + "/.git/index.lock"),
+              t.said(done))
+    repo.outside("git add a")
+    done = repo.box.commit("--dry-run")
+    tap.check("so is one that is staged, also in a dry run", done.returncode == 3, t.said(done))
+    repo.outside("git checkout -q HEAD -- a; echo theirs >fresh")
+    done = repo.box.commit()
+    tap.check("an untracked file in the way is one too", done.returncode == 3 and b"fresh" in done.stdout + done.stderr and
+              repo.read("fresh") == "theirs\n", t.said(done))
+    repo.outside("rm fresh; echo other >>lines; git add lines; echo more >>lines")
+    repo.commit()
+    tap.check("work on other files is left as it is", repo.status() == "MM lines" and repo.log() == ["inside", "first"], repo.status())
+
+
+# ---- undo ----
+
+@scene
+def undo_takes_back_what_is_still_there(repo, tap):
+    old = repo.git("rev-parse HEAD")
+    repo.inside("echo two >>a; git commit -qam inside; echo u >u")
+    repo.commit()
+    repo.must(repo.box.undo())
+    tap.check("branch, index and files are back", repo.git("rev-parse HEAD") == old and repo.status() == "" and repo.read("a") == "a\n" and
+              not os.path.exists(repo.path + "/u") and not repo.problems(), repo.status(), repo.problems())
+    tap.check("and the edits are still inside", "inside" in repo.inside("git log --format=%s; cat a") and
+              "two" in repo.inside("cat a"))
+    repo.commit()
+    repo.outside("echo mine >mine; git add mine; git commit -qm 'built on it'")
+    done = repo.box.undo()
+    tap.check("with somebody's commit on top it is refused, by name", done.returncode == 3 and b"built on it" in done.stdout + done.stderr and
+              repo.log() == ["built on it", "inside", "first"] and not repo.problems(), t.said(done), repo.log(), repo.problems())
+
+
+@scene
+def undo_respects_a_checkout_that_moved(repo, tap):
+    repo.inside("echo two >>a; git commit -qam inside")
+    repo.commit()
+    repo.outside("git checkout -q -b elsewhere")
+    done = repo.box.undo()
+    tap.check("on another branch undo is refused", done.returncode == 3 and repo.read("a") == "a\ntwo\n" and not repo.problems(),
+              t.said(done), repo.problems())
+    repo.outside("git checkout -q main; echo staged >>lines; git add lines")
+    repo.must(repo.box.undo())
+    tap.check("what is staged besides stays staged", repo.status() == "M  lines" and repo.read("a") == "a\n", repo.status())
+
+
+@scene
+def rollback_begins_anew(repo, tap):
+    repo.inside("echo two >>a; git commit -qam inside; echo three >>a; echo u >u; git config x.y z")
+    repo.outside("echo o >o; git add o; git commit -qm outside")
+    repo.must(repo.box.rollback())
+    said = repo.inside("git status --porcelain; git log --format=%s; cat a; git config x.y || echo none")
+    tap.check("the inside is clean, at the branch's commit", said == "outside\nfirst\na\nnone", said)
+    done = repo.box.atoll("rm", "box")
+    tap.check("rm leaves nothing in the original", done.returncode == 0 and repo.git("for-each-ref --format='%(refname)'") == "refs/heads/main" and
+              not repo.problems() and not os.path.exists(repo.path + "/.git/refs/atoll"), t.said(done), repo.git("for-each-ref"))
+
+
+# ---- the outside world ----
+
+@scene
+def the_base_outlives_gc_in_the_original(repo, tap):
+    repo.outside("git commit -q --allow-empty -m second")
+    repo.must(repo.box.rollback())
+    repo.inside("echo two >>a; git commit -qam inside")
+    repo.outside("git commit -q --amend --allow-empty -m amended; git reflog expire --expire=now --all; git gc -q --prune=now")
+    said = repo.inside("git fsck --strict; git log --format=%s")
+    tap.check("what the sandbox is built on is still there", said == "inside\nsecond\nfirst", said)
+    repo.commit()
+    tap.check("and can be merged", repo.status() == "" and not repo.problems() and repo.read("a") == "a\ntwo\n", repo.status(), repo.problems())
+
+
+@scene
+def nothing_planted_inside_is_run_outside(repo, tap):
+    trap = repo.top + "/trapped"
+    repo.inside("cd .git; for h in pre-commit post-commit reference-transaction post-index-change post-checkout pre-merge-commit; do "
+                "printf '#!/bin/sh\\ntouch %s\\n' '{0}' >hooks/$h; chmod +x hooks/$h; done; "
+                "git config core.fsmonitor 'touch {0}'; git config core.hooksPath $PWD/hooks; git config filter.evil.clean 'touch {0}'; "
+                "git config filter.evil.smudge 'touch {0}'; git config core.alternateRefsCommand 'touch {0}'; git config diff.external 'touch {0}'; "
+                "cd ..; echo '* filter=evil diff=evil' >.gitattributes; echo x >>a; echo '{1}' >.git/objects/info/alternates"
+                .format(trap, "/nowhere"))
+    if os.path.exists(trap):
+        os.unlink(trap)
+    repo.box.diff()
+    repo.box.diff("--patch")
+    done = repo.box.commit()
+    tap.check("hooks and configuration of the inside are obeyed by nobody", done.returncode == 0 and not os.path.exists(trap) and
+              "core.fsmonitor" not in repo.git("config --local --list"), t.said(done))
+    repo.outside("git config core.hooksPath /dev/null; git status")
+    tap.check("what has landed is whole", not repo.problems() and repo.read("a") == "a\nx\n", repo.problems())
+
+
+@scene
+def hostile_refs_and_indexes_are_refused(repo, tap):
+    before = repo.manifest()
+    for script, name in (("echo 'ref: refs/heads/../../../../etc/passwd' >.git/HEAD", "a HEAD that leads out"),
+                         ("rm .git/HEAD; ln -s /etc/passwd .git/HEAD", "a HEAD that is a link"),
+                         ("echo 1111111111111111111111111111111111111111 >.git/HEAD", "a HEAD without its object"),
+                         ("head -c 5000 /dev/urandom >.git/index", "an index of rubbish"),
+                         ("rm -rf .git/refs .git/packed-refs", "no refs at all"),
+                         ("rm .git/index; ln -s /etc/passwd .git/index", "an index that is a link")):
+        repo.inside("echo x >>a; " + script)
+        done = repo.box.commit()
+        tap.check("%s is refused, and nothing else happens" % name, done.returncode in (1, 4) and len(done.stderr.splitlines()) <= 3 and
+                  repo.manifest() == before, t.said(done), mf.differences(before, repo.manifest(), 6))
+        repo.must(repo.box.rollback())
+
+
+@scene
+def a_busy_or_unfit_original_is_refused(repo, tap):
+    repo.inside("echo x >>a")
+    cases = (("touch .git/index.lock", "rm .git/index.lock", 6, "index.lock"),
+             ("touch .git/refs/heads/main.lock", "rm .git/refs/heads/main.lock", 6, "main.lock"),
+             ("touch .git/MERGE_HEAD", "rm .git/MERGE_HEAD", 4, "a merge is in progress"),
+             ("mkdir .git/rebase-merge", "rmdir .git/rebase-merge", 4, "a rebase is in progress"),
+             ("git checkout -q -b elsewhere", "git checkout -q main", 4, "is on \"elsewhere\" now"),
+             ("git checkout -q --detach", "git checkout -q main", 4, "detached HEAD"),
+             ("git worktree add -qf ../second main 2>/dev/null", "git worktree remove ../second", 4, "second"))
+    for script, mend, status, word in cases:
+        repo.outside(script)
+        done = repo.box.commit()
+        tap.check("refused: %s" % script, done.returncode == status and word in (done.stdout + done.stderr).decode() and
+                  repo.read("a") == "a\n", t.said(done))
+        repo.outside(mend)
+    configure(repo.box, "[user]\n\tuseConfigOnly = true\n")
+    done = repo.box.commit()
+    tap.check("refused: nobody to commit as", done.returncode == 4 and b"user.name" in done.stderr, t.said(done))
+    configure(repo.box, CONFIG)
+    repo.commit()
+    tap.check("and once that is over, it lands", not repo.problems() and repo.read("a") == "a\nx\n", repo.problems())
+
+
+@scene
+def bad_input_is_one_clear_line(repo, tap):
+    repo.box.rm()
+    repo.outside("mkdir plain; git init -q --bare bare.git; git init -q unborn; git clone -q --depth 1 file://$PWD/repo shallow; "
+                 "git clone -q repo detached; git -C detached checkout -q --detach; git -C repo worktree add -q ../linked; "
+                 "git clone -q repo merging; touch merging/.git/MERGE_HEAD; echo file >file", cwd=repo.top)
+    for name, word in (("plain", "not a git repository"), ("bare.git", "bare repository"), ("unborn", "no commit yet"),
+                       ("detached", "detached HEAD"), ("linked", "main checkout"), ("merging", "a merge is in progress"),
+                       ("repo/d", "lies in the repository"), ("file", "not a directory"), ("missing", "missing")):
+        done = repo.box.atoll("new", "bad", "--git", os.path.join(repo.top, name))
+        tap.check("new says what is wrong: %s" % name, done.returncode not in (0, 1) and word in done.stderr.decode() and
+                  len(done.stderr.splitlines()) == 1, t.said(done))
+    tap.check("and leaves nothing", repo.box.atoll("list").stdout.count(b"\n") <= 1 and "atoll" not in repo.git("for-each-ref"),
+              repo.box.atoll("list").stdout)
+    repo.path = repo.top + "/shallow"
+    repo.must(repo.new())
+    repo.inside("echo x >>a; git commit -qam deeper")
+    repo.commit()
+    tap.check("a shallow clone works", repo.log() == ["deeper", "first"] and not repo.problems(), repo.problems())
+
+
+# ---- crashes ----
+
+def points_of(repo_class):
+    repo = repo_class()
+    counted = os.path.join(repo.top, "count")
+    done = repo.box.commit("-m", "all", fault="count", program_environment={"ATOLL_FAULT_COUNT": counted})
+    repo.must(done)
+    with open(counted, encoding="ascii") as file:
+        number = int(file.read())
+    repo.close()
+    return number
+
+
+def make_for_crash(place, who):
+    repo = Repo(place, who, program=place.faults_bin)
+    repo.inside("echo two >>a; git commit -qam inside; echo three >>d/b; echo n >n; git add n; echo u >u")
+    return repo
+
+
+def outcome(repo):
+    new = repo.log() == ["all", "inside", "first"] and repo.read("a") == "a\ntwo\n" and repo.read("d/b") == "b\nthree\n" and \
+        os.path.exists(repo.path + "/n") and os.path.exists(repo.path + "/u")
+    old = repo.log() == ["first"] and repo.read("a") == "a\n" and repo.read("d/b") == "b\n" and \
+        not os.path.exists(repo.path + "/n") and not os.path.exists(repo.path + "/u")
+    return "new" if new else "old" if old else "mixed: %s %s" % (repo.log(), repo.status())
+
+
+def crash_at(place, who, fault):
+    repo = make_for_crash(place, who)
+    problems = []
+    try:
+        repo.box.commit("-m", "all", fault=fault)
+        done = repo.box.recover()
+        if done.returncode != 0:
+            problems.append("recover: " + t.said(done))
+        side = outcome(repo)
+        if side not in ("old", "new"):
+            problems.append(side)
+        if repo.problems():
+            problems.append(repo.problems())
+        if side == "old":
+            done = repo.box.commit("-m", "all")
+            if done.returncode != 0 or outcome(repo) != "new" or repo.problems():
+                problems.append("a second commit: %s, %s, %s" % (t.said(done), outcome(repo), repo.problems()))
+        done = repo.box.undo()
+        if done.returncode != 0 or outcome(repo) != "old" or repo.problems():
+            problems.append("undo: %s, %s, %s" % (t.said(done), outcome(repo), repo.problems()))
+        repo.outside("echo z >>lines; git commit -qam 'git goes on'")
+    except Failed as failure:
+        problems.append(str(failure))
+    repo.close()
+    return ["%s: %s" % (fault, problem) for problem in problems]
+
+
+def walk_crashes(place, tap):
+    who = place.users()[0]
+    number = points_of(lambda: make_for_crash(place, who))
+    step = 1 if t.TORTURE else max(1, number // 12)
+    faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
+    found = [problem for problems in t.parallel(lambda fault: crash_at(place, who, fault), faults) for problem in problems]
+    tap.check("killed at %d of %d points a commit is all old or all new, and git goes on" % (len(faults), number), not found, *found[:12])
+
+
+def main(place, tap):
+    for index, function in enumerate(SCENES):
+        for who in place.users():
+            if not t.TORTURE and len(place.users()) > 1 and index > 4 and (index % 2 == 0) != (who == "root"):
+                continue
+            name = function.__name__.replace("_", " ")
+            if not t.only(name):
+                continue
+            try:
+                repo = Repo(place, who)
+                function(repo, tap)
+                repo.close()
+            except (Failed, subprocess.TimeoutExpired, OSError) as failure:
+                tap.check("%s, %s" % (name, who), False, failure)
+    if not t.only("crashes"):
+        return
+    if not place.faults_bin:
+        tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
+        return
+    walk_crashes(place, tap)
+
+
+t.run(main)
