@@ -363,6 +363,7 @@ struct atoll_change {
 	int resource;              /* seq of its resource */
 	const char *resource_path; /* absolute */
 	const char *path;          /* relative to the resource; "." is its root */
+	bool part;                 /* it is no file: the path says what it is, e.g. "table people" */
 	const char *old_path;      /* ATOLL_RENAMED only, else NULL */
 	enum atoll_change_kind kind;
 	unsigned what;             /* ATOLL_WHAT_… */

@@ -49,6 +49,8 @@ int changes_json_print(struct json *j, const struct atoll_change *change)
 	json_object(j, NULL);
 	json_string(j, "change", atoll_change_kind_name(change->kind));
 	json_string(j, "path", change->path);
+	if (change->part)
+		json_bool(j, "part", true);
 	if (change->old_path)
 		json_string(j, "old_path", change->old_path);
 	json_int(j, "resource", change->resource);

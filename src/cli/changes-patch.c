@@ -145,10 +145,28 @@ static int print_content(const struct changes_printer *p, const struct atoll_cha
 	return 0;
 }
 
+/* What is no file has no lines: what there is to say of it. */
+static void print_part(const struct changes_printer *p, const struct atoll_change *c)
+{
+	AUTO_STRBUF line = STRBUF_INIT;
+
+	changes_path(&line, "", c->resource_path, c->path, changes_path_flags(c, p->several));
+	if (c->note) {
+		strbuf_adds(&line, ": ");
+		quote_prose(&line, c->note);
+	}
+	fprintf(p->style.out, "%s%s%s\n", output_color(p->style.color, COLOR_BOLD), strbuf_str(&line),
+		output_color(p->style.color, COLOR_RESET));
+}
+
 int changes_patch_print(struct changes_printer *p, const struct atoll_change *c)
 {
 	CLEANUP(names_release) struct names n = { 0 };
 
+	if (c->part) {
+		print_part(p, c);
+		return 0;
+	}
 	names_init(&n, p, c);
 	if (n.old_name.failed || n.new_name.failed)
 		return -ENOMEM;

@@ -66,7 +66,7 @@ unsigned changes_path_flags(const struct atoll_change *change, bool several)
 {
 	bool is_dir = S_ISDIR(change->new_mode ? change->new_mode : change->old_mode);
 
-	return (several ? PATH_SEVERAL : 0) | (is_dir ? PATH_DIR : 0);
+	return (several ? PATH_SEVERAL : 0) | (is_dir ? PATH_DIR : 0) | (change->part ? PATH_PART : 0);
 }
 
 void changes_path(struct strbuf *s, const char *prefix, const char *resource_path, const char *path, unsigned flags)
@@ -78,7 +78,7 @@ void changes_path(struct strbuf *s, const char *prefix, const char *resource_pat
 		/* Behind a prefix the path goes on without its own slash. */
 		strbuf_adds(&whole, *prefix && resource_path[0] == '/' ? resource_path + 1 : resource_path);
 		if (!is_root)
-			strbuf_addf(&whole, "/%s", path);
+			strbuf_addf(&whole, "%s%s", flags & PATH_PART ? ": " : "/", path);
 	} else {
 		strbuf_adds(&whole, path);
 	}

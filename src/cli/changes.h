@@ -38,10 +38,11 @@ enum {
 	PATH_DIR = 1 << 1,     /* it is a directory */
 	PATH_SLASH = 1 << 2,   /* mark directories by a slash behind */
 	PATH_RAW = 1 << 3,     /* as it is, not as quote_name() writes it */
+	PATH_PART = 1 << 4,    /* it is no file: "resource: what" */
 };
 /* Where a path lies, for people, with a prefix ("a/" or ""). */
 void changes_path(struct strbuf *s, const char *prefix, const char *resource_path, const char *path, unsigned flags);
-unsigned changes_path_flags(const struct atoll_change *change, bool several); /* SEVERAL and DIR */
+unsigned changes_path_flags(const struct atoll_change *change, bool several); /* SEVERAL, DIR and PART */
 
 /* ---- For the formats, each in a file of its own ------------------------------------------------------------------ */
 

@@ -26,9 +26,15 @@ static struct changes_counts sum_up(const struct atoll_result *result)
 	return c;
 }
 
-/* Where the paths of a resource's items begin. Those of a single file are relative to its directory. */
-static void add_base(struct strbuf *s, const struct atoll_result *result, int seq)
+static bool is_database(enum atoll_kind kind)
 {
+	return kind != ATOLL_KIND_DIR && kind != ATOLL_KIND_FILE && kind != ATOLL_KIND_GIT;
+}
+
+/* Where the paths of a resource's items begin. Those of a single file are relative to its directory; what is in a database has no path. */
+static unsigned add_base(struct strbuf *s, const struct atoll_result *result, int seq)
+{
+	unsigned flags = result->n_resources > 1 ? PATH_SEVERAL : 0;
 	const char *slash;
 
 	for (size_t i = 0; i < result->n_resources; i++) {
@@ -36,19 +42,20 @@ static void add_base(struct strbuf *s, const struct atoll_result *result, int se
 
 		if (r->seq != seq)
 			continue;
-		slash = r->kind == ATOLL_KIND_FILE || r->kind == ATOLL_KIND_SQLITE ? strrchr(r->path, '/') : NULL;
+		slash = r->kind == ATOLL_KIND_FILE ? strrchr(r->path, '/') : NULL;
 		strbuf_add(s, r->path, slash ? (size_t)(slash - r->path) : strlen(r->path));
+		flags |= is_database(r->kind) ? PATH_PART : 0;
 	}
+	return flags;
 }
 
 /* "src/a.c: changed since the sandbox began; the other version is at …" */
 static void add_item(struct strbuf *s, const struct atoll_result *result, const struct atoll_item *item)
 {
 	AUTO_STRBUF base = STRBUF_INIT;
+	unsigned flags = add_base(&base, result, item->resource);
 
-	add_base(&base, result, item->resource);
-	changes_path(s, "", strbuf_str(&base), item->path ? item->path : ".",
-		     result->n_resources > 1 ? PATH_SEVERAL : 0);
+	changes_path(s, "", strbuf_str(&base), item->path ? item->path : ".", flags);
 	if (item->note) {
 		strbuf_adds(s, ": ");
 		quote_prose(s, item->note);

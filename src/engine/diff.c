@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Showing changes to callers of the library. */
+#include "engine/protocol.h"
 #include "engine/sandbox.h"
 
 #include <fcntl.h>
@@ -35,14 +36,17 @@ static void fill(const struct shown *shown, struct atoll_change *ret)
 
 	*ret = (struct atoll_change){
 		.resource = shown->r->row.seq,
-		.resource_path = shown->r->root_path,
+		.resource_path = c->part ? shown->r->row.path : shown->r->root_path,
 		.path = *c->path ? c->path : ".",
+		.part = c->part,
 		.old_path = c->old_path,
 		.kind = c->kind,
 		.what = c->what,
 		.note = c->gone ? "the original was removed by somebody else" : c->note,
 		.priv = shown,
 	};
+	if (c->part)
+		return;
 	if (c->has_before) {
 		ret->old_mode = c->before.mode;
 		ret->old_uid = c->before.uid;
@@ -66,7 +70,10 @@ static int show_resource(struct resource *r, const struct changes *changes, cons
 		struct shown shown = { .r = r, .change = changes->v[i], .workspace_fd = workspace };
 		struct atoll_change change;
 
-		if (changes->v[i].implied || changes->v[i].renamed || !selection_has(selection, changes->v[i].path))
+		bool wanted = changes->v[i].part ? part_is_selected(r, selection)
+						 : selection_has(selection, changes->v[i].path);
+
+		if (changes->v[i].implied || changes->v[i].renamed || !wanted)
 			continue;
 		shown.c = &shown.change;
 		if (shown.change.old_path)
