@@ -63,6 +63,11 @@ int sys_symlink(const char *target, int dirfd, const char *name)
 	return (int)COUNTED(symlinkat(target, dirfd, name));
 }
 
+int sys_whiteout(int dirfd, const char *name)
+{
+	return (int)COUNTED(mknodat(dirfd, name, S_IFCHR, 0));
+}
+
 int sys_write(int fd, const void *data, size_t size)
 {
 	const char *p = data;

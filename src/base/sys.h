@@ -36,6 +36,7 @@ int sys_link(int old_dir, const char *old_name, int new_dir, const char *new_nam
 int sys_unlink(int dirfd, const char *name, int flags);
 int sys_mkdir(int dirfd, const char *name, mode_t mode);
 int sys_symlink(const char *target, int dirfd, const char *name);
+int sys_whiteout(int dirfd, const char *name);        /* by which an overlay's upper layer hides what is below */
 int sys_write(int fd, const void *data, size_t size); /* all of it, or -errno */
 int sys_truncate(int fd, off_t size);
 int sys_chmod(int fd, mode_t mode); /* fd may be O_PATH: goes through /proc/self/fd then */

@@ -299,10 +299,10 @@ int sqlite_look_conflict(struct sqlite_db *d, int64_t n, struct atoll_error *err
 			 d->label);
 }
 
-int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, const struct sqlite_tell *tell,
-		       struct atoll_error *err)
+int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
+		       const struct sqlite_tell *tell, struct atoll_error *err)
 {
-	struct sqlite_standing s = { .sides = SEEN_OLD | SEEN_NEW, .wanted = false, .telling = true, .tell = tell };
+	struct sqlite_standing s = { SEEN_OLD | SEEN_NEW, !forward, true, tell, 0 };
 	AUTO_DB *d = NULL;
 	int r = sqlite_look_open(file, edits, SQLITE_DB_WRITE, &d, err);
 
@@ -310,7 +310,7 @@ int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file 
 		r = sqlite_execute(d, err, "BEGIN");
 	if (r >= 0)
 		r = sqlite_look_all(d, &s, err);
-	if (r >= 0 && !(s.sides & SEEN_OLD))
+	if (r >= 0 && !(s.sides & (forward ? SEEN_OLD : SEEN_NEW)))
 		r = sqlite_look_conflict(d, s.strangers, err);
 	return r;
 }

@@ -88,9 +88,9 @@ int sqlite_edits_rows(const struct sqlite_file *edits, sqlite_row_fn fn, void *a
 enum sqlite_side { SQLITE_OLD, SQLITE_NEW, SQLITE_NEITHER };
 /* On which side the rows of the edits stand: an enum sqlite_side. Edits of SQLITE_EDITS_ROWS. */
 int sqlite_edits_side(const struct sqlite_file *file, const struct sqlite_file *edits, struct atoll_error *err);
-/* Whether they could land: ATOLL_CONFLICT with each row told. Changes nothing. */
-int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, const struct sqlite_tell *tell,
-		       struct atoll_error *err);
+/* Whether they could land (forward) or be taken back: ATOLL_CONFLICT with each row told. Changes nothing. */
+int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
+		       const struct sqlite_tell *tell, struct atoll_error *err);
 /* To the new side (forward) or the old one, in one transaction, durable when it returns. Nothing to do if it stands there.
  * ATOLL_CONFLICT, and nothing done, if it stands on neither. force: whatever stands there, for a database that is nobody else's. */
 int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward, bool force,

@@ -9,6 +9,7 @@ extern const struct strategy_ops strategy_overlay;
 extern const struct strategy_ops strategy_copy;
 extern const struct strategy_ops strategy_none;
 extern const struct strategy_ops strategy_git;
+extern const struct strategy_ops strategy_sqlite;
 
 /* ---- overlay.c, as the operations are declared in strategy.h: for strategies that are an overlay and something more ---- */
 

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transaction_rollback for SQLite: a clone of the database is worked on at the original's own path, and its edits land as a part.
+ *
+ * Row by row where rows can be told by their keys and the schema is the same; else as a whole, if nobody else has written since. The part's
+ * directory holds
+ *
+ *	edits       what leads from the old side to the new one, as a database
+ *	old, new    only if it lands as a whole: both sides
+ *
+ * The clone is somebody else's: it is copied away before it is looked at, and opened as a file that nobody vouches for.
+ */
+#include "strategy/sqlite-place.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define CONFLICTS_TOLD 100
+
+/* The part of the op that was ended last, for returned(), which comes next. */
+struct sqlite_priv {
+	int ended_fd;
+};
+
+/* ---- workspace ---- */
+
+static int sqlite_begin(struct resource *r, struct atoll_error *err)
+{
+	struct sqlite_file original = sqlite_place_original(r);
+	int rc = sqlite_probe(&original, true, err);
+
+	if (rc >= 0)
+		rc = overlay_begin(r, err);
+	sqlite_place_drop_looks(r);
+	return rc < 0 ? rc : sqlite_place_fresh(r, err);
+}
+
+static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
+{
+	struct tree_stat st;
+	int rc = tree_stat(r->root_fd, r->only, &st);
+
+	if (rc < 0)
+		return error_sys(err, rc, "new", r->row.path, "cannot look at \"%s\"", r->row.path);
+	*ret = (struct strategy_cost){ tree_can_share(r->work_fd, r->work_fd) ? 1 : 2, st.size };
+	ret->bytes *= ret->files;
+	return 0;
+}
+
+static int sqlite_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
+{
+	return 0;
+}
+
+/* ---- what was edited ---- */
+
+/* Writes the edits as to_dir/edits, and the copy of the clone beside it in the scratch as "new": enum sqlite_edits; -ENOENT if the clone is
+ * gone. */
+static int find_edits(struct resource *r, const struct sqlite_look *s, int to_dir, bool *ret_gone,
+		      struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+	struct sqlite_file clone = sqlite_place_file(upper, r->only, r), new = sqlite_place_file(s->fd, "new", r),
+			   base = sqlite_place_file(r->work_fd, SQLITE_BASE, r),
+			   edits = sqlite_place_file(to_dir, "edits", r);
+	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
+	int rc;
+
+	*ret_gone = false;
+	if (upper < 0)
+		return error_sys(err, upper, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
+				 r->row.path, r->row.work);
+	if (label)
+		clone.label = new.label = label;
+	rc = sqlite_settle(&clone, &new, err);
+	*ret_gone = rc == 0;
+	return rc <= 0 ? rc : sqlite_edits_make(&base, &new, &edits, err);
+}
+
+/* In a sandbox of several resources it is seen whose table it is. */
+static char *label_of(const struct resource *r, const char *object)
+{
+	return str_format("%s: %s", r->only, object);
+}
+
+struct lister {
+	const struct resource *r;
+	struct changes *c;
+};
+
+static int add_change(void *arg, enum sqlite_what what, const char *object, const char *note)
+{
+	const struct lister *l = arg;
+	AUTO_FREE char *label = label_of(l->r, object);
+	static const enum atoll_change_kind kinds[] = {
+		[SQLITE_ADDED] = ATOLL_ADDED, [SQLITE_MODIFIED] = ATOLL_MODIFIED, [SQLITE_DELETED] = ATOLL_DELETED
+	};
+
+	return label && changes_add_part(l->c, label, kinds[what], note) ? 0 : -ATOLL_FAILED;
+}
+
+static int list_edits(struct resource *r, struct changes *c, struct atoll_error *err)
+{
+	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { .fd = -EBADF };
+	struct lister lister = { r, c };
+	struct sqlite_file edits;
+	bool gone;
+	int rc = sqlite_place_look(&s, r, err);
+
+	if (rc >= 0)
+		rc = find_edits(r, &s, s.fd, &gone, err);
+	if (rc < 0)
+		return rc;
+	if (gone)
+		return changes_add_part(c, r->only, ATOLL_DELETED, "the database was removed; that does not land")
+			       ? 0
+			       : error_oom(err, "diff");
+	edits = sqlite_place_file(s.fd, "edits", r);
+	return rc == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, &lister, err);
+}
+
+static struct changes *sqlite_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	CLEANUP(cleanup_changes) struct changes *c = changes_new();
+
+	if (!c) {
+		error_oom(err, "diff");
+		return NULL;
+	}
+	if (!sqlite_place_is_untouched(r) && list_edits(r, c, err) < 0)
+		return NULL;
+	return TAKE_PTR(c);
+}
+
+/* ---- the part ---- */
+
+struct teller {
+	const struct resource *r;
+	const struct part_request *q;
+	size_t n;
+};
+
+static int tell_conflict(void *arg, const char *object, const char *why)
+{
+	struct teller *t = arg;
+	AUTO_FREE char *label = NULL;
+
+	if (++t->n > CONFLICTS_TOLD)
+		return 1;
+	label = label_of(t->r, object);
+	return label ? t->q->tell(t->q->tell_arg, ATOLL_ITEM_CONFLICT, label, why) : 1;
+}
+
+/* Both sides as images: of the original, which must be what the edits were made on, and of the clone. */
+static int prepare_whole(struct resource *r, const struct sqlite_look *s, int dir_fd, const struct sqlite_tell *tell,
+			 struct atoll_error *err)
+{
+	struct sqlite_file original = sqlite_place_original(r), base = sqlite_place_file(r->work_fd, SQLITE_BASE, r),
+			   old = sqlite_place_file(dir_fd, "old", r), new = sqlite_place_file(s->fd, "new", r);
+	int rc = sqlite_clone(&original, &old, err);
+
+	if (rc >= 0)
+		rc = sqlite_adapt(&old, &original, err);
+	if (rc >= 0)
+		rc = sqlite_same(&old, &base, tell, err);
+	if (rc == 0)
+		return error_set(
+			err, ATOLL_CONFLICT, 0, "commit", r->row.path,
+			"the database \"%s\" was changed by somebody else, and these edits land only as a whole",
+			r->row.path);
+	if (rc >= 0)
+		rc = sqlite_adapt(&new, &original, err);
+	if (rc < 0 || dir_fd == s->fd)
+		return rc;
+	rc = sys_rename(s->fd, "new", dir_fd, "new", 0);
+	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the changes of \"%s\"", r->row.path)
+		      : 0;
+}
+
+/* Why rows alone do not do it is worth knowing: others must not have written meanwhile. */
+static int tell_reason(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
+{
+	struct sqlite_file edits = sqlite_place_file(dir_fd, "edits", r);
+	AUTO_FREE char *reason = NULL;
+	AUTO_FREE char *note = NULL;
+	int rc = sqlite_edits_reason(&edits, &reason, err);
+
+	if (rc < 0 || !reason)
+		return rc;
+	note = str_format("lands as a whole: %s", reason);
+	return note && q->tell(q->tell_arg, ATOLL_ITEM_NOTE, r->only, note) >= 0 ? 0 : error_oom(err, "commit");
+}
+
+static int prepare_in(struct resource *r, const struct sqlite_look *s, int dir_fd, const struct part_request *q,
+		      struct atoll_error *err)
+{
+	struct sqlite_file original = sqlite_place_original(r), edits = sqlite_place_file(dir_fd, "edits", r);
+	struct teller teller = { .r = r, .q = q };
+	struct sqlite_tell tell = { tell_conflict, &teller };
+	bool gone;
+	int rc = sqlite_probe(&original, true, err);
+	int kind = rc < 0 ? rc : find_edits(r, s, dir_fd, &gone, err);
+
+	if (kind < 0)
+		return kind;
+	if (gone)
+		return error_set(err, ATOLL_REFUSED, 0, "commit", r->row.path,
+				 "the database \"%s\" was removed in the sandbox: that does not land", r->row.path);
+	if (kind == SQLITE_EDITS_NONE)
+		return 0;
+	if (kind == SQLITE_EDITS_ROWS) {
+		rc = sqlite_edits_check(&original, &edits, true, &tell, err);
+	} else {
+		rc = prepare_whole(r, s, dir_fd, &tell, err);
+		if (rc >= 0)
+			rc = tell_reason(r, dir_fd, q, err);
+	}
+	return rc < 0 ? rc : 1;
+}
+
+static int sqlite_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
+{
+	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { .fd = -EBADF };
+	int rc;
+
+	sqlite_place_drop_looks(r);
+	rc = sqlite_place_look(&s, r, err);
+	if (rc >= 0)
+		rc = prepare_in(r, &s, q->dry ? s.fd : dir_fd, q, err);
+	if (rc > 0 && !q->dry && sys_fsync(dir_fd) < 0)
+		rc = error_sys(err, EIO, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
+			       r->row.path);
+	return rc;
+}
+
+static bool is_whole(int dir_fd)
+{
+	return faccessat(dir_fd, "new", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int keep_first(void *arg, const char *object, const char *why)
+{
+	strbuf_addf(arg, "%s: %s", object, why);
+	return 1;
+}
+
+/* Says which row it is about. Called if it stands on neither side. */
+static int tell_foreign(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	struct sqlite_file original = sqlite_place_original(r), edits = sqlite_place_file(dir_fd, "edits", r);
+	AUTO_STRBUF first = STRBUF_INIT;
+	struct sqlite_tell tell = { keep_first, &first };
+	struct atoll_error ignored = { 0 };
+
+	if (!is_whole(dir_fd))
+		(void)sqlite_edits_check(&original, &edits, false, &tell, &ignored);
+	if (first.size)
+		(void)error_set(err, ATOLL_CONFLICT, 0, "undo", r->row.path, "%s", strbuf_str(&first));
+	return PART_FOREIGN;
+}
+
+static int sqlite_part_side(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	static const int sides[] = {
+		[SQLITE_OLD] = PART_OLD, [SQLITE_NEW] = PART_NEW, [SQLITE_NEITHER] = PART_FOREIGN
+	};
+	struct sqlite_file original = sqlite_place_original(r), old = sqlite_place_file(dir_fd, "old", r),
+			   new = sqlite_place_file(dir_fd, "new", r), edits = sqlite_place_file(dir_fd, "edits", r);
+	int side = is_whole(dir_fd) ? sqlite_image_side(&original, &old, &new, err)
+				    : sqlite_edits_side(&original, &edits, err);
+
+	if (side == SQLITE_NEITHER)
+		return tell_foreign(r, dir_fd, err);
+	return side < 0 ? side : sides[side];
+}
+
+static int sqlite_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
+{
+	struct sqlite_file original = sqlite_place_original(r), old = sqlite_place_file(dir_fd, "old", r),
+			   new = sqlite_place_file(dir_fd, "new", r), edits = sqlite_place_file(dir_fd, "edits", r);
+
+	if (is_whole(dir_fd))
+		return sqlite_image_move(&original, forward ? &old : &new, forward ? &new : &old, NULL, err);
+	return sqlite_edits_move(&original, &edits, forward, false, NULL, err);
+}
+
+static void sqlite_release(struct resource *r)
+{
+	struct sqlite_priv *p = r->priv;
+
+	if (p)
+		fd_close(p->ended_fd);
+	free(p);
+	r->priv = NULL;
+}
+
+static int sqlite_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	struct sqlite_priv *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return error_oom(err, "commit");
+	sqlite_release(r);
+	p->ended_fd = dir_fd < 0 ? -EBADF : fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+	r->priv = p;
+	return 0;
+}
+
+/* ---- afterwards ---- */
+
+static const struct store_step *find_part(const struct resource *r, const struct store_step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].resource == r->row.id && steps[i].kind == STORE_STEP_PART && !steps[i].dropped)
+			return &steps[i];
+	return NULL;
+}
+
+static int sqlite_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	return find_part(r, steps, n) ? sqlite_place_fresh(r, err) : 0;
+}
+
+static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	const struct sqlite_priv *p = r->priv;
+
+	if (!find_part(r, steps, n))
+		return 0;
+	if (!p || p->ended_fd < 0)
+		return error_set(err, ATOLL_FAILED, 0, "undo", r->row.path, "the undo data of \"%s\" is gone",
+				 r->row.path);
+	return sqlite_place_take_back(r, p->ended_fd, err);
+}
+
+const struct strategy_ops strategy_sqlite = {
+	.name = "transaction_rollback",
+	.alias = "transaction",
+	.summary = "a clone of the database; its rows land in one transaction, checked for conflicts",
+	.strength = 42,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_OVERLAY |
+			STRATEGY_PART,
+	.kinds = STRATEGY_SERVES(ATOLL_KIND_SQLITE),
+	.workspace = OVERLAY_UPPER,
+	.begin = sqlite_begin,
+	.cost = sqlite_cost,
+	.view = overlay_view,
+	.changes = sqlite_changes,
+	.base = sqlite_base,
+	.landed = sqlite_landed,
+	.returned = sqlite_returned,
+	.release = sqlite_release,
+	.part_prepare = sqlite_part_prepare,
+	.part_side = sqlite_part_side,
+	.part_move = sqlite_part_move,
+	.part_end = sqlite_part_end,
+};

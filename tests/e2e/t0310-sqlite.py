@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SQLite databases as resources: cloned while in use, landed by row or as a whole, taken back, and never half."""
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+
+PEOPLE = """CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, mail TEXT UNIQUE);
+            INSERT INTO people VALUES(1,'ann','a'),(2,'bob','b'),(3,'cid','c');
+            CREATE TABLE loose(a); INSERT INTO loose VALUES(1);"""
+EDIT = "UPDATE people SET name='BOB' WHERE id=2; DELETE FROM people WHERE id=3; INSERT INTO people VALUES(4,'dan','d');"
+RUN_SQL = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.executescript(sys.argv[2]); c.commit()"
+
+
+def sql(path, script):
+    with contextlib.closing(sqlite3.connect(path, timeout=20)) as db:
+        db.executescript(script)
+        db.commit()
+
+
+def dump(path):
+    with contextlib.closing(sqlite3.connect(path, timeout=20)) as db:
+        return "\n".join(db.iterdump())
+
+
+def sound(path):
+    with contextlib.closing(sqlite3.connect(path, timeout=20)) as db:
+        return db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
+class Base(t.Box):
+    """A sandbox over one database."""
+
+    def __init__(self, place, who, script=PEOPLE, name="shop's \"x\".db", **more):
+        super().__init__(place, who, **more)
+        self.dir = place.fresh("data", who)
+        self.path = os.path.join(self.dir, name)
+        sql(self.path, script)
+        if place.is_root:
+            t.give(self.dir, place.uid(who))
+
+    def begin(self, *more, **how):
+        return self.new("--db", "sqlite:" + self.path, *more, **how)
+
+    def sql(self, script, **more):
+        return self.run(t.PYTHON, "-I", "-c", RUN_SQL, self.path, script, **more)
+
+    def outside(self, script):
+        """What somebody else does, as the same user: the files beside the database must stay theirs."""
+        return self.command([t.PYTHON, "-I", "-c", RUN_SQL, self.path, script])
+
+
+def life(place, tap, who, mode):
+    box = Base(place, who, "PRAGMA journal_mode=%s;" % mode + PEOPLE)
+    name = "%s, %s" % (mode, who)
+    before = dump(box.path)
+    made = box.begin()
+    ran = box.sql(EDIT)
+    tap.check("what is done inside does not reach the original, " + name, made.returncode == 0 and ran.returncode == 0 and
+              dump(box.path) == before, t.said(made), t.said(ran))
+    box.outside("INSERT INTO people VALUES(10,'eve','e')")
+    listed = box.diff()
+    tap.check("a diff counts rows, " + name, b"table people" in listed.stdout and
+              b"1 inserted, 1 updated, 1 deleted" in listed.stdout, t.said(listed))
+    expected = box.path + ".expected"
+    sql(expected, PEOPLE + EDIT + "INSERT INTO people VALUES(10,'eve','e')")
+    dry = box.commit("--dry-run")
+    done = box.commit("--json")
+    result = json.loads(done.stdout)
+    tap.check("a commit lands them among those of others, " + name, dry.returncode == 0 and done.returncode == 0 and
+              dump(box.path) == dump(expected) and result["resources"][0]["outcome"] == "committed", t.said(dry), t.said(done),
+              dump(box.path))
+    seen = box.run(t.PYTHON, "-I", "-c", "import sqlite3,sys; print(sqlite3.connect(sys.argv[1]).execute("
+                   "'SELECT count(*) FROM people').fetchone()[0])", box.path)
+    tap.check("and the sandbox sees them too, " + name, seen.stdout == b"4\n" and b"no changes" in box.diff().stdout, t.said(seen))
+    box.sql("INSERT INTO people VALUES(5,'fay','f')")
+    box.outside("INSERT INTO people VALUES(11,'gil','g')")
+    undone = box.undo()
+    sql(expected + "2", PEOPLE + "INSERT INTO people VALUES(10,'eve','e'),(11,'gil','g')")
+    tap.check("an undo takes back ours alone, " + name, undone.returncode == 0 and dump(box.path) == dump(expected + "2"),
+              t.said(undone), dump(box.path))
+    listed = box.diff()
+    again = box.commit()
+    sql(expected, "INSERT INTO people VALUES(5,'fay','f'),(11,'gil','g')")
+    tap.check("and keeps the edits, the newer ones too, " + name, b"2 inserted, 1 updated, 1 deleted" in listed.stdout and
+              again.returncode == 0 and dump(box.path) == dump(expected), t.said(listed), t.said(again), dump(box.path))
+    box.sql("DELETE FROM people")
+    dropped = box.rollback()
+    tap.check("a rollback drops edits, " + name, dropped.returncode == 0 and b"no changes" in box.diff().stdout and
+              dump(box.path) == dump(expected), t.said(dropped))
+    removed = box.rm()
+    left = [n for n in os.listdir(box.dir) if "expected" not in n and n != os.path.basename(box.path)]
+    tap.check("nothing is left, " + name, removed.returncode == 0 and not left and sound(box.path), t.said(removed), left)
+
+
+def conflicts(place, tap, who):
+    box = Base(place, who)
+    box.begin()
+    box.sql(EDIT)
+    box.outside("UPDATE people SET mail='z' WHERE id=2")
+    before = dump(box.path)
+    done = box.commit()
+    tap.check("a row that somebody changed is a conflict and named, " + who, done.returncode == 3 and
+              b"the row id=2 was changed by somebody else" in done.stderr and dump(box.path) == before, t.said(done))
+    box.outside("UPDATE people SET mail='b' WHERE id=2")
+    done = box.commit()
+    tap.check("and lands when it is as it was, " + who, done.returncode == 0, t.said(done))
+    box.outside("UPDATE people SET name='their' WHERE id=4")
+    done = box.undo()
+    tap.check("an undo that would lose somebody else's row is a conflict, " + who, done.returncode == 3 and
+              b"the row id=4 was changed by somebody else" in done.stderr, t.said(done))
+    box.drop()
+
+
+def whole(place, tap, who):
+    box = Base(place, who)
+    box.begin()
+    box.sql("ALTER TABLE people ADD COLUMN age; CREATE INDEX i ON people(age); INSERT INTO loose VALUES(2)")
+    before = dump(box.path)
+    listed = box.diff()
+    with contextlib.closing(sqlite3.connect(box.path)) as open_db:
+        open_db.execute("SELECT * FROM people").fetchall()
+        done = box.commit()
+        columns = len(open_db.execute("SELECT * FROM people").fetchone())
+    tap.check("a schema lands, seen by who has it open, " + who, done.returncode == 0 and columns == 4 and b"schema i" in listed.stdout and
+              b"lands as a whole" in done.stdout + done.stderr, t.said(done), t.said(listed))
+    undone = box.undo()
+    tap.check("and goes back, " + who, undone.returncode == 0 and dump(box.path) == before, t.said(undone))
+    box.outside("UPDATE people SET name='x' WHERE id=1")
+    refused = box.commit()
+    tap.check("but not over anybody's write, " + who, refused.returncode == 3 and b"table people" in refused.stderr, t.said(refused))
+    box.drop()
+
+
+def locked(place, tap, who):
+    box = Base(place, who)
+    box.begin()
+    box.sql(EDIT)
+    before = dump(box.path)
+    with contextlib.closing(sqlite3.connect(box.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = box.commit()
+        other.execute("ROLLBACK")
+    tap.check("one that stays locked is busy, and nothing changes, " + who, done.returncode == 6 and dump(box.path) == before,
+              t.said(done))
+    tap.check("and lands afterwards, " + who, box.commit().returncode == 0)
+    box.drop()
+
+
+def bad_input(place, tap, who):
+    box = Base(place, who)
+    cases = {"missing": (None, b"missing"), "a directory": ("dir", b"is not a regular file"), "text": (b"x" * 5000, b"is not a SQLite database"),
+             "a pipe": ("fifo", b"is not a regular file"), "cut short": ("cut", b"damaged")}
+    for what, (content, said) in cases.items():
+        path = os.path.join(box.dir, what + ".db")
+        if content == "dir":
+            os.mkdir(path)
+        elif content == "fifo":
+            os.mkfifo(path)
+        elif content == "cut":
+            sql(path, PEOPLE + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<9999) INSERT INTO loose SELECT i FROM n")
+            os.truncate(path, 8192)
+        elif content:
+            with open(path, "wb") as file:
+                file.write(content)
+        if os.path.exists(path) and place.is_root:
+            os.chown(path, place.uid(who), place.uid(who))
+        done = box.atoll("new", "bad", "--db", "sqlite:" + path, timeout=30)
+        tap.check("%s is refused in one line, %s" % (what, who), done.returncode not in (0, 1) and done.stderr.count(b"\n") == 1 and
+                  said in done.stderr and b"bad" not in box.atoll("list").stdout, t.said(done))
+    inside = box.atoll("new", "in", "--dir", box.dir, "--db", "sqlite:" + box.path)
+    tap.check("one inside another resource is refused, " + who, inside.returncode != 0 and b"lies in the resource" in inside.stderr,
+              t.said(inside))
+    sql(box.dir + "/two.db", PEOPLE)
+    two = box.atoll("new", "two", "--db", "sqlite:" + box.path, "--db", "sqlite:" + box.dir + "/two.db")
+    tap.check("two of one directory are refused, " + who, two.returncode != 0 and b"two.db" in two.stderr, t.said(two))
+    beside = box.atoll("new", "three", "--db", "sqlite:" + box.path, "--file", box.dir + "/two.db")
+    tap.check("and so is a file beside one, " + who, beside.returncode != 0 and b"two.db" in beside.stderr, t.said(beside))
+
+
+def hostile(place, tap, who):
+    """What a command may leave in the place of the database."""
+    tricks = {"a link": "rm %s; ln -s /etc/passwd %s", "a pipe": "rm %s; mkfifo %s", "garbage": "rm %s; head -c 9000 /dev/urandom > %s",
+              "nothing": "rm %s; true %s", "a directory": "rm %s; mkdir %s"}
+    for what, command in tricks.items():
+        box = Base(place, who, name="x.db")
+        box.begin()
+        before = dump(box.path)
+        box.run("sh", "-c", command % (box.path, box.path))
+        shown = box.diff(timeout=30)
+        done = box.commit(timeout=30)
+        tap.check("%s in its place does not land, %s" % (what, who), done.returncode not in (0, 1) and dump(box.path) == before and
+                  shown.returncode is not None, t.said(done), t.said(shown))
+        back = box.rollback()
+        tap.check("and can be rolled back, " + who, back.returncode == 0 and box.sql(EDIT).returncode == 0 and
+                  box.commit().returncode == 0 and dump(box.path) != before, t.said(back))
+        box.drop()
+
+
+def all_or_nothing(place, tap, who):
+    """Killed at points over a commit of a directory and two databases: after recovery all are old or all new."""
+    if not place.faults_bin:
+        tap.check("the fault-injection build is there", False)
+        return
+
+    def fresh():
+        box = Base(place, who, "PRAGMA journal_mode=WAL;" + PEOPLE, program=place.faults_bin)
+        box.tree, other = box.dir + "/app", box.dir + "/data"
+        os.mkdir(box.tree)
+        os.mkdir(other)
+        box.second = os.path.join(other, "second.db")
+        sql(box.second, PEOPLE)
+        with open(box.tree + "/file", "w", encoding="ascii") as file:
+            file.write("old")
+        if place.is_root:
+            t.give(box.dir, place.uid(who))
+        box.old = state(box)
+        box.begin("--dir", box.tree, "--db", "sqlite:" + box.second)
+        box.run("sh", "-c", 'printf new > "$1"', "sh", box.tree + "/file")
+        box.sql(EDIT)
+        box.run(t.PYTHON, "-I", "-c", RUN_SQL, box.second, "CREATE TABLE more(a); DELETE FROM people;")
+        return box
+
+    def state(box):
+        with open(box.tree + "/file", encoding="ascii") as file:
+            return (file.read(), dump(box.path), dump(box.second))
+
+    box = fresh()
+    counter = box.state + ".count"
+    done = box.commit(fault="count", program_environment={"ATOLL_FAULT_COUNT": counter})
+    new = state(box)
+    with open(counter, encoding="ascii") as file:
+        number = int(file.read())
+    tap.check("a directory and two databases land together, " + who, done.returncode == 0 and new[0] == "new" and
+              all(a != b for a, b in zip(box.old, new)), t.said(done))
+    box.drop()
+    step = 1 if t.TORTURE else max(1, number // 24)
+    found, outcomes, box = [], {"old": 0, "new": 0}, None
+    points = list(range(1, number + 1, step))
+    for point in points:
+        box = box or fresh()
+        killed = box.commit(fault="%d:kill" % point)
+        recovered = box.recover()
+        now = state(box)
+        if now not in (box.old, new) or recovered.returncode != 0 or not sound(box.path) or not sound(box.second):
+            found.append("%d of %d: %s; %s; %r" % (point, number, t.said(killed), t.said(recovered), now))
+        outcomes["new" if now == new else "old"] += 1
+        if now == new or found:
+            box.drop()
+            box = None
+    if box:
+        last = box.commit()
+        tap.check("what was killed so often lands at last, " + who, last.returncode == 0 and state(box) == new, t.said(last))
+        undone = box.undo()
+        tap.check("and is taken back as one, " + who, undone.returncode == 0 and state(box) == box.old, t.said(undone))
+        box.drop()
+    tap.check("killed at %d of %d points, all old (%d) or all new (%d), %s" % (len(points), number, outcomes["old"], outcomes["new"], who),
+              not found, *found[:4])
+
+
+def main(place, tap):
+    for who in place.users():
+        life(place, tap, who, "DELETE" if who == "root" else "WAL")
+        conflicts(place, tap, who)
+        whole(place, tap, who)
+        bad_input(place, tap, who)
+        all_or_nothing(place, tap, who)
+    locked(place, tap, place.users()[-1])
+    hostile(place, tap, place.users()[-1])
+
+
+t.run(main)
