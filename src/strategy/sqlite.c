@@ -81,32 +81,18 @@ static int find_edits(struct resource *r, const struct sqlite_look *s, int to_di
 	return rc <= 0 ? rc : sqlite_edits_make(&base, &new, &edits, err);
 }
 
-/* In a sandbox of several resources it is seen whose table it is. */
-static char *label_of(const struct resource *r, const char *object)
-{
-	return str_format("%s: %s", r->only, object);
-}
-
-struct lister {
-	const struct resource *r;
-	struct changes *c;
-};
-
 static int add_change(void *arg, enum sqlite_what what, const char *object, const char *note)
 {
-	const struct lister *l = arg;
-	AUTO_FREE char *label = label_of(l->r, object);
 	static const enum atoll_change_kind kinds[] = {
 		[SQLITE_ADDED] = ATOLL_ADDED, [SQLITE_MODIFIED] = ATOLL_MODIFIED, [SQLITE_DELETED] = ATOLL_DELETED
 	};
 
-	return label && changes_add_part(l->c, label, kinds[what], note) ? 0 : -ATOLL_FAILED;
+	return changes_add_part(arg, object, kinds[what], note) ? 0 : -ATOLL_FAILED;
 }
 
 static int list_edits(struct resource *r, struct changes *c, struct atoll_error *err)
 {
 	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { .fd = -EBADF };
-	struct lister lister = { r, c };
 	struct sqlite_file edits;
 	bool gone;
 	int rc = sqlite_place_look(&s, r, err);
@@ -120,7 +106,7 @@ static int list_edits(struct resource *r, struct changes *c, struct atoll_error 
 			       ? 0
 			       : error_oom(err, "diff");
 	edits = sqlite_place_file(s.fd, "edits", r);
-	return rc == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, &lister, err);
+	return rc == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, c, err);
 }
 
 static struct changes *sqlite_changes(struct resource *r, bool exact, struct atoll_error *err)
@@ -139,7 +125,6 @@ static struct changes *sqlite_changes(struct resource *r, bool exact, struct ato
 /* ---- the part ---- */
 
 struct teller {
-	const struct resource *r;
 	const struct part_request *q;
 	size_t n;
 };
@@ -147,12 +132,10 @@ struct teller {
 static int tell_conflict(void *arg, const char *object, const char *why)
 {
 	struct teller *t = arg;
-	AUTO_FREE char *label = NULL;
 
 	if (++t->n > CONFLICTS_TOLD)
 		return 1;
-	label = label_of(t->r, object);
-	return label ? t->q->tell(t->q->tell_arg, ATOLL_ITEM_CONFLICT, label, why) : 1;
+	return t->q->tell(t->q->tell_arg, ATOLL_ITEM_CONFLICT, object, why);
 }
 
 /* Both sides as images: of the original, which must be what the edits were made on, and of the clone. */
@@ -199,7 +182,7 @@ static int prepare_in(struct resource *r, const struct sqlite_look *s, int dir_f
 		      struct atoll_error *err)
 {
 	struct sqlite_file original = sqlite_place_original(r), edits = sqlite_place_file(dir_fd, "edits", r);
-	struct teller teller = { .r = r, .q = q };
+	struct teller teller = { .q = q };
 	struct sqlite_tell tell = { tell_conflict, &teller };
 	bool gone;
 	int rc = sqlite_probe(&original, true, err);
