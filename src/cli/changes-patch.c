@@ -159,12 +159,58 @@ static void print_part(const struct changes_printer *p, const struct atoll_chang
 		output_color(p->style.color, COLOR_RESET));
 }
 
+/* The key, and what is not the same on both sides. A value that would fill the screen is cut. */
+#define VALUE_MAX 400
+
+static void add_values(struct strbuf *s, const struct atoll_row *row, const char *const *values)
+{
+	for (size_t i = 0; i < row->n_columns; i++) {
+		bool same = row->old_values && row->new_values && strcmp(row->old_values[i], row->new_values[i]) == 0;
+		AUTO_FREE char *value = strndup(values[i], VALUE_MAX);
+
+		if (same && !row->keys[i])
+			continue;
+		strbuf_addc(s, ' ');
+		quote_prose(s, row->columns[i]);
+		strbuf_addc(s, '=');
+		quote_prose(s, value ? value : "");
+		strbuf_adds(s, strlen(values[i]) > VALUE_MAX ? "…" : "");
+	}
+}
+
+static int print_row(const struct atoll_row *row, void *arg)
+{
+	const struct changes_printer *p = arg;
+	const char *const *sides[] = { row->old_values, row->new_values };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
+		AUTO_STRBUF line = STRBUF_INIT;
+
+		if (!sides[i])
+			continue;
+		quote_prose(&line, row->table);
+		add_values(&line, row, sides[i]);
+		fprintf(p->style.out, "%s%c%s%s\n", output_color(p->style.color, i ? COLOR_GREEN : COLOR_RED),
+			i ? '+' : '-', strbuf_str(&line), output_color(p->style.color, COLOR_RESET));
+	}
+	return ferror(p->style.out);
+}
+
+static void print_rows(struct changes_printer *p, const struct atoll_change *c)
+{
+	struct atoll_error err = { 0 };
+
+	if (atoll_change_rows(c, print_row, p, &err) < 0)
+		fprintf(p->style.out, "rows cannot be shown: %s\n", err.message);
+}
+
 int changes_patch_print(struct changes_printer *p, const struct atoll_change *c)
 {
 	CLEANUP(names_release) struct names n = { 0 };
 
 	if (c->part) {
 		print_part(p, c);
+		print_rows(p, c);
 		return 0;
 	}
 	names_init(&n, p, c);

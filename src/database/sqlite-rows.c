@@ -154,10 +154,10 @@ int sqlite_edits_reason(const struct sqlite_file *edits, char **ret, struct atol
 
 struct row_walk {
 	struct sqlite_db *d;
-	struct sqlite_row row;
+	struct atoll_row row;
 	char **columns, **old, **new;
 	bool *keys;
-	sqlite_row_fn fn;
+	atoll_row_fn fn;
 	void *arg;
 };
 
@@ -170,9 +170,9 @@ static void free_strings(char **v, size_t n)
 
 static void walk_release(struct row_walk *w)
 {
-	free_strings(w->columns, w->row.n);
-	free_strings(w->old, w->row.n);
-	free_strings(w->new, w->row.n);
+	free_strings(w->columns, w->row.n_columns);
+	free_strings(w->old, w->row.n_columns);
+	free_strings(w->new, w->row.n_columns);
 	free(w->keys);
 }
 
@@ -184,15 +184,15 @@ static int load_names(struct row_walk *w, int64_t id, struct atoll_error *err)
 
 	if (r < 0)
 		return r;
-	w->row.n = (size_t)n;
-	w->columns = calloc(w->row.n, sizeof *w->columns);
-	w->old = calloc(w->row.n, sizeof *w->old);
-	w->new = calloc(w->row.n, sizeof *w->new);
-	w->keys = calloc(w->row.n, sizeof *w->keys);
+	w->row.n_columns = (size_t)n;
+	w->columns = calloc(w->row.n_columns, sizeof *w->columns);
+	w->old = calloc(w->row.n_columns, sizeof *w->old);
+	w->new = calloc(w->row.n_columns, sizeof *w->new);
+	w->keys = calloc(w->row.n_columns, sizeof *w->keys);
 	if (!w->columns || !w->old || !w->new || !w->keys)
 		return error_oom(err, "database");
 	r = sqlite_prepare(w->d, &stmt, err, "SELECT name, key FROM col WHERE tab=%lld ORDER BY i", (long long)id);
-	for (size_t i = 0; i < w->row.n && r >= 0 && (r = sqlite_next(w->d, stmt, err)) > 0; i++) {
+	for (size_t i = 0; i < w->row.n_columns && r >= 0 && (r = sqlite_next(w->d, stmt, err)) > 0; i++) {
 		const char *name = (const char *)sqlite3_column_text(stmt, 0);
 
 		w->columns[i] = strdup(name ? name : "");
@@ -205,7 +205,7 @@ static int load_names(struct row_walk *w, int64_t id, struct atoll_error *err)
 
 static int load_values(struct row_walk *w, sqlite3_stmt *stmt, int first, char **values, struct atoll_error *err)
 {
-	for (size_t i = 0; i < w->row.n; i++) {
+	for (size_t i = 0; i < w->row.n_columns; i++) {
 		AUTO_STRBUF s = STRBUF_INIT;
 
 		sqlite_add_cell(&s, stmt, first + (int)i);
@@ -223,18 +223,18 @@ static int walk_row(struct row_walk *w, sqlite3_stmt *stmt, struct atoll_error *
 	int r = load_values(w, stmt, EDIT_FIRST, w->old, err);
 
 	if (r >= 0)
-		r = load_values(w, stmt, EDIT_FIRST + (int)w->row.n, w->new, err);
+		r = load_values(w, stmt, EDIT_FIRST + (int)w->row.n_columns, w->new, err);
 	if (r < 0)
 		return r;
-	w->row.what = kind == 'I' ? SQLITE_ADDED : kind == 'D' ? SQLITE_DELETED : SQLITE_MODIFIED;
+	w->row.kind = kind == 'I' ? ATOLL_ADDED : kind == 'D' ? ATOLL_DELETED : ATOLL_MODIFIED;
 	w->row.columns = (const char *const *)w->columns;
 	w->row.keys = w->keys;
 	w->row.old_values = kind == 'I' ? NULL : (const char *const *)w->old;
 	w->row.new_values = kind == 'D' ? NULL : (const char *const *)w->new;
-	return w->fn(w->arg, &w->row);
+	return w->fn(&w->row, w->arg);
 }
 
-static int walk_table(struct sqlite_db *d, int64_t id, const char *name, sqlite_row_fn fn, void *arg,
+static int walk_table(struct sqlite_db *d, int64_t id, const char *name, atoll_row_fn fn, void *arg,
 		      struct atoll_error *err)
 {
 	CLEANUP(walk_release) struct row_walk w = { .d = d, .fn = fn, .arg = arg };
@@ -245,20 +245,23 @@ static int walk_table(struct sqlite_db *d, int64_t id, const char *name, sqlite_
 	r = load_names(&w, id, err);
 	if (r >= 0)
 		r = sqlite_prepare(d, &stmt, err, "SELECT * FROM e%lld ORDER BY _rowid_", (long long)id);
-	while (r >= 0 && (r = sqlite_next(d, stmt, err)) > 0)
+	while (r == 0 && (r = sqlite_next(d, stmt, err)) > 0)
 		r = walk_row(&w, stmt, err);
 	return r;
 }
 
-int sqlite_edits_rows(const struct sqlite_file *edits, sqlite_row_fn fn, void *arg, struct atoll_error *err)
+int sqlite_edits_rows(const struct sqlite_file *edits, const char *table, atoll_row_fn fn, void *arg,
+		      struct atoll_error *err)
 {
 	AUTO_DB *d = NULL;
 	AUTO_STMT *stmt = NULL;
 	int r = sqlite_open(edits, 0, &d, err);
 
 	if (r >= 0)
-		r = sqlite_prepare(d, &stmt, err, "SELECT id, name FROM tab WHERE has_rows ORDER BY name");
-	while (r >= 0 && (r = sqlite_next(d, stmt, err)) > 0)
+		r = sqlite_prepare(d, &stmt, err,
+				   "SELECT id, name FROM tab WHERE has_rows AND (%Q IS NULL OR name=%Q) ORDER BY name",
+				   table, table);
+	while (r == 0 && (r = sqlite_next(d, stmt, err)) > 0)
 		r = walk_table(d, sqlite3_column_int64(stmt, 0), (const char *)sqlite3_column_text(stmt, 1), fn, arg,
 			       err);
 	return r;

@@ -175,22 +175,29 @@ void sqlite_add_name(struct strbuf *s, const char *name)
 	strbuf_addc(s, '"');
 }
 
-static void add_text(struct strbuf *s, const char *text, int size)
-{
-	strbuf_addc(s, '\'');
-	for (int i = 0; i < size; i++) {
-		if (text[i] == '\'')
-			strbuf_addc(s, '\'');
-		strbuf_addc(s, text[i] ? text[i] : ' ');
-	}
-	strbuf_addc(s, '\'');
-}
-
 static void add_blob(struct strbuf *s, const unsigned char *data, int size)
 {
 	strbuf_adds(s, "x'");
 	for (int i = 0; i < size; i++)
 		strbuf_addf(s, "%02x", data[i]);
+	strbuf_addc(s, '\'');
+}
+
+/* A literal ends at a zero byte; such a text is written as its bytes. */
+static void add_text(struct strbuf *s, const char *text, int size)
+{
+	if (memchr(text, 0, (size_t)size)) {
+		strbuf_adds(s, "CAST(");
+		add_blob(s, (const unsigned char *)text, size);
+		strbuf_adds(s, " AS TEXT)");
+		return;
+	}
+	strbuf_addc(s, '\'');
+	for (int i = 0; i < size; i++) {
+		if (text[i] == '\'')
+			strbuf_addc(s, '\'');
+		strbuf_addc(s, text[i]);
+	}
 	strbuf_addc(s, '\'');
 }
 

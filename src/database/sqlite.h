@@ -70,18 +70,9 @@ int sqlite_edits_summary(const struct sqlite_file *edits, sqlite_summary_fn fn, 
 /* Why the edits land as a whole only; NULL if they do not. malloc'ed. */
 int sqlite_edits_reason(const struct sqlite_file *edits, char **ret, struct atoll_error *err);
 
-/* A changed row. Values are SQL literals. */
-struct sqlite_row {
-	enum sqlite_what what;
-	const char *table;
-	size_t n;
-	const char *const *columns;
-	const bool *keys;              /* which of them are the key */
-	const char *const *old_values; /* NULL if added */
-	const char *const *new_values; /* NULL if deleted */
-};
-typedef int (*sqlite_row_fn)(void *arg, const struct sqlite_row *row);
-int sqlite_edits_rows(const struct sqlite_file *edits, sqlite_row_fn fn, void *arg, struct atoll_error *err);
+/* The changed rows of one table, or of all (NULL). 0, or what fn said if that is not 0. */
+int sqlite_edits_rows(const struct sqlite_file *edits, const char *table, atoll_row_fn fn, void *arg,
+		      struct atoll_error *err);
 
 /* ---- sqlite-apply.c ---- */
 

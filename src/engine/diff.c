@@ -160,6 +160,16 @@ char *atoll_change_new_target(const struct atoll_change *change)
 	return shown->c->has_after ? read_target(shown->workspace_fd, shown->c->path) : NULL;
 }
 
+int atoll_change_rows(const struct atoll_change *change, atoll_row_fn fn, void *arg, struct atoll_error *err)
+{
+	const struct shown *shown = change->priv;
+	int r = 0;
+
+	if (shown->c->part && shown->r->ops->rows)
+		r = shown->r->ops->rows(shown->r, shown->c->path, fn, arg, err);
+	return MIN(r, 0);
+}
+
 const char *atoll_change_kind_name(enum atoll_change_kind kind)
 {
 	static const char *const names[] = { "added",   "modified", "deleted", "type changed", "metadata changed",

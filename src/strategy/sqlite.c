@@ -21,10 +21,39 @@
 
 #define CONFLICTS_TOLD 100
 
-/* The part of the op that was ended last, for returned(), which comes next. */
 struct sqlite_priv {
-	int ended_fd;
+	int ended_fd;            /* the part of the op that was ended last, for returned(), which comes next */
+	struct sqlite_look look; /* the edits, once somebody asked for rows */
+	bool has_looked;
 };
+
+static void sqlite_release(struct resource *r)
+{
+	struct sqlite_priv *p = r->priv;
+
+	if (p) {
+		fd_close(p->ended_fd);
+		sqlite_place_look_end(&p->look);
+	}
+	free(p);
+	r->priv = NULL;
+}
+
+static struct sqlite_priv *priv_of(struct resource *r, struct atoll_error *err)
+{
+	struct sqlite_priv *p = r->priv;
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof *p);
+	if (!p) {
+		error_oom(err, "database");
+		return NULL;
+	}
+	p->ended_fd = p->look.fd = -EBADF;
+	r->priv = p;
+	return p;
+}
 
 /* ---- workspace ---- */
 
@@ -120,6 +149,31 @@ static struct changes *sqlite_changes(struct resource *r, bool exact, struct ato
 	if (!sqlite_place_is_untouched(r) && list_edits(r, c, err) < 0)
 		return NULL;
 	return TAKE_PTR(c);
+}
+
+/* The edits are found once for all tables; they go with the resource. */
+static int sqlite_rows(struct resource *r, const char *label, atoll_row_fn fn, void *arg, struct atoll_error *err)
+{
+	static const char table[] = "table ";
+	struct sqlite_priv *p = priv_of(r, err);
+	struct sqlite_file edits;
+	bool gone = false;
+	int rc = p ? 0 : -ATOLL_FAILED;
+
+	if (rc < 0 || strncmp(label, table, strlen(table)) != 0)
+		return rc;
+	if (!p->has_looked) {
+		rc = sqlite_place_look(&p->look, r, err);
+		if (rc >= 0)
+			rc = find_edits(r, &p->look, p->look.fd, &gone, err);
+	}
+	if (rc < 0 || gone) {
+		sqlite_place_look_end(&p->look);
+		return MIN(rc, 0);
+	}
+	p->has_looked = true;
+	edits = sqlite_place_file(p->look.fd, "edits", r);
+	return sqlite_edits_rows(&edits, label + strlen(table), fn, arg, err);
 }
 
 /* ---- the part ---- */
@@ -271,25 +325,14 @@ static int sqlite_part_move(struct resource *r, int dir_fd, bool forward, struct
 	return sqlite_edits_move(&original, &edits, forward, false, NULL, err);
 }
 
-static void sqlite_release(struct resource *r)
-{
-	struct sqlite_priv *p = r->priv;
-
-	if (p)
-		fd_close(p->ended_fd);
-	free(p);
-	r->priv = NULL;
-}
-
 static int sqlite_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 {
-	struct sqlite_priv *p = calloc(1, sizeof *p);
+	struct sqlite_priv *p = priv_of(r, err);
 
 	if (!p)
-		return error_oom(err, "commit");
-	sqlite_release(r);
+		return -ATOLL_FAILED;
+	fd_close(p->ended_fd);
 	p->ended_fd = dir_fd < 0 ? -EBADF : fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
-	r->priv = p;
 	return 0;
 }
 
@@ -333,6 +376,7 @@ const struct strategy_ops strategy_sqlite = {
 	.cost = sqlite_cost,
 	.view = overlay_view,
 	.changes = sqlite_changes,
+	.rows = sqlite_rows,
 	.base = sqlite_base,
 	.landed = sqlite_landed,
 	.returned = sqlite_returned,

@@ -86,6 +86,8 @@ struct strategy_ops {
 	int (*ran)(struct resource *r, struct atoll_error *err);
 	/* must, if it isolates. What differs between workspace and original. exact: read contents where only times differ. */
 	struct changes *(*changes)(struct resource *r, bool exact, struct atoll_error *err);
+	/* may. The rows behind a change of the part, given by its path. 0, or what fn said if that is not 0, or a failure. */
+	int (*rows)(struct resource *r, const char *label, atoll_row_fn fn, void *arg, struct atoll_error *err);
 	/* must, if it isolates. The original at path as the sandbox knew it: 1 and *ret, or 0 if nothing is recorded. Its strings stay
 	 * the resource's. */
 	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);

@@ -69,6 +69,13 @@ def life(place, tap, who, mode):
     listed = box.diff()
     tap.check("a diff counts rows, " + name, b"table people" in listed.stdout and
               b"1 inserted, 1 updated, 1 deleted" in listed.stdout, t.said(listed))
+    patch = box.diff("--patch").stdout.decode()
+    tap.check("a patch shows them, " + name, "-people id=2 name='bob'\n+people id=2 name='BOB'\n-people id=3 name='cid' mail='c'\n"
+              "+people id=4 name='dan' mail='d'\n" in patch, patch)
+    rows = json.loads(box.diff("--json").stdout)[0]["rows"]
+    tap.check("and so does JSON, " + name, [(row["change"], row["key"]["id"]) for row in rows] ==
+              [("modified", "2"), ("deleted", "3"), ("added", "4")] and rows[0]["old"]["name"] == "'bob'" and
+              rows[0]["new"]["name"] == "'BOB'" and rows[1]["new"] is None, rows)
     expected = box.path + ".expected"
     sql(expected, PEOPLE + EDIT + "INSERT INTO people VALUES(10,'eve','e')")
     dry = box.commit("--dry-run")

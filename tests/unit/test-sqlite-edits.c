@@ -334,10 +334,10 @@ TEST(a_database_of_another_encoding_is_served)
 	     NULL);
 }
 
-static int add_row(void *arg, const struct sqlite_row *row)
+static int add_row(const struct atoll_row *row, void *arg)
 {
-	for (size_t i = 0; i < row->n; i++)
-		strbuf_addf(arg, "%s%s%s=%s>%s ", "AMD"[row->what] == 'A' ? "+" : "", row->keys[i] ? "*" : "",
+	for (size_t i = 0; i < row->n_columns; i++)
+		strbuf_addf(arg, "%s%s%s=%s>%s ", row->kind == ATOLL_ADDED ? "+" : "", row->keys[i] ? "*" : "",
 			    row->columns[i], row->old_values ? row->old_values[i] : "-",
 			    row->new_values ? row->new_values[i] : "-");
 	strbuf_addf(arg, "(%s)\n", row->table);
@@ -355,8 +355,11 @@ TEST(rows_are_told_with_their_values)
 	db_run("clone.db",
 	       "UPDATE people SET name='O''B' WHERE id=2; DELETE FROM people WHERE id=3; INSERT INTO people VALUES(4,NULL,x'0a',1.5)");
 	CHECK_EQ(db_edits(), SQLITE_EDITS_ROWS);
-	CHECK_DONE(sqlite_edits_rows(&edits, add_row, &s, &err), err);
+	CHECK_DONE(sqlite_edits_rows(&edits, NULL, add_row, &s, &err), err);
 	CHECK_STR(strbuf_str(&s), "*id=2>2 name='bob'>'O''B' mail='b@x'>'b@x' age=2>2 (people)\n"
 				  "*id=3>- name='cid'>- mail='c@x'>- age=3>- (people)\n"
 				  "+*id=->4 +name=->NULL +mail=->x'0a' +age=->1.5 (people)\n");
+	strbuf_truncate(&s, 0);
+	CHECK_EQ(sqlite_edits_rows(&edits, "none", add_row, &s, &err), 0);
+	CHECK_STR(strbuf_str(&s), "");
 }
