@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions of the proxy's user to the server, each waited for. */
+#include <poll.h>
+#include <string.h>
+
+#include "pg/private.h"
+
+void pg_answer_release(struct pg_answer *a)
+{
+	pg_names_clear(&a->values);
+}
+
+static int lost(struct pg_proxy *p, struct atoll_error *err)
+{
+	return error_set(err, ATOLL_STATE, 0, "ask", NULL, "the database transaction is lost: %s", p->reason);
+}
+
+/* Writes and reads once. */
+static void wait_for_server(struct pg_proxy *p)
+{
+	struct pollfd one = { .fd = p->server.fd, .events = POLLIN };
+	ssize_t n;
+
+	pg_server_flush(p);
+	if (pg_buffer_size(&p->to_server) > 0)
+		one.events |= POLLOUT;
+	if (p->state == PG_LOST || (poll(&one, 1, -1) < 0 && errno != EINTR))
+		return;
+	n = pg_server_read(p);
+	if (n < 0)
+		pg_proxy_lose(p, "the connection to the server is closed");
+}
+
+static void take_row(struct pg_answer *a, const struct pg_message *m)
+{
+	struct pg_reader r = pg_reader_of(m);
+	int n = pg_reader_int16(&r);
+
+	for (int i = 0; i < n && !r.bad; i++) {
+		int32_t size = pg_reader_int32(&r);
+		AUTO_FREE char *text = NULL;
+
+		if (size > r.end - r.at)
+			return;
+		text = strndup(r.at, (size_t)MAX(size, 0));
+		r.at += MAX(size, 0);
+		if (text)
+			(void)pg_names_push(&a->values, text);
+	}
+}
+
+static void take_error(struct pg_answer *a, const struct pg_message *m)
+{
+	const char *detail = pg_message_field(m, 'D');
+
+	if (*a->state)
+		return;
+	snprintf(a->state, sizeof(a->state), "%s", pg_message_field(m, 'C'));
+	snprintf(a->message, sizeof(a->message), "%s%s%s", pg_message_field(m, 'M'), *detail ? ": " : "", detail);
+}
+
+static bool take(struct pg_proxy *p, struct pg_answer *a, const struct pg_message *m)
+{
+	if (m->type == 'D')
+		take_row(a, m);
+	else if (m->type == 'C')
+		snprintf(a->tag, sizeof(a->tag), "%.*s", (int)MIN(m->size, sizeof(a->tag) - 1), m->body);
+	else if (m->type == 'E')
+		take_error(a, m);
+	if (m->type == 'E' && strcmp(pg_message_field(m, 'V'), "ERROR") != 0)
+		pg_proxy_lose(p, "the server has ended the connection: %s", a->message);
+	return m->type == 'Z';
+}
+
+/* Until everything that was sent before is answered. */
+static void drain(struct pg_proxy *p)
+{
+	while (p->state != PG_LOST && p->n_groups > 0) {
+		wait_for_server(p);
+		pg_relay(p);
+	}
+}
+
+static void collect(struct pg_proxy *p, struct pg_answer *a)
+{
+	struct pg_message m;
+	bool end = false;
+
+	while (!end && p->state != PG_LOST) {
+		int r = pg_message_peek(&p->from_server, INT32_MAX, &m);
+
+		if (r < 0) {
+			pg_proxy_lose(p, "the server does not keep to the protocol");
+		} else if (r == 0) {
+			wait_for_server(p);
+		} else {
+			end = take(p, a, &m);
+			pg_message_consume(&p->from_server, &m);
+		}
+	}
+}
+
+int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+{
+	*ret = (struct pg_answer){ 0 };
+	pg_cancel_end(p);
+	drain(p);
+	if (p->state == PG_LOST)
+		return lost(p, err);
+	p->unnamed_of = NULL;
+	pg_message_text(&p->to_server, 'Q', sql);
+	collect(p, ret);
+	if (p->state == PG_LOST)
+		return lost(p, err);
+	if (*ret->state)
+		return error_set(err, ATOLL_REFUSED, 0, "ask", NULL, "the database refuses: %s", ret->message);
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server knows of the open transaction. */
+#include <string.h>
+
+#include "pg/private.h"
+
+static const char locks_sql[] =
+	"SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode "
+	"FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation "
+	"LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+	"WHERE l.pid = pg_catalog.pg_backend_pid() AND l.granted AND l.locktype = 'relation' "
+	"AND (n.nspname IS NULL OR n.nspname <> 'pg_catalog') ORDER BY 1, 2";
+
+void pg_inspection_release(struct pg_inspection *i)
+{
+	for (size_t k = 0; k < i->n_locks; k++) {
+		free(i->locks[k].relation);
+		free(i->locks[k].mode);
+	}
+	free(i->locks);
+	*i = (struct pg_inspection){ 0 };
+}
+
+static int take_locks(struct pg_answer *a, struct pg_inspection *ret)
+{
+	size_t n = a->values.n / 2;
+
+	ret->locks = calloc(n + 1, sizeof(*ret->locks));
+	if (!ret->locks)
+		return -ENOMEM;
+	for (; ret->n_locks < n; ret->n_locks++) {
+		ret->locks[ret->n_locks].relation = TAKE_PTR(a->values.v[2 * ret->n_locks]);
+		ret->locks[ret->n_locks].mode = TAKE_PTR(a->values.v[2 * ret->n_locks + 1]);
+	}
+	return 0;
+}
+
+/* Nothing of a client is under way on the server, and it would be answered. */
+static bool can_ask(const struct pg_proxy *p)
+{
+	const struct pg_client *c = p->owner;
+
+	return (p->state == PG_OPEN || p->state == PG_HELD) &&
+	       (!c || (!c->unit && !c->broken && !c->applying && !c->after));
+}
+
+int pg_proxy_inspect(struct pg_proxy *p, struct pg_inspection *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER xid = { 0 }, locks = { 0 };
+	CLEANUP(pg_inspection_release) struct pg_inspection i = { 0 };
+	int r;
+
+	if (p->state == PG_LOST || p->state == PG_ENDED)
+		return error_set(err, ATOLL_STATE, 0, "inspect", NULL, "there is no open database transaction");
+	if (!can_ask(p))
+		return error_set(err, ATOLL_BUSY, 0, "inspect", NULL,
+				 "a client's statement is under way in the database transaction");
+	r = pg_ask(p, "SELECT pg_catalog.txid_current_if_assigned()", &xid, err);
+	if (r == 0)
+		r = pg_ask(p, locks_sql, &locks, err);
+	if (r < 0)
+		return r;
+	i.xid = xid.values.n == 1 ? strtoull(xid.values.v[0], NULL, 10) : 0;
+	if (take_locks(&locks, &i) < 0)
+		return error_oom(err, "inspect");
+	*ret = i;
+	i = (struct pg_inspection){ 0 };
+	return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pg/settings.h"
+
+#include <string.h>
+
+static void setting_release(struct pg_setting *s)
+{
+	free(s->key);
+	free(s->sql);
+}
+
+static void truncate_to(struct pg_settings *s, size_t n)
+{
+	while (s->n > n)
+		setting_release(&s->v[--s->n]);
+}
+
+void pg_settings_clear(struct pg_settings *s)
+{
+	truncate_to(s, 0);
+	free(s->v);
+	*s = (struct pg_settings){ 0 };
+}
+
+static struct pg_setting *find(const struct pg_settings *s, const char *key)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->v[i].key, key) == 0)
+			return &s->v[i];
+	return NULL;
+}
+
+static int add(struct pg_settings *s, const char *key, const char *sql, size_t sql_size, struct pg_setting **ret)
+{
+	struct pg_setting *v, one = { .key = strdup(key), .sql = sql ? strndup(sql, sql_size) : NULL };
+	size_t capacity = s->capacity ? s->capacity * 2 : 8;
+
+	if (!one.key || (sql && !one.sql))
+		goto oom;
+	if (s->n == s->capacity) {
+		v = reallocarray(s->v, capacity, sizeof(*v));
+		if (!v)
+			goto oom;
+		s->v = v;
+		s->capacity = capacity;
+	}
+	s->v[s->n] = one;
+	*ret = &s->v[s->n++];
+	return 0;
+oom:
+	setting_release(&one);
+	return -ENOMEM;
+}
+
+static void take_out(struct pg_settings *s, const char *key)
+{
+	struct pg_setting *old = find(s, key);
+
+	if (!old)
+		return;
+	setting_release(old);
+	memmove(old, old + 1, (size_t)(s->v + s->n - old - 1) * sizeof(*old));
+	s->n--;
+}
+
+int pg_settings_put(struct pg_settings *s, const char *key, const char *sql)
+{
+	struct pg_setting *made;
+
+	take_out(s, key);
+	return add(s, key, sql, strlen(sql), &made);
+}
+
+static int note_mark(struct pg_settings *log, const struct pg_statement *s)
+{
+	char name[PG_NAME_SIZE];
+	struct pg_setting *made;
+
+	if (log->n == 0 && s->kind != PG_SAVEPOINT)
+		return 0;
+	if (!pg_token_name(&s->name, name, sizeof(name)))
+		return 0;
+	if (s->kind == PG_SAVEPOINT) {
+		int r = add(log, name, NULL, 0, &made);
+
+		if (r == 0)
+			made->mark = true;
+		return r;
+	}
+	for (size_t i = log->n; i-- > 0;)
+		if (log->v[i].mark && strcmp(log->v[i].key, name) == 0) {
+			truncate_to(log, i + 1);
+			break;
+		}
+	return 0;
+}
+
+/* What is to be said again later must mean the same then: whatever standard_conforming_strings and client_encoding are. */
+static bool is_plain(const struct pg_statement *s)
+{
+	for (size_t i = 0; i < s->size; i++)
+		if (s->text[i] == '\\' || (unsigned char)s->text[i] >= 0x80)
+			return false;
+	return true;
+}
+
+int pg_settings_note(struct pg_settings *log, const struct pg_statement *s)
+{
+	struct pg_setting *made;
+	bool set = s->kind == PG_SET || s->kind == PG_SET_LOCAL;
+	int r;
+
+	if (s->kind == PG_SAVEPOINT || s->kind == PG_ROLLBACK_TO)
+		return note_mark(log, s);
+	if ((!set && s->kind != PG_RESET && s->kind != PG_RESET_ALL) || !is_plain(s))
+		return 0;
+	r = add(log, s->kind == PG_RESET_ALL ? "all" : s->key, set ? s->text : NULL, s->size, &made);
+	if (r == 0)
+		made->local = s->kind == PG_SET_LOCAL;
+	return r;
+}
+
+static int reset(struct pg_settings *settings, const struct pg_settings *defaults, const char *key)
+{
+	const struct pg_setting *was = find(defaults, key);
+
+	if (was)
+		return pg_settings_put(settings, key, was->sql);
+	take_out(settings, key);
+	return 0;
+}
+
+static int commit_one(struct pg_settings *settings, const struct pg_settings *defaults, const struct pg_setting *s)
+{
+	if (s->mark || s->local)
+		return 0;
+	if (s->sql)
+		return pg_settings_put(settings, s->key, s->sql);
+	if (strcmp(s->key, "all") == 0)
+		return pg_settings_copy(settings, defaults);
+	return reset(settings, defaults, s->key);
+}
+
+int pg_settings_commit(struct pg_settings *settings, const struct pg_settings *defaults, struct pg_settings *log)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < log->n && r == 0; i++)
+		r = commit_one(settings, defaults, &log->v[i]);
+	truncate_to(log, 0);
+	return r;
+}
+
+int pg_settings_copy(struct pg_settings *to, const struct pg_settings *from)
+{
+	truncate_to(to, 0);
+	for (size_t i = 0; i < from->n; i++) {
+		int r = pg_settings_put(to, from->v[i].key, from->v[i].sql);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void add_reset(struct strbuf *sql, const char *key)
+{
+	if (strcmp(key, "session characteristics") == 0) {
+		strbuf_adds(sql, "RESET default_transaction_isolation; RESET default_transaction_read_only; "
+				 "RESET default_transaction_deferrable; ");
+	} else if (strcmp(key, "session_authorization") == 0) {
+		strbuf_adds(sql, "RESET SESSION AUTHORIZATION; ");
+	} else {
+		/* Quoted, because it is what a client wrote; a dot separates an extension's name. */
+		strbuf_adds(sql, "RESET \"");
+		for (const char *p = key; *p; p++) {
+			if (*p == '"')
+				strbuf_addc(sql, '"');
+			if (*p == '.')
+				strbuf_adds(sql, "\".\"");
+			else
+				strbuf_addc(sql, *p);
+		}
+		strbuf_adds(sql, "\"; ");
+	}
+}
+
+static void add_set(struct strbuf *sql, const char *set)
+{
+	strbuf_adds(sql, set);
+	strbuf_adds(sql, "; "); /* a comment cannot be at its end: a statement ends with its last token */
+}
+
+void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql)
+{
+	for (size_t i = 0; i < from->n; i++)
+		if (!find(to, from->v[i].key))
+			add_reset(ret_sql, from->v[i].key);
+	for (size_t i = 0; i < to->n; i++) {
+		const struct pg_setting *there = find(from, to->v[i].key);
+
+		if (!there || strcmp(there->sql, to->v[i].sql) != 0)
+			add_set(ret_sql, to->v[i].sql);
+	}
+}
+
+void pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *log, struct strbuf *ret_sql)
+{
+	for (size_t i = 0; i < log->n; i++) {
+		const struct pg_setting *s = NULL;
+
+		if (!log->v[i].local)
+			continue;
+		for (size_t j = log->n; j-- > 0 && !s;)
+			if (!log->v[j].local && !log->v[j].mark && strcmp(log->v[j].key, log->v[i].key) == 0)
+				s = &log->v[j];
+		if (!s)
+			s = find(settings, log->v[i].key);
+		if (s && s->sql)
+			add_set(ret_sql, s->sql);
+		else
+			add_reset(ret_sql, log->v[i].key);
+	}
+}
+
+static void add_quoted(struct strbuf *sql, char quote, const char *text)
+{
+	strbuf_addc(sql, quote);
+	for (; *text; text++) {
+		if (*text == quote)
+			strbuf_addc(sql, quote);
+		strbuf_addc(sql, *text);
+	}
+	strbuf_addc(sql, quote);
+}
+
+/* By set_config(), which takes the value as a string, as the server takes those of a startup message: SET would make one name of a list. */
+char *pg_settings_sql(const char *name, const char *value)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	bool escape = strchr(value, '\\') != NULL;
+
+	strbuf_adds(&sql, "SELECT pg_catalog.set_config(");
+	add_quoted(&sql, '\'', name);
+	strbuf_adds(&sql, escape ? ", E" : ", ");
+	if (escape) {
+		AUTO_STRBUF twice = STRBUF_INIT;
+
+		for (; *value; value++) {
+			if (*value == '\\')
+				strbuf_addc(&twice, '\\');
+			strbuf_addc(&twice, *value);
+		}
+		add_quoted(&sql, '\'', strbuf_str(&twice));
+	} else {
+		add_quoted(&sql, '\'', value);
+	}
+	strbuf_adds(&sql, ", false)");
+	return strbuf_take(&sql);
+}

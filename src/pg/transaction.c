@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transaction control, as each client believes to have it. BEGIN takes no savepoint of its own: the one that is there at rest is where
+ * ROLLBACK leads. Answers are the server's, in its own words.
+ */
+#include <string.h>
+
+#include "pg/private.h"
+
+static const struct pg_report two_phase = {
+	.severity = "ERROR",
+	.state = "0A000",
+	.message = "two-phase commit is not available inside a sandbox",
+	.hint = "The sandbox itself is committed or rolled back as a whole, from outside.",
+};
+static const struct pg_report malformed = { .severity = "ERROR",
+					    .state = "42601",
+					    .message = "syntax error in a transaction command" };
+static const struct pg_report discard_in_block = { .severity = "ERROR",
+						   .state = "25001",
+						   .message = "DISCARD ALL cannot run inside a transaction block" };
+
+/* Only in a block, by the server's own rule: a string of several statements counts as one. */
+static const struct {
+	enum pg_statement_kind kind;
+	bool in_any_string;
+	struct pg_report report;
+} in_block_only[] = {
+	{ PG_SAVEPOINT, false, { "ERROR", "25P01", "SAVEPOINT can only be used in transaction blocks", NULL, NULL } },
+	{ PG_RELEASE,
+	  false,
+	  { "ERROR", "25P01", "RELEASE SAVEPOINT can only be used in transaction blocks", NULL, NULL } },
+	{ PG_ROLLBACK_TO,
+	  false,
+	  { "ERROR", "25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks", NULL, NULL } },
+	{ PG_DECLARE, true, { "ERROR", "25P01", "DECLARE CURSOR can only be used in transaction blocks", NULL, NULL } },
+	{ PG_LOCK, true, { "ERROR", "25P01", "LOCK TABLE can only be used in transaction blocks", NULL, NULL } },
+};
+
+static const struct pg_report *refused_outside(const struct pg_client *c, const struct pg_statement *s, bool alone)
+{
+	if (c->in_block)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(in_block_only); i++)
+		if (in_block_only[i].kind == s->kind && (alone || !in_block_only[i].in_any_string))
+			return &in_block_only[i].report;
+	return NULL;
+}
+
+bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement *s, bool alone)
+{
+	switch ((int)s->kind) {
+	case PG_COMMIT:
+	case PG_ROLLBACK:
+	case PG_MALFORMED:
+	case PG_TWO_PHASE:
+		return true;
+	case PG_BEGIN:
+	case PG_SET_TRANSACTION:
+	case PG_DISCARD_ALL:
+	case PG_DEALLOCATE_ALL:
+		return !c->broken; /* the server says what it always says then */
+	default:
+		return refused_outside(c, s, alone) != NULL;
+	}
+}
+
+static void note_define(struct pg_client *c)
+{
+	c->proxy->deferred_stale = true;
+}
+
+static void note_name(struct pg_names *names, const struct pg_statement *s)
+{
+	char name[PG_NAME_SIZE];
+
+	if (pg_token_name(&s->name, name, sizeof(name)))
+		(void)pg_names_add(names, name);
+}
+
+void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
+{
+	switch ((int)s->kind) {
+	case PG_DEFINE:
+		note_define(c);
+		break;
+	case PG_SET_CONSTRAINTS:
+		c->touched_constraints = true;
+		break;
+	case PG_DECLARE:
+		note_name(&c->cursors, s);
+		break;
+	case PG_PREPARE:
+		note_name(&c->prepared, s);
+		break;
+	default:
+		if (pg_settings_note(&c->log, s) < 0)
+			pg_proxy_lose(c->proxy, "out of memory");
+	}
+}
+
+static void refused(struct pg_client *c, bool succeeded)
+{
+	pg_message_report(&c->out, 'E', &c->proxy->refusal);
+	c->failed = true;
+	pg_script_next(c);
+}
+
+/* Where there is a transaction it must fail on the server too. The report's strings are constants. */
+void pg_transaction_refuse(struct pg_client *c, const struct pg_report *report)
+{
+	AUTO_FREE char *sql = str_format("ROLLBACK TO SAVEPOINT %s_refused", c->proxy->savepoint);
+
+	c->proxy->refusal = *report;
+	if (!c->in_block && !c->dirty) {
+		refused(c, false);
+		return;
+	}
+	if (!sql) {
+		pg_proxy_lose(c->proxy, "out of memory");
+		return;
+	}
+	c->dirty = true;
+	pg_group_query(c, sql, refused);
+}
+
+static void answered(struct pg_client *c, bool succeeded)
+{
+	struct pg_proxy *p = c->proxy;
+
+	if (succeeded) {
+		pg_client_tag(c, p->answer);
+	} else {
+		pg_buffer_add(&c->out, pg_buffer_front(&p->own_error), pg_buffer_size(&p->own_error));
+		c->failed = true;
+	}
+	pg_script_next(c);
+}
+
+/* The proxy's own query, and the tag with which it is answered. */
+static void run_own(struct pg_client *c, const char *sql, const char *tag)
+{
+	snprintf(c->proxy->answer, sizeof(c->proxy->answer), "%s", tag);
+	c->dirty = true;
+	pg_group_query(c, sql, answered);
+}
+
+static void answer(struct pg_client *c, const char *tag)
+{
+	pg_client_tag(c, tag);
+	pg_script_next(c);
+}
+
+static void warn_of_isolation(struct pg_client *c, enum pg_isolation wanted)
+{
+	char text[160];
+
+	if (wanted <= c->proxy->level)
+		return;
+	snprintf(text, sizeof(text), "the isolation level is that of the sandbox's transaction, \"%s\", not \"%s\"",
+		 pg_isolation_name(c->proxy->level), pg_isolation_name(wanted));
+	pg_client_warn(c, "01000", text);
+}
+
+static void run_begin(struct pg_client *c, const struct pg_statement *s)
+{
+	const char *tag = (*s->text | 0x20) == 's' ? "START TRANSACTION" : "BEGIN";
+
+	if (c->in_block)
+		pg_client_warn(c, "25001", "there is already a transaction in progress");
+	c->in_block = true;
+	warn_of_isolation(c, s->isolation);
+	if (s->read_only == 1)
+		c->read_only = true;
+	if (s->read_only == 1)
+		run_own(c, "SET TRANSACTION READ ONLY", tag);
+	else
+		answer(c, tag);
+}
+
+static void run_set_transaction(struct pg_client *c, const struct pg_statement *s)
+{
+	if (!c->in_block) {
+		pg_client_warn(c, "25P01", "SET TRANSACTION can only be used in transaction blocks");
+		answer(c, "SET");
+		return;
+	}
+	warn_of_isolation(c, s->isolation);
+	if (s->read_only < 0)
+		answer(c, "SET");
+	else
+		run_own(c, s->read_only ? "SET TRANSACTION READ ONLY" : "SET TRANSACTION READ WRITE", "SET");
+}
+
+/* The end of a block; with AND CHAIN the next one begins as this one did. */
+static void block_ended(struct pg_client *c, bool committed)
+{
+	bool read_only = c->read_only && c->chain;
+	const char *tag = committed ? "COMMIT" : "ROLLBACK";
+
+	c->in_block = c->chain && !c->failed;
+	c->read_only = read_only;
+	c->chain = false;
+	if (c->failed)
+		pg_script_next(c);
+	else if (read_only)
+		run_own(c, "SET TRANSACTION READ ONLY", tag);
+	else
+		answer(c, tag);
+}
+
+static void run_end(struct pg_client *c, const struct pg_statement *s)
+{
+	bool commit = s->kind == PG_COMMIT;
+
+	if (!c->in_block && s->chain) {
+		struct pg_report report = { .severity = "ERROR", .state = "25P01" };
+
+		report.message = commit ? "COMMIT AND CHAIN can only be used in transaction blocks"
+					: "ROLLBACK AND CHAIN can only be used in transaction blocks";
+		pg_transaction_refuse(c, &report);
+		return;
+	}
+	if (!c->in_block)
+		pg_client_warn(c, "25P01", "there is no transaction in progress");
+	c->chain = s->chain;
+	pg_finish(c, commit && !c->broken, block_ended);
+}
+
+static void run_deallocate_all(struct pg_client *c)
+{
+	pg_extended_forget(c);
+	pg_finish_closes(c->proxy);
+	answer(c, "DEALLOCATE ALL");
+}
+
+/* Other clients' cursors and temporary tables are in the same session: they go only if there are no others. */
+static void run_discard_all(struct pg_client *c)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	bool only_one = c->proxy->n_clients == 1;
+
+	if (c->in_block) {
+		pg_transaction_refuse(c, &discard_in_block);
+		return;
+	}
+	pg_extended_forget(c);
+	pg_finish_closes(c->proxy);
+	pg_settings_switch(&c->settings, &c->defaults, &sql);
+	strbuf_adds(&sql, "SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; DISCARD PLANS; DISCARD SEQUENCES");
+	if (only_one)
+		strbuf_adds(&sql, "; CLOSE ALL; DISCARD TEMP");
+	if (sql.failed || pg_settings_note(&c->log, &(struct pg_statement){ .kind = PG_RESET_ALL, .text = "" }) < 0)
+		pg_proxy_lose(c->proxy, "out of memory");
+	else
+		run_own(c, strbuf_str(&sql), "DISCARD ALL");
+}
+
+void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
+{
+	const struct pg_report *report = refused_outside(c, s, true);
+
+	switch ((int)s->kind) {
+	case PG_BEGIN:
+		run_begin(c, s);
+		break;
+	case PG_COMMIT:
+	case PG_ROLLBACK:
+		run_end(c, s);
+		break;
+	case PG_SET_TRANSACTION:
+		run_set_transaction(c, s);
+		break;
+	case PG_TWO_PHASE:
+		pg_transaction_refuse(c, &two_phase);
+		break;
+	case PG_DISCARD_ALL:
+		run_discard_all(c);
+		break;
+	case PG_DEALLOCATE_ALL:
+		run_deallocate_all(c);
+		break;
+	default:
+		pg_transaction_refuse(c, report ? report : &malformed);
+	}
+}

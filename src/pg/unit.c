@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client asks for, one unit at a time: a query, a function call, or a sequence of extended-protocol messages up to Sync. While
+ * a unit is under way nothing of the next one is looked at, so that what it means (is there a transaction, has it failed) is known.
+ */
+#include <string.h>
+
+#include "pg/private.h"
+
+static bool is_copy(char type)
+{
+	return type == 'd' || type == 'c' || type == 'f';
+}
+
+static bool has_begun(const struct pg_client *c)
+{
+	return c->proxy->owner == c && c->unit;
+}
+
+/* For the server if it asked for it. It may not have asked yet: a client need not wait for that. What comes when it is over is of no use to
+ * anybody. */
+static bool copy_message(struct pg_client *c, const struct pg_message *m)
+{
+	struct pg_buffer *to = &c->proxy->to_server;
+
+	if (!has_begun(c) || c->failed)
+		return true;
+	if (!c->copy_in)
+		return false;
+	pg_buffer_add(to, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
+	if (m->type != 'd')
+		c->copy_in = false;
+	return true;
+}
+
+void pg_unit_copy_piece(struct pg_client *c, size_t header, size_t size)
+{
+	struct pg_buffer *to = &c->proxy->to_server;
+	size_t begun;
+
+	if (has_begun(c) && c->copy_in) {
+		begun = pg_message_begin(to, 'd');
+		pg_buffer_add(to, pg_buffer_front(&c->in) + header, size);
+		pg_message_end(to, begun);
+	}
+	pg_buffer_consume(&c->in, header + size);
+}
+
+static void function_call(struct pg_client *c, const struct pg_message *m)
+{
+	pg_buffer_add(&c->proxy->to_server, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
+	pg_group_add(c->proxy, c, NULL);
+	c->unit = c->synced = c->dirty = true;
+}
+
+/* What needs no turn. */
+static bool without_turn(struct pg_client *c, const struct pg_message *m)
+{
+	if (m->type == 'S') {
+		c->skip_to_sync = false;
+		pg_message_ready(&c->out, 'I');
+		return true;
+	}
+	return m->type == 'H';
+}
+
+static void unknown(struct pg_client *c, char type)
+{
+	char text[64];
+	struct pg_report report = { .severity = "FATAL", .state = "08P01", .message = text };
+
+	snprintf(text, sizeof(text), "invalid frontend message type %d", (unsigned char)type);
+	pg_client_fatal(c, &report);
+}
+
+static bool begin(struct pg_client *c, const struct pg_message *m)
+{
+	switch (m->type) {
+	case 'Q':
+		pg_script_query(c, m);
+		return true;
+	case 'F':
+		function_call(c, m);
+		return true;
+	default:
+		return pg_extended_message(c, m);
+	}
+}
+
+bool pg_unit_message(struct pg_client *c, const struct pg_message *m)
+{
+	struct pg_proxy *p = c->proxy;
+
+	if (m->type == 'X') {
+		if (c->synced || c->barrier || c->after)
+			return false;
+		pg_client_leave(c);
+		return true;
+	}
+	if (!strchr("QFPBDECHSdcf", m->type) || m->type == 0) {
+		unknown(c, m->type);
+		return true;
+	}
+	if (pg_buffer_size(&p->to_server) > PG_HIGH_WATER)
+		return false;
+	if (c->skip_to_sync && m->type != 'S')
+		return true;
+	if (is_copy(m->type))
+		return copy_message(c, m);
+	if (p->owner != c && without_turn(c, m))
+		return true;
+	if (!pg_turn_take(c) || c->synced || c->barrier || c->after || p->backing)
+		return false;
+	return begin(c, m);
+}
+
+static void ended(struct pg_client *c, bool committed)
+{
+	pg_message_ready(&c->out, c->in_block ? (c->broken ? 'E' : 'T') : 'I');
+	c->unit = c->synced = c->failed = c->skip_to_sync = c->quiet_parse = false;
+	c->shift = 0;
+	if (c->gone)
+		pg_client_leave(c);
+	else if (!c->in_block)
+		pg_turn_end(c);
+}
+
+void pg_unit_end(struct pg_client *c)
+{
+	if (c->in_block)
+		ended(c, false);
+	else
+		pg_finish(c, !c->broken && !c->failed, ended);
+}
+
+void pg_unit_ready(struct pg_client *c)
+{
+	c->copy_in = false;
+	c->quiet_parse = false;
+	if (c->proxy->script.n > 0)
+		pg_script_next(c);
+	else
+		pg_unit_end(c);
+}
