@@ -6,6 +6,7 @@
  *	upper/NAME-wal, -shm, -journal      whiteouts: those of the original beside it would be taken for the clone's
  *	base                                another clone, as it was then: what the edits are told by
  *	untouched                           what the clone's inode looked like when it was put there
+ *	clone.new, base.new                 both until they are renamed to their places, the clone first
  *	look-UUID/                          while somebody looks
  */
 #include "strategy/sqlite-place.h"
@@ -21,6 +22,7 @@
 
 #define CLONE_NEW "clone.new"
 #define BASE_NEW "base.new"
+#define BASE_MOVED "base.moved"
 #define UNTOUCHED "untouched"
 #define LOOK "look-"
 
@@ -51,16 +53,29 @@ static int unlink_if_there(int dirfd, const char *name)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* What a kill has left of an earlier attempt. */
+/* What a kill has left of an earlier attempt. The base goes first: alone it would say that its clone is in place. */
 static int remove_new(const struct resource *r)
 {
-	static const char *const names[] = { CLONE_NEW, CLONE_NEW "-journal", BASE_NEW, BASE_NEW "-journal",
-					     UNTOUCHED };
+	static const char *const names[] = { UNTOUCHED, BASE_NEW "-journal",   BASE_NEW,  CLONE_NEW "-journal",
+					     CLONE_NEW, BASE_MOVED "-journal", BASE_MOVED };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
 		rc = unlink_if_there(r->work_fd, names[i]);
 	return rc;
+}
+
+static bool is_there(const struct resource *r, const char *name)
+{
+	return faccessat(r->work_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* After a kill between the two renames. */
+static int finish_renames(const struct resource *r)
+{
+	return is_there(r, BASE_NEW) && !is_there(r, CLONE_NEW)
+		       ? sys_rename(r->work_fd, BASE_NEW, r->work_fd, SQLITE_BASE, 0)
+		       : 0;
 }
 
 static int copy_file(int dirfd, const char *from_name, int to_dir, const char *to_name)
@@ -157,12 +172,14 @@ static int put_in_place(const struct resource *r)
 	return rc < 0 ? rc : note_untouched(r);
 }
 
-int sqlite_place_fresh(struct resource *r, struct atoll_error *err)
+int sqlite_place_clone(struct resource *r, struct atoll_error *err)
 {
 	struct sqlite_file original = sqlite_place_original(r), base = sqlite_place_file(r->work_fd, BASE_NEW, r),
 			   clone = sqlite_place_file(r->work_fd, CLONE_NEW, r);
-	int rc = remove_new(r);
+	int rc = finish_renames(r);
 
+	if (rc >= 0)
+		rc = remove_new(r);
 	if (rc < 0)
 		return fail(r, rc, err);
 	rc = sqlite_clone(&original, &clone, err);
@@ -171,10 +188,13 @@ int sqlite_place_fresh(struct resource *r, struct atoll_error *err)
 	rc = copy_file(r->work_fd, CLONE_NEW, r->work_fd, BASE_NEW);
 	if (rc < 0)
 		return fail(r, rc, err);
-	rc = sqlite_adapt(&base, &clone, err);
-	if (rc < 0)
-		return rc;
-	rc = put_in_place(r);
+	return sqlite_adapt(&base, &clone, err);
+}
+
+int sqlite_place_put(struct resource *r, struct atoll_error *err)
+{
+	int rc = put_in_place(r);
+
 	return rc < 0 ? fail(r, rc, err) : 0;
 }
 
@@ -200,36 +220,39 @@ bool sqlite_place_is_untouched(const struct resource *r)
 	       strcmp(noted, strbuf_str(&look)) == 0;
 }
 
-/* ---- after an undo ---- */
+/* ---- when edits land, or come back ---- */
 
-/* Without those edits, whatever somebody else may have made of their rows before the clone was taken. */
-static int take_back_rows(struct resource *r, int dir_fd, struct atoll_error *err)
+/* force: whatever somebody else may have made of their rows before the clone was taken. */
+static int move_rows(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
 {
-	struct sqlite_file base = sqlite_place_file(r->work_fd, BASE_NEW, r),
+	struct sqlite_file base = sqlite_place_file(r->work_fd, BASE_MOVED, r),
 			   edits = sqlite_place_file(dir_fd, "edits", r);
-	int rc = copy_file(r->work_fd, SQLITE_BASE, r->work_fd, BASE_NEW);
+	int rc = copy_file(r->work_fd, SQLITE_BASE, r->work_fd, BASE_MOVED);
 
-	return rc < 0 ? fail(r, rc, err) : sqlite_edits_move(&base, &edits, false, true, NULL, err);
+	return rc < 0 ? fail(r, rc, err) : sqlite_edits_move(&base, &edits, forward, true, NULL, err);
 }
 
-int sqlite_place_take_back(struct resource *r, int dir_fd, struct atoll_error *err)
+int sqlite_place_move_base(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
 {
-	struct sqlite_file base = sqlite_place_file(r->work_fd, BASE_NEW, r);
-	int rc = remove_new(r);
+	struct sqlite_file base = sqlite_place_file(r->work_fd, BASE_MOVED, r);
+	const char *image = forward ? "new" : "old";
+	int rc = finish_renames(r);
 
+	if (rc >= 0)
+		rc = remove_new(r);
 	if (rc < 0)
 		return fail(r, rc, err);
-	if (faccessat(dir_fd, "old", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-		rc = copy_file(dir_fd, "old", r->work_fd, BASE_NEW);
+	if (faccessat(dir_fd, image, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		rc = copy_file(dir_fd, image, r->work_fd, BASE_MOVED);
 		rc = rc < 0 ? fail(r, rc, err) : 0;
 	} else {
-		rc = take_back_rows(r, dir_fd, err);
+		rc = move_rows(r, dir_fd, forward, err);
 	}
 	if (rc >= 0)
 		rc = sqlite_adapt(&base, &base, err);
 	if (rc < 0)
 		return rc;
-	rc = sys_rename(r->work_fd, BASE_NEW, r->work_fd, SQLITE_BASE, 0);
+	rc = sys_rename(r->work_fd, BASE_MOVED, r->work_fd, SQLITE_BASE, 0);
 	if (rc >= 0)
 		rc = sys_fsync(r->work_fd);
 	return rc < 0 ? fail(r, rc, err) : 0;

@@ -11,13 +11,14 @@
 
 struct sqlite_file sqlite_place_original(const struct resource *r);
 struct sqlite_file sqlite_place_file(int dirfd, const char *name, const struct resource *r);
-/* Puts a fresh clone of the original into the workspace, and another one beside it as what edits are compared with. Both take their places
- * by renaming. */
-int sqlite_place_fresh(struct resource *r, struct atoll_error *err);
+/* Makes a fresh clone of the original, and another one as what edits are compared with. Neither is in its place yet. */
+int sqlite_place_clone(struct resource *r, struct atoll_error *err);
+/* Both take their places by renaming. */
+int sqlite_place_put(struct resource *r, struct atoll_error *err);
 /* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
 bool sqlite_place_is_untouched(const struct resource *r);
-/* Edits that were taken back are edits again: what they are compared with goes back to before them. dir_fd: of the part. */
-int sqlite_place_take_back(struct resource *r, int dir_fd, struct atoll_error *err);
+/* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
+int sqlite_place_move_base(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
 
 /* A directory of its own in the work area, for as long as something is looked at. */
 struct sqlite_look {

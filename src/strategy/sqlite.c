@@ -65,7 +65,9 @@ static int sqlite_begin(struct resource *r, struct atoll_error *err)
 	if (rc >= 0)
 		rc = overlay_begin(r, err);
 	sqlite_place_drop_looks(r);
-	return rc < 0 ? rc : sqlite_place_fresh(r, err);
+	if (rc >= 0)
+		rc = sqlite_place_clone(r, err);
+	return rc < 0 ? rc : sqlite_place_put(r, err);
 }
 
 static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
@@ -346,21 +348,32 @@ static const struct store_step *find_part(const struct resource *r, const struct
 	return NULL;
 }
 
+static int move_base(struct resource *r, bool forward, struct atoll_error *err)
+{
+	const struct sqlite_priv *p = r->priv;
+
+	if (!p || p->ended_fd < 0)
+		return error_set(err, ATOLL_FAILED, 0, "commit", r->row.path, "the undo data of \"%s\" is gone",
+				 r->row.path);
+	return sqlite_place_move_base(r, p->ended_fd, forward, err);
+}
+
+/* What has landed has landed, also if somebody locks or removes the original right after it: then the clone stays, without what others
+ * did. */
 static int sqlite_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	return find_part(r, steps, n) ? sqlite_place_fresh(r, err) : 0;
+	struct atoll_error ignored = { 0 };
+
+	if (!find_part(r, steps, n))
+		return 0;
+	if (sqlite_place_clone(r, &ignored) < 0)
+		return move_base(r, true, err);
+	return sqlite_place_put(r, err);
 }
 
 static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	const struct sqlite_priv *p = r->priv;
-
-	if (!find_part(r, steps, n))
-		return 0;
-	if (!p || p->ended_fd < 0)
-		return error_set(err, ATOLL_FAILED, 0, "undo", r->row.path, "the undo data of \"%s\" is gone",
-				 r->row.path);
-	return sqlite_place_take_back(r, p->ended_fd, err);
+	return find_part(r, steps, n) ? move_base(r, false, err) : 0;
 }
 
 const struct strategy_ops strategy_sqlite = {

@@ -212,7 +212,7 @@ def hostile(place, tap, who):
 
 
 def all_or_nothing(place, tap, who):
-    """Killed at points over a commit of a directory and two databases: after recovery all are old or all new."""
+    """Killed, or let fail, at points over a commit of a directory and two databases: after recovery all are old or all new."""
     if not place.faults_bin:
         tap.check("the fault-injection build is there", False)
         return
@@ -248,28 +248,47 @@ def all_or_nothing(place, tap, who):
     tap.check("a directory and two databases land together, " + who, done.returncode == 0 and new[0] == "new" and
               all(a != b for a, b in zip(box.old, new)), t.said(done))
     box.drop()
-    step = 1 if t.TORTURE else max(1, number // 24)
-    found, outcomes, box = [], {"old": 0, "new": 0}, None
-    points = list(range(1, number + 1, step))
-    for point in points:
+    kinds = ("kill", "ENOSPC", "EIO")
+    if t.TORTURE:
+        faults = [(point, kind) for kind in kinds for point in range(1, number + 1)]
+    else:
+        faults = [(point, kinds[0 if i % 3 else 1 + i // 3 % 2]) for i, point in enumerate(range(1, number + 1, max(1, number // 14)))]
+    found, outcomes, decided, box = [], {"old": 0, "new": 0}, None, None
+    for point, kind in faults:
         box = box or fresh()
-        killed = box.commit(fault="%d:kill" % point)
+        done = box.commit(fault="%d:%s" % (point, kind))
+        if kind != "kill" and state(box) != (new if done.returncode == 0 else box.old) and done.returncode != 7:
+            found.append("%d: not the truth: %s; %r" % (point, t.said(done), state(box)))
         recovered = box.recover()
         now = state(box)
         if now not in (box.old, new) or recovered.returncode != 0 or not sound(box.path) or not sound(box.second):
-            found.append("%d of %d: %s; %s; %r" % (point, number, t.said(killed), t.said(recovered), now))
+            found.append("%d of %d, %s: %s; %s; %r" % (point, number, kind, t.said(done), t.said(recovered), now))
         outcomes["new" if now == new else "old"] += 1
         if now == new or found:
+            decided = decided or (point if kind == "kill" else None)
             box.drop()
             box = None
     if box:
         last = box.commit()
-        tap.check("what was killed so often lands at last, " + who, last.returncode == 0 and state(box) == new, t.said(last))
+        tap.check("what failed so often lands at last, " + who, last.returncode == 0 and state(box) == new, t.said(last))
         undone = box.undo()
         tap.check("and is taken back as one, " + who, undone.returncode == 0 and state(box) == box.old, t.said(undone))
         box.drop()
-    tap.check("killed at %d of %d points, all old (%d) or all new (%d), %s" % (len(points), number, outcomes["old"], outcomes["new"], who),
-              not found, *found[:4])
+    tap.check("killed or failed at %d of %d points, all old (%d) or all new (%d), %s" %
+              (len(faults), number, outcomes["old"], outcomes["new"], who), not found, *found[:4])
+    box = fresh()
+    box.commit(fault="%d:kill" % decided)
+    os.rename(box.path, box.path + ".away")
+    recovered = box.recover()
+    os.rename(box.path + ".away", box.path)
+    shown = box.diff()
+    tap.check("what has landed has landed, also if somebody takes the file away, " + who, recovered.returncode == 0 and
+              state(box) == new and b"no changes" in shown.stdout, t.said(recovered), t.said(shown))
+    again = box.sql("INSERT INTO people VALUES(77,'late','l')")
+    done = box.commit()
+    tap.check("and the sandbox goes on, " + who, again.returncode == 0 and done.returncode == 0 and "late" in dump(box.path),
+              t.said(again), t.said(done))
+    box.drop()
 
 
 def main(place, tap):
@@ -277,8 +296,8 @@ def main(place, tap):
         life(place, tap, who, "DELETE" if who == "root" else "WAL")
         conflicts(place, tap, who)
         whole(place, tap, who)
-        bad_input(place, tap, who)
         all_or_nothing(place, tap, who)
+    bad_input(place, tap, place.users()[-1])
     locked(place, tap, place.users()[-1])
     hostile(place, tap, place.users()[-1])
 
