@@ -25,7 +25,7 @@ void pg_cancel_end(struct pg_proxy *p)
 
 static void cancel_ready(struct pg_source *s, uint32_t events)
 {
-	struct pg_proxy *p = (struct pg_proxy *)((char *)s - offsetof(struct pg_proxy, cancel));
+	struct pg_proxy *p = s->proxy;
 
 	pg_cancel_end(p);
 	pg_relay(p);
@@ -58,7 +58,7 @@ static void send_cancel(struct pg_proxy *p)
 		fd_close(ends[0]);
 		return;
 	}
-	p->cancel = (struct pg_source){ .fd = ends[0], .ready = cancel_ready };
+	p->cancel = (struct pg_source){ .fd = ends[0], .proxy = p, .ready = cancel_ready };
 	(void)pg_loop_want(p, &p->cancel, EPOLLIN);
 }
 

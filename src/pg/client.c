@@ -183,7 +183,7 @@ static const struct pg_report too_many = { .severity = "FATAL",
 
 void pg_client_accept(struct pg_source *s, uint32_t events)
 {
-	struct pg_proxy *p = (struct pg_proxy *)((char *)s - offsetof(struct pg_proxy, listener));
+	struct pg_proxy *p = s->proxy;
 	AUTO_FD fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct pg_client *c;
 

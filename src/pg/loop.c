@@ -14,6 +14,7 @@ int pg_loop_open(struct pg_proxy *p)
 	p->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (p->timer.fd < 0)
 		return -errno;
+	p->timer.proxy = p;
 	p->timer.ready = pg_turn_expire;
 	return pg_loop_want(p, &p->timer, EPOLLIN);
 }

@@ -33,6 +33,7 @@ struct pg_client;
 struct pg_source {
 	int fd;
 	uint32_t events; /* waited for */
+	struct pg_proxy *proxy;
 	void (*ready)(struct pg_source *s, uint32_t events);
 };
 

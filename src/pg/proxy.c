@@ -131,7 +131,7 @@ int pg_proxy_listen(struct pg_proxy *p, int dirfd, mode_t mode, struct atoll_err
 		r = -errno;
 	if (r < 0)
 		return error_sys(err, r, "listen", SOCKET_NAME, "cannot listen on \"" SOCKET_NAME "\"");
-	p->listener = (struct pg_source){ .fd = TAKE_FD(fd), .ready = pg_client_accept };
+	p->listener = (struct pg_source){ .fd = TAKE_FD(fd), .proxy = p, .ready = pg_client_accept };
 	r = pg_loop_want(p, &p->listener, EPOLLIN);
 	return r < 0 ? error_sys(err, r, "listen", NULL, "epoll_ctl") : 0;
 }

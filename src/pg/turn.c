@@ -156,7 +156,7 @@ static void refuse_late(struct pg_client *c)
 
 void pg_turn_expire(struct pg_source *s, uint32_t events)
 {
-	struct pg_proxy *p = (struct pg_proxy *)((char *)s - offsetof(struct pg_proxy, timer));
+	struct pg_proxy *p = s->proxy;
 	int64_t late = clock_monotonic_ns() - (int64_t)p->wait_ms * 1000000;
 	uint64_t count;
 
