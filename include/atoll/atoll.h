@@ -125,11 +125,12 @@ struct atoll_settings *atoll_settings_free(struct atoll_settings *settings); /* 
 enum atoll_kind {
 	ATOLL_KIND_DIR,
 	ATOLL_KIND_FILE,
-	ATOLL_KIND_GIT,    /* a repository with its checkout */
-	ATOLL_KIND_SQLITE, /* a database in one file */
+	ATOLL_KIND_GIT,      /* a repository with its checkout */
+	ATOLL_KIND_SQLITE,   /* a database in one file */
+	ATOLL_KIND_POSTGRES, /* a database of a server; its path is a connection string, as libpq takes it */
 	ATOLL_KIND_COUNT
 };
-const char *atoll_kind_name(enum atoll_kind kind); /* "directory", "file", "git", "sqlite" */
+const char *atoll_kind_name(enum atoll_kind kind); /* "directory", "file", "git", "sqlite", "postgresql" */
 
 /* The life of a resource; src/engine/state.c has the table. */
 enum atoll_state {
@@ -176,14 +177,16 @@ struct atoll_resource_info {
 	int seq; /* 1, 2, … in the order given at creation */
 	enum atoll_kind kind;
 	enum atoll_state state;
-	char *path;                          /* absolute and resolved */
-	char *strategy;                      /* "overlay" */
-	char *mode;                          /* "rootless, same filesystem" */
-	char *reason;                        /* why this strategy */
-	char *workspace;                     /* where the edits lie at rest; NULL for none */
-	char *stage;                         /* where staging and undo data lie; NULL for none */
-	bool suspect;                        /* written, not synced, and the machine restarted since */
-	bool dirty;                          /* a reset of the workspace did not finish */
+	char *path;      /* absolute and resolved; of a server's database where it is, without a password */
+	char *strategy;  /* "overlay" */
+	char *mode;      /* "rootless, same filesystem" */
+	char *reason;    /* why this strategy */
+	char *workspace; /* where the edits lie at rest; NULL for none */
+	char *stage;     /* where staging and undo data lie; NULL for none */
+	bool suspect;    /* written, not synced, and the machine restarted since */
+	bool lost;       /* a database's transaction is gone, and with it the edits */
+	char *detail;    /* one line about what it holds just now, or how it was lost; NULL: nothing */
+	bool dirty;      /* a reset of the workspace did not finish */
 	uint64_t copied_files, copied_bytes; /* as told to atoll_cost_fn; 0 but in the answer of atoll_new() */
 };
 

@@ -16,7 +16,9 @@ static const struct kind {
 } kinds[] = { { "dir:", "dir", ATOLL_KIND_DIR },
 	      { "file:", "file", ATOLL_KIND_FILE },
 	      { "git:", "git", ATOLL_KIND_GIT },
-	      { "sqlite:", NULL, ATOLL_KIND_SQLITE } };
+	      { "sqlite:", NULL, ATOLL_KIND_SQLITE },
+	      { "postgresql:", NULL, ATOLL_KIND_POSTGRES },
+	      { "postgres:", NULL, ATOLL_KIND_POSTGRES } };
 
 static const struct kind *find_option(const char *option)
 {
@@ -41,7 +43,7 @@ static bool takes_strategy(const struct kind *kind)
 
 static bool is_database(const struct kind *kind)
 {
-	return kind->kind == ATOLL_KIND_SQLITE;
+	return kind->kind == ATOLL_KIND_SQLITE || kind->kind == ATOLL_KIND_POSTGRES;
 }
 
 /* One resource: 1 and *ret, 0 if the option is none, or a usage error that was told. */
@@ -56,13 +58,16 @@ static int read_resource(struct cli *cli, const struct options *o, size_t i, str
 	if (!kind) {
 		kind = find_prefix(value);
 		if (!kind || (db && !is_database(kind))) {
-			message_usage(cli->command,
-				      db ? "\"%s\" is no database: give sqlite:PATH"
-					 : "\"%s\" is no resource: give dir:PATH, file:PATH, git:PATH or sqlite:PATH",
-				      value);
+			message_usage(
+				cli->command,
+				db ? "\"%s\" is no database: give postgresql://… or sqlite:PATH"
+				   : "\"%s\" is no resource: give dir:PATH, file:PATH, git:PATH, sqlite:PATH or postgresql://…",
+				value);
 			return -1;
 		}
-		value += strlen(kind->prefix);
+		/* A connection string is one as a whole. */
+		if (kind->kind != ATOLL_KIND_POSTGRES)
+			value += strlen(kind->prefix);
 	}
 	*ret = (struct atoll_resource_spec){ .kind = kind->kind,
 					     .path = value,

@@ -17,10 +17,11 @@ const char *info_time(const char *rfc3339, char buffer[INFO_TIME_SIZE])
 
 void info_state(struct strbuf *s, const struct atoll_info *info)
 {
-	bool suspect = false, dirty = false;
+	bool suspect = false, dirty = false, lost = false;
 
 	for (size_t i = 0; i < info->n_resources; i++) {
 		suspect |= info->resources[i].suspect;
+		lost |= info->resources[i].lost;
 		dirty |= info->resources[i].dirty;
 	}
 	strbuf_adds(s, atoll_state_name(info->state));
@@ -30,6 +31,8 @@ void info_state(struct strbuf *s, const struct atoll_info *info)
 		strbuf_addf(s, ", commit %s", atoll_phase_name(info->phase));
 	if (suspect)
 		strbuf_adds(s, ", suspect");
+	if (lost)
+		strbuf_adds(s, ", lost");
 	if (dirty)
 		strbuf_adds(s, ", dirty");
 }
@@ -47,6 +50,9 @@ static void resource_json(struct json *j, const struct atoll_resource_info *r)
 	json_string(j, "workspace", r->workspace);
 	json_string(j, "stage", r->stage);
 	json_bool(j, "suspect", r->suspect);
+	json_bool(j, "lost", r->lost);
+	if (r->detail)
+		json_string(j, "detail", r->detail);
 	json_bool(j, "dirty", r->dirty);
 	if (r->copied_files) {
 		json_int(j, "copied_files", (int64_t)r->copied_files);
@@ -106,6 +112,7 @@ static void print_resource(const struct atoll_resource_info *r, FILE *out)
 	print_field(out, "because", r->reason);
 	print_field(out, "workspace", r->workspace);
 	print_field(out, "stage", r->stage);
+	print_field(out, r->lost ? "lost" : "holds", r->detail);
 	if (r->suspect)
 		print_field(out, "suspect",
 			    "written, not synced, and the machine restarted since; commit wants --accept-unsynced");

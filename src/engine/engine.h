@@ -26,6 +26,12 @@ static inline bool kind_is_file(enum atoll_kind kind)
 	return kind == ATOLL_KIND_FILE || kind == ATOLL_KIND_SQLITE;
 }
 
+/* Whether it is no file at all, but a thing of some server: its own area stands in place of an original then. */
+static inline bool kind_is_remote(enum atoll_kind kind)
+{
+	return kind == ATOLL_KIND_POSTGRES;
+}
+
 struct atoll {
 	char *state_dir; /* absolute, resolved */
 	int state_fd;

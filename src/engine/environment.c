@@ -70,6 +70,30 @@ static int set(struct environment *e, const char *assignment)
 	return 0;
 }
 
+int environment_adapt(char ***env, const char *assignment)
+{
+	struct environment e = { .v = *env };
+	size_t kept = 0;
+	int r = 0;
+
+	while (e.v && e.v[e.n])
+		e.n++;
+	if (strchr(assignment, '=')) {
+		r = set(&e, assignment);
+	} else {
+		for (size_t i = 0; i < e.n; i++) {
+			if (same_name(assignment, e.v[i]))
+				free(e.v[i]);
+			else
+				e.v[kept++] = e.v[i];
+		}
+		if (e.v)
+			e.v[kept] = NULL;
+	}
+	*env = e.v;
+	return r;
+}
+
 static bool steers_loader(const char *assignment)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(loader_prefixes); i++)

@@ -27,6 +27,16 @@ static char *workspace_of(const struct store_resource *row)
 	return ops && ops->workspace && *row->work ? str_format("%s/%s", row->work, ops->workspace) : NULL;
 }
 
+static void fill_detail(const struct store_resource *row, struct atoll_resource_info *ret)
+{
+	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
+	AUTO_STRBUF text = STRBUF_INIT;
+	int found = ops && ops->detail ? ops->detail(row, &text) : 0;
+
+	ret->lost = found == 2;
+	ret->detail = found && text.size ? strbuf_take(&text) : NULL;
+}
+
 static int fill_resource(const struct store_resource *row, struct atoll_resource_info *ret)
 {
 	*ret = (struct atoll_resource_info){
@@ -41,6 +51,7 @@ static int fill_resource(const struct store_resource *row, struct atoll_resource
 		.stage = copy_text(row->stage),
 		.dirty = row->dirty,
 	};
+	fill_detail(row, ret);
 	return ret->path && ret->strategy ? 0 : -ENOMEM;
 }
 
@@ -129,6 +140,7 @@ struct atoll_info *atoll_info_free(struct atoll_info *info)
 		free(r->reason);
 		free(r->workspace);
 		free(r->stage);
+		free(r->detail);
 	}
 	free(info->resources);
 	atoll_settings_free(info->settings);

@@ -163,6 +163,24 @@ static int choose_place(struct maker *m, size_t i, int root_fd, const char *root
 	return row->mode ? 0 : error_oom(err, "new");
 }
 
+/* What is no file has a private directory of ours. */
+static int choose_remote(struct maker *m, size_t i, struct atoll_error *err)
+{
+	struct store_resource *row = &m->rows[i];
+	int r = choose_strategy(m, i, -EBADF, err);
+
+	if (r < 0)
+		return r;
+	row->work = str_format("%s/boxes/%s/%d", m->s.a->state_dir, m->s.box.uuid, row->seq);
+	row->stage = row->work ? strdup(row->work) : NULL;
+	row->mode = strdup("one transaction of the server, kept open");
+	row->copies = true;
+	if (!row->work || !row->stage || !row->mode)
+		return error_oom(err, "new");
+	r = area_make(row->work);
+	return r < 0 ? error_sys(err, r, "new", row->path, "cannot make \"%s\"", row->work) : 0;
+}
+
 static int choose_all(struct maker *m, struct atoll_error *err)
 {
 	for (size_t i = 0; i < m->options->n_resources; i++) {
@@ -173,6 +191,12 @@ static int choose_all(struct maker *m, struct atoll_error *err)
 
 		if (!root)
 			return error_oom(err, "new");
+		if (kind_is_remote(row->kind)) {
+			r = choose_remote(m, i, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (kind_is_file(row->kind))
 			root[MAX(strrchr(root, '/') - root, 1)] = 0;
 		fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -251,6 +275,7 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 		};
 		memcpy(s->resources[i].uuid, s->box.uuid, sizeof s->box.uuid);
 		s->resources[i].sandbox = s->box.name;
+		s->resources[i].given = m->options->resources[i].path;
 		s->resources[i].carry_dirty = m->options->resources[i].dirty;
 		s->resources[i].ops = strategy_find(m->rows[i].strategy, m->rows[i].kind);
 		m->rows[i] = (struct store_resource){ 0 };
@@ -310,7 +335,7 @@ static int call(int (*fn)(void *arg, int out), struct beginning *b, struct atoll
 
 static int begin_workspace(struct resource *r, struct atoll_error *err)
 {
-	if (r->ops->capabilities & STRATEGY_LAYERED)
+	if ((r->ops->capabilities & STRATEGY_LAYERED) || kind_is_remote(r->row.kind))
 		return r->ops->begin(r, err);
 	return call(begin_in_call, &(struct beginning){ .r = r }, err);
 }

@@ -40,8 +40,13 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 	AUTO_FREE char *root = strdup(r->row.path);
 	AUTO_FD fd = -EBADF;
 
-	if (!root)
+	if (!root || kind_is_remote(r->row.kind)) {
+		AUTO_FREE char *area = str_format("%s/boxes/%s/%d", s->a->state_dir, s->box.uuid, r->row.seq);
+
+		if (root && area)
+			(void)area_remove(area);
 		return;
+	}
 	if (kind_is_file(r->row.kind))
 		root[MAX(strrchr(root, '/') - root, 1)] = 0;
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -29,6 +29,8 @@ static int open_root(struct resource *r, struct atoll_error *err)
 			r->root_path);
 	if (r->root_fd < 0)
 		return error_sys(err, r->root_fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
+	if (kind_is_remote(r->row.kind))
+		return 0;
 	rc = tree_stat(r->root_fd, "", &st);
 	if (rc >= 0)
 		rc = tree_identify(r->root_fd, "", &st, &id);
@@ -67,7 +69,7 @@ static int name_root(struct resource *r)
 {
 	char *slash;
 
-	r->root_path = strdup(r->row.path);
+	r->root_path = strdup(kind_is_remote(r->row.kind) ? r->row.work : r->row.path);
 	if (!r->root_path)
 		return -ENOMEM;
 	if (kind_is_file(r->row.kind)) {

@@ -56,6 +56,8 @@ void run_places_tell(const struct run_options *o, const struct atoll_run_options
 int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,
 		     struct atoll_error *err);
 void environment_free(char **env);
+/* "NAME=value" in place of what there is of that name; "NAME" takes it out. 0 or -ENOMEM. */
+int environment_adapt(char ***env, const char *assignment);
 /* What of another process's environment its command would get, one by one; false if a name is there twice, or keep said so. */
 bool environment_filter(char *const *env, bool (*keep)(const char *assignment, void *arg), void *arg);
 

@@ -94,8 +94,8 @@ static int add_resource(struct run_view *v, struct resource *r, struct atoll_err
 	if (has_mount(v, r->root_path))
 		return 0; /* files of one directory share its view */
 	rc = r->ops->view(r, &sv, err);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || sv.kind == STRATEGY_VIEW_NONE)
+		return rc < 0 ? rc : add_extras(v, &sv, err);
 	if (sv.lower_fd != r->root_fd)
 		v->fds[v->n_fds++] = sv.lower_fd;
 	if (sv.kind == STRATEGY_VIEW_OVERLAY) {

@@ -226,6 +226,34 @@ static int set_door(bool closed, void *arg)
 	return 0;
 }
 
+/* ---- what resources want in the environment ---- */
+
+static bool has_environment(const struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->resources[i].ops->environment)
+			return true;
+	return false;
+}
+
+static int set_variable(void *arg, const char *assignment)
+{
+	struct run_options *o = arg;
+
+	return environment_adapt(&o->env, assignment);
+}
+
+static int set_environment(struct session *s, struct run_options *o, struct atoll_error *err)
+{
+	int r = 0;
+
+	/* The first of them has the last word. */
+	for (size_t i = s->n; i-- > 0 && r >= 0;)
+		if (s->resources[i].ops->environment)
+			r = s->resources[i].ops->environment(&s->resources[i], set_variable, o);
+	return r < 0 ? error_oom(err, "run") : 0;
+}
+
 /* ---- the run ---- */
 
 static const char no_boundary[] =
@@ -289,7 +317,8 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 			spec.watch_arg = in->keeper;
 			spec.timeout_ms = 0;
 		}
-		if (in->keeper && in->keeper->serves) {
+		/* Who asks a server brings an environment of his own. */
+		if (in->keeper && in->keeper->serves && !has_environment(s)) {
 			server_open(&server, &o->limits);
 			spec.server = &server.jail;
 		}
@@ -388,6 +417,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		net_policy_release(&o.net);
 		o.net = (struct net_policy){ 0 };
 	}
+	if (r >= 0)
+		r = set_environment(&s, &o, &local);
 	if (r >= 0)
 		r = run_places_check(&o, &s, &local);
 	if (r >= 0)

@@ -123,6 +123,20 @@ static int check_access(int root_fd, const char *root_path, struct atoll_error *
 			 "\"%s\" may not be written: nothing could be committed to it", root_path);
 }
 
+/* What is no file: whoever would serve it looks whether that is possible. */
+static int resolve_remote(const struct atoll_resource_spec *spec, struct store_resource *ret, struct atoll_error *err)
+{
+	if (!spec->path || !*spec->path)
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "no database was given");
+	for (size_t i = 0; strategy_all[i]; i++)
+		if ((strategy_all[i]->kinds & STRATEGY_SERVES(spec->kind)) && strategy_all[i]->resolve) {
+			ret->kind = spec->kind;
+			return strategy_all[i]->resolve(spec->path, &ret->path, err);
+		}
+	return error_set(err, ATOLL_UNSUPPORTED, 0, "new", NULL, "this program was built without %s",
+			 atoll_kind_name(spec->kind));
+}
+
 static int check_area(struct atoll *a, struct store *store, const char *path, struct atoll_error *err)
 {
 	if (area_owns_path(a, path))
@@ -139,8 +153,11 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 	AUTO_FD fd = -EBADF;
 	struct tree_stat tree;
 	struct stat st;
-	int r = resolve_path(spec, &path, &st, err);
+	int r;
 
+	if (kind_is_remote(spec->kind))
+		return resolve_remote(spec, ret, err);
+	r = resolve_path(spec, &path, &st, err);
 	if (r >= 0)
 		r = check_kind(spec, path, &st, err);
 	if (r < 0)
@@ -203,7 +220,7 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < n; k++) {
 			const struct store_resource *a = &rows[i], *b = &rows[k];
-			AUTO_FREE char *parent = parent_of(b->path);
+			AUTO_FREE char *parent = kind_is_remote(b->kind) ? NULL : parent_of(b->path);
 
 			if (i < k && strcmp(a->path, b->path) == 0)
 				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice",
@@ -217,7 +234,7 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 					err, ATOLL_REFUSED, 0, "new", b->path,
 					"\"%s\" lies in one directory with \"%s\", of which one is a database; a sandbox of its own can hold it",
 					b->path, a->path);
-			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind != a->kind) {
+			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind != a->kind && !kind_is_remote(b->kind)) {
 				AUTO_FREE char *root = parent_of(a->path);
 
 				if (root && path_is_below(b->path, root))

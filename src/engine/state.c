@@ -47,7 +47,8 @@ const char *atoll_kind_name(enum atoll_kind kind)
 	static const char *const kinds[ATOLL_KIND_COUNT] = { [ATOLL_KIND_DIR] = "directory",
 							     [ATOLL_KIND_FILE] = "file",
 							     [ATOLL_KIND_GIT] = "git",
-							     [ATOLL_KIND_SQLITE] = "sqlite" };
+							     [ATOLL_KIND_SQLITE] = "sqlite",
+							     [ATOLL_KIND_POSTGRES] = "postgresql" };
 
 	return (unsigned)kind < ATOLL_KIND_COUNT ? kinds[kind] : "unknown";
 }

@@ -44,18 +44,24 @@ static bool can_ask(const struct pg_proxy *p)
 	       (!c || (!c->unit && !c->broken && !c->applying && !c->after));
 }
 
-int pg_proxy_inspect(struct pg_proxy *p, struct pg_inspection *ret, struct atoll_error *err)
+int pg_proxy_can_ask(const struct pg_proxy *p, struct atoll_error *err)
 {
-	AUTO_ANSWER xid = { 0 }, locks = { 0 };
-	CLEANUP(pg_inspection_release) struct pg_inspection i = { 0 };
-	int r;
-
 	if (p->state == PG_LOST || p->state == PG_ENDED)
 		return error_set(err, ATOLL_STATE, 0, "inspect", NULL, "there is no open database transaction");
 	if (!can_ask(p))
 		return error_set(err, ATOLL_BUSY, 0, "inspect", NULL,
 				 "a client's statement is under way in the database transaction");
-	r = pg_ask(p, "SELECT pg_catalog.txid_current_if_assigned()", &xid, err);
+	return 0;
+}
+
+int pg_proxy_inspect(struct pg_proxy *p, struct pg_inspection *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER xid = { 0 }, locks = { 0 };
+	CLEANUP(pg_inspection_release) struct pg_inspection i = { 0 };
+	int r = pg_proxy_can_ask(p, err);
+
+	if (r == 0)
+		r = pg_ask(p, "SELECT pg_catalog.txid_current_if_assigned()", &xid, err);
 	if (r == 0)
 		r = pg_ask(p, locks_sql, &locks, err);
 	if (r < 0)

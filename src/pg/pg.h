@@ -89,6 +89,14 @@ struct pg_inspection {
 int pg_proxy_inspect(struct pg_proxy *p, struct pg_inspection *ret, struct atoll_error *err);
 void pg_inspection_release(struct pg_inspection *i);
 
+struct pg_table {
+	const char *name; /* "public.people" */
+	int64_t inserted, updated, deleted;
+};
+/* The tables of which it has changed rows; what was taken back to a savepoint counts too. The same answers. */
+int pg_proxy_tables(struct pg_proxy *p, void (*fn)(const struct pg_table *table, void *arg), void *arg,
+		    struct atoll_error *err);
+
 /* ---- the end of the transaction ---- */
 
 /* From here on requests of clients wait. If one is inside a transaction or a statement: waits so long, then ATOLL_BUSY; force: that client is

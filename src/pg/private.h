@@ -294,4 +294,7 @@ void pg_extended_forget(struct pg_client *c);  /* its prepared statements are to
 /* The name of a prepared statement on the server. */
 void pg_extended_name(const struct pg_client *c, const char *name, char buffer[PG_SERVER_NAME_SIZE]);
 
+/* inspect.c: whether the server can be asked something just now: 0, ATOLL_STATE or ATOLL_BUSY. */
+int pg_proxy_can_ask(const struct pg_proxy *p, struct atoll_error *err);
+
 #endif

@@ -380,7 +380,7 @@ const struct strategy_ops strategy_sqlite = {
 	.name = "transaction_rollback",
 	.alias = "transaction",
 	.summary = "a clone of the database; its rows land in one transaction, checked for conflicts",
-	.strength = 42,
+	.strength = 20,
 	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_OVERLAY |
 			STRATEGY_PART,
 	.kinds = STRATEGY_SERVES(ATOLL_KIND_SQLITE),

@@ -7,6 +7,7 @@
 
 extern const struct strategy_ops strategy_overlay;
 extern const struct strategy_ops strategy_copy;
+extern const struct strategy_ops strategy_postgres;
 extern const struct strategy_ops strategy_none;
 extern const struct strategy_ops strategy_git;
 extern const struct strategy_ops strategy_sqlite;

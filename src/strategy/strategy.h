@@ -31,7 +31,7 @@ struct resource;
 struct change;
 
 /* How the resource appears at its path inside. Fds are borrowed from the resource or owned by the view. */
-enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND };
+enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND, STRATEGY_VIEW_NONE /* the extra ones alone */ };
 #define STRATEGY_EXTRA_MAX 4
 struct strategy_view {
 	enum strategy_view_kind kind;
@@ -75,12 +75,18 @@ struct strategy_ops {
 	const char *workspace; /* name of the workspace tree in the work area; NULL: there is none */
 	const char *part_name; /* what its part is called in reports, as a path; NULL: the file itself */
 
+	/* must, of those that serve what is no file. Whether what was given can be served: its name, without secrets, malloc'ed. */
+	int (*resolve)(const char *given, char **ret_name, struct atoll_error *err);
 	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
 	int (*begin)(struct resource *r, struct atoll_error *err);
 	/* may. What begin() will cost; 0 where blocks are shared. Changes nothing. */
 	int (*cost)(struct resource *r, struct strategy_cost *ret, struct atoll_error *err);
 	/* must. Opens what a view needs. Not idempotent; changes nothing durable but what a mount needs. */
 	int (*view)(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
+	/* may. What a command inside must have in its environment: set() for each "NAME=value", or "NAME" for one that must not be there. */
+	int (*environment)(struct resource *r, int (*set)(void *arg, const char *assignment), void *arg);
+	/* may. What it holds just now, as one line: 1, or 2 if its edits are lost, or 0 and nothing. Of a resource that is not open. */
+	int (*detail)(const struct store_resource *row, struct strbuf *ret);
 	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something
 	 * to record and none is begun. */
 	int (*ran)(struct resource *r, struct atoll_error *err);
@@ -134,6 +140,7 @@ struct resource {
 	struct store_resource row;
 	char uuid[37];       /* of its sandbox */
 	const char *sandbox; /* the name of it; borrowed */
+	const char *given;   /* while it is made: its path, as it was given */
 	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
 	const struct strategy_ops *ops;
 	struct store *store;

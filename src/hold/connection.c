@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hold/hold.h"
+
+#include <libpq-fe.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static void free_options(PQconninfoOption **o)
+{
+	PQconninfoFree(*o);
+}
+#define AUTO_OPTIONS CLEANUP(free_options) PQconninfoOption
+
+static const char *value_of(const PQconninfoOption *list, const char *keyword)
+{
+	for (; list && list->keyword; list++)
+		if (strcmp(list->keyword, keyword) == 0)
+			return list->val && *list->val ? list->val : NULL;
+	return NULL;
+}
+
+/* What libpq says of a string may hold the string, and with it a password. */
+static int parse(const char *conninfo, PQconninfoOption **ret, struct atoll_error *err)
+{
+	char *why = NULL;
+
+	*ret = PQconninfoParse(conninfo, &why);
+	PQfreemem(why);
+	if (*ret)
+		return 0;
+	return error_set(err, ATOLL_INVALID, 0, "new", NULL,
+			 "what was given is no connection string; give postgresql://USER@HOST:PORT/DATABASE");
+}
+
+static void add_option(struct strbuf *out, const char *keyword, const char *value)
+{
+	strbuf_addf(out, "%s%s='", out->size ? " " : "", keyword);
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\')
+			strbuf_addc(out, '\\');
+		strbuf_addc(out, *value);
+	}
+	strbuf_addc(out, '\'');
+}
+
+/* A directory of sockets is not among libpq's defaults, but where it looks. */
+int connection_resolve(const char *given, char **ret, struct atoll_error *err)
+{
+	AUTO_OPTIONS *defaults = PQconndefaults();
+	AUTO_OPTIONS *options = NULL;
+	AUTO_STRBUF out = STRBUF_INIT;
+	int r = parse(given, &options, err);
+
+	if (r < 0)
+		return r;
+	for (const PQconninfoOption *o = options; o->keyword; o++) {
+		const char *value = o->val && *o->val ? o->val : value_of(defaults, o->keyword);
+
+		if (value && strcmp(o->keyword, "replication") != 0)
+			add_option(&out, o->keyword, value);
+	}
+	if (!value_of(options, "connect_timeout") && !value_of(defaults, "connect_timeout"))
+		add_option(&out, "connect_timeout", "10");
+	*ret = strbuf_take(&out);
+	return *ret ? 0 : error_oom(err, "new");
+}
+
+static void add_encoded(struct strbuf *out, const char *text)
+{
+	for (; *text; text++) {
+		bool plain = (*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'z') ||
+			     (*text >= 'A' && *text <= 'Z') || strchr("-._~/", *text);
+
+		if (plain)
+			strbuf_addc(out, *text);
+		else
+			strbuf_addf(out, "%%%02X", (unsigned char)*text);
+	}
+}
+
+static const char *or_else(const char *a, const char *b)
+{
+	return a ? a : b;
+}
+
+int connection_name(const char *conninfo, char **ret, struct atoll_error *err)
+{
+	AUTO_OPTIONS *o = NULL;
+	AUTO_STRBUF out = STRBUF_INIT;
+	const char *user, *host, *port;
+	int r = parse(conninfo, &o, err);
+
+	if (r < 0)
+		return r;
+	user = value_of(o, "user");
+	host = or_else(value_of(o, "host"), or_else(value_of(o, "hostaddr"), ""));
+	port = or_else(value_of(o, "port"), "5432");
+	strbuf_adds(&out, "postgresql://");
+	add_encoded(&out, or_else(user, ""));
+	strbuf_adds(&out, "@");
+	if (*host != '/')
+		add_encoded(&out, host);
+	strbuf_addf(&out, "%s%s/", *host && *host != '/' ? ":" : "", *host && *host != '/' ? port : "");
+	add_encoded(&out, or_else(value_of(o, "dbname"), or_else(user, "")));
+	if (*host == '/') {
+		strbuf_adds(&out, "?host=");
+		add_encoded(&out, host);
+		strbuf_addf(&out, "&port=%s", port);
+	}
+	*ret = strbuf_take(&out);
+	return *ret ? 0 : error_oom(err, "new");
+}
+
+int connection_environment(const char *conninfo, const char *dir, char **ret, struct atoll_error *err)
+{
+	AUTO_OPTIONS *o = NULL;
+	AUTO_STRBUF out = STRBUF_INIT;
+	const char *user, *database;
+	int r = parse(conninfo, &o, err);
+
+	if (r < 0)
+		return r;
+	user = or_else(value_of(o, "user"), "");
+	database = or_else(value_of(o, "dbname"), user);
+	if (strchr(user, '\n') || strchr(database, '\n'))
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "a name of a role or database holds a newline");
+	strbuf_addf(&out, "PGHOST=%s\nPGPORT=5432\nPGUSER=%s\nPGDATABASE=%s\nDATABASE_URL=postgresql:///", dir, user,
+		    database);
+	add_encoded(&out, database);
+	strbuf_addf(&out, "?host=%s&user=", dir);
+	add_encoded(&out, user);
+	*ret = strbuf_take(&out);
+	return *ret ? 0 : error_oom(err, "new");
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is said between the strategy and the process that holds a transaction (hold.c, in a program of its own: libpq and what it brings along stay
+ * out of everybody else). One request and one reply over a connection, on a socket in the resource's area, which is 0700.
+ *
+ * Files of the area: "conninfo", how to connect, mode 0600; "socket/", which is all that a command sees; "open" while a transaction is held:
+ * whoever finds it and nobody at the control socket knows that the edits are lost; "lost", why they are, in one line.
+ */
+#ifndef HOLD_MESSAGE_H
+#define HOLD_MESSAGE_H
+
+#include <atoll/atoll.h>
+
+#include <stdint.h>
+
+#define HOLD_PROGRAM "atoll-postgres"
+#define HOLD_CONTROL "control"
+#define HOLD_SOCKETS "socket"
+#define HOLD_CONNINFO "conninfo"
+#define HOLD_OPEN "open"
+#define HOLD_LOST "lost"
+#define HOLD_MARKER "marker" /* in the op's directory */
+
+enum hold_what {
+	HOLD_STATUS,  /* what was changed, and what is locked */
+	HOLD_CHECK,   /* whether it could be committed; everything goes on */
+	HOLD_PREPARE, /* the same, and the marker; clients wait from here on */
+	HOLD_COMMIT,
+	HOLD_RESUME, /* after a prepare, and no commit */
+	HOLD_END     /* what was not committed is rolled back, and the process ends */
+};
+
+struct hold_request {
+	uint32_t what;
+	char token[40]; /* PREPARE: of the op, in whose directory the marker is kept */
+};
+
+enum { HOLD_TABLES_MAX = 128, HOLD_NAME_SIZE = 160 };
+
+struct hold_table {
+	char name[HOLD_NAME_SIZE];
+	int64_t inserted, updated, deleted;
+};
+
+struct hold_reply {
+	struct atoll_error error; /* code 0: done */
+	uint32_t ended;           /* the transaction is over */
+	uint32_t clients;
+	uint64_t xid;    /* 0: nothing was written */
+	int64_t open_ns; /* how long */
+	char locks[512]; /* "public.people (RowExclusiveLock), …" */
+	uint32_t n_tables, more;
+	struct hold_table tables[HOLD_TABLES_MAX];
+};
+
+#endif

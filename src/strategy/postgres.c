@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transaction_rollback for a PostgreSQL database: everything that commands inside do happens in one transaction of the server, which a process of
+ * ours holds open (hold/hold.c). It begins with the first run. Its commit is the decision of the whole (STRATEGY_DECIDES): a marker made inside
+ * the transaction, and kept in the op's directory, tells afterwards how it ended. The edits live as long as the transaction; that it was
+ * lost is found by the file "open" that it left. docs/strategies/postgresql.md.
+ */
+#include "strategy/postgres.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "strategy/strategies.h"
+
+#define FILES "files" /* the workspace as files are concerned: empty */
+#define INSIDE "/run/atoll"
+#define ENVIRONMENT "environment" /* lines of NAME=value */
+#define ENVIRONMENT_MAX 65536
+
+/* ---- making ---- */
+
+static int pg_resolve(const char *given, char **ret_name, struct atoll_error *err)
+{
+	static const char *const arguments[] = { "probe", NULL };
+	AUTO_STRBUF answer = STRBUF_INIT;
+	int r = postgres_run(arguments, given, &answer, err);
+
+	if (r < 0)
+		return r;
+	*ret_name = strbuf_take(&answer);
+	return *ret_name ? 0 : error_oom(err, "new");
+}
+
+static int cannot_write(struct resource *r, int rc, struct atoll_error *err)
+{
+	return error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work);
+}
+
+static int write_file(struct resource *r, const char *name, const struct strbuf *text, struct atoll_error *err)
+{
+	AUTO_FD fd = sys_open(r->work_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int rc = fd < 0 ? fd : sys_write(fd, strbuf_str(text), text->size);
+
+	if (rc >= 0)
+		rc = sys_fsync(fd);
+	return rc < 0 ? cannot_write(r, rc, err) : 0;
+}
+
+/* As it is found now, with what the environment adds: later commands may have another one. And what commands inside will have. */
+static int write_conninfo(struct resource *r, struct atoll_error *err)
+{
+	AUTO_FREE char *inside = str_format(INSIDE "/%d", r->row.seq);
+	const char *const resolve[] = { "resolve", NULL }, *const environment[] = { "environment", inside, NULL };
+	AUTO_STRBUF full = STRBUF_INIT;
+	AUTO_STRBUF lines = STRBUF_INIT;
+	int rc = inside ? postgres_run(resolve, r->given, &full, err) : error_oom(err, "new");
+
+	if (rc >= 0)
+		rc = postgres_run(environment, strbuf_str(&full), &lines, err);
+	if (rc >= 0)
+		rc = write_file(r, HOLD_CONNINFO, &full, err);
+	return rc < 0 ? rc : write_file(r, ENVIRONMENT, &lines, err);
+}
+
+/* Where nobody holds a transaction there is nothing to say, and ret stays as it is. ret may be NULL. */
+static int ask_if_there(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err)
+{
+	AUTO_FREE struct hold_reply *own = calloc(1, sizeof *own);
+	struct atoll_error why = { 0 };
+	int rc = own ? postgres_ask(area_fd, what, NULL, own, &why) : error_oom(&why, "database");
+
+	if (rc == -ATOLL_NOT_FOUND)
+		return 0;
+	if (rc < 0 && err)
+		*err = why;
+	if (rc >= 0 && ret)
+		*ret = *own;
+	return rc;
+}
+
+/* Whoever holds the transaction rolls it back and goes. */
+static int end_holder(int area_fd, struct atoll_error *err)
+{
+	return ask_if_there(area_fd, HOLD_END, NULL, err);
+}
+
+static int forget_edits(int area_fd, struct atoll_error *err)
+{
+	static const char *const names[] = { HOLD_OPEN, HOLD_LOST };
+	int rc = end_holder(area_fd, err);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++) {
+		rc = sys_unlink(area_fd, names[i], 0);
+		if (rc < 0 && rc != -ENOENT)
+			return error_sys(err, rc, "rollback", names[i], "cannot remove \"%s\"", names[i]);
+		rc = 0;
+	}
+	return rc;
+}
+
+static int pg_begin(struct resource *r, struct atoll_error *err)
+{
+	static const char *const dirs[] = { FILES, HOLD_SOCKETS };
+	int rc = forget_edits(r->work_fd, err);
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs) && rc >= 0; i++) {
+		rc = sys_mkdir(r->work_fd, dirs[i], 0700);
+		rc = rc == -EEXIST ? 0 : rc < 0 ? cannot_write(r, rc, err) : 0;
+	}
+	if (rc >= 0 && r->given)
+		rc = write_conninfo(r, err);
+	return rc;
+}
+
+static int pg_forget(struct resource *r, struct atoll_error *err)
+{
+	AUTO_FD area = *r->row.work ? open(r->row.work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	return area < 0 ? 0 : end_holder(area, err);
+}
+
+/* ---- what is there ---- */
+
+static int refuse_lost(const struct resource *r, const char *operation, const char *why, struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_STATE, 0, operation, r->row.path,
+		"the edits of \"%s\" are lost: %s; atoll rollback %s drops them, the others can be committed by name",
+		r->row.path, why, r->sandbox);
+}
+
+static int start_holder(struct resource *r, struct atoll_error *err)
+{
+	const char *const arguments[] = { "hold", r->row.work, NULL };
+	AUTO_STRBUF why = STRBUF_INIT;
+	int rc = postgres_lost(r->work_fd, &why);
+
+	if (rc < 0)
+		return error_sys(err, rc, "run", r->row.path, "cannot look into \"%s\"", r->row.work);
+	if (rc > 0)
+		return refuse_lost(r, "run", strbuf_str(&why), err);
+	return postgres_run(arguments, NULL, NULL, err);
+}
+
+static int pg_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+{
+	AUTO_FD sockets = fd_open_beneath(r->work_fd, HOLD_SOCKETS, O_RDONLY | O_DIRECTORY);
+	int rc = sockets < 0 ? error_sys(err, sockets, "run", r->row.path,
+					 "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work)
+			     : start_holder(r, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct strategy_view){
+		.kind = STRATEGY_VIEW_NONE, .lower_fd = -EBADF, .upper_fd = -EBADF, .work_fd = -EBADF
+	};
+	ret->extra[0] = (struct strategy_mount){ .path = str_format(INSIDE "/%d", r->row.seq),
+						 .fd = -EBADF,
+						 .read_only = true };
+	if (!ret->extra[0].path)
+		return error_oom(err, "run");
+	ret->extra[0].fd = TAKE_FD(sockets);
+	ret->n_extra = 1;
+	return 0;
+}
+
+/* What would lead to the server itself is not for inside. */
+static const char *const unwanted[] = { "PGHOSTADDR",       "PGPASSWORD",   "PGPASSFILE",          "PGSERVICE",
+					"PGSERVICEFILE",    "PGSSLMODE",    "PGSSLCERT",           "PGSSLKEY",
+					"PGSSLROOTCERT",    "PGSSLCRL",     "PGREQUIRESSL",        "PGREQUIREPEER",
+					"PGCHANNELBINDING", "PGGSSENCMODE", "PGTARGETSESSIONATTRS" };
+
+static int pg_environment(struct resource *r, int (*set)(void *arg, const char *assignment), void *arg)
+{
+	AUTO_FREE char *text = NULL;
+	char *save = NULL;
+	int rc = fd_read_file(r->work_fd, ENVIRONMENT, ENVIRONMENT_MAX, &text, NULL);
+
+	for (size_t i = 0; i < ARRAY_SIZE(unwanted) && rc >= 0; i++)
+		rc = set(arg, unwanted[i]);
+	for (char *line = rc < 0 ? NULL : strtok_r(text, "\n", &save); line && rc >= 0;
+	     line = strtok_r(NULL, "\n", &save))
+		rc = set(arg, line);
+	return rc;
+}
+
+/* ---- what was changed ---- */
+
+static int add_table(struct changes *c, const struct hold_table *t)
+{
+	AUTO_FREE char *label = str_format("table %s", t->name);
+	AUTO_FREE char *note = str_format("%lld inserted, %lld updated, %lld deleted", (long long)t->inserted,
+					  (long long)t->updated, (long long)t->deleted);
+
+	return label && note && changes_add_part(c, label, ATOLL_MODIFIED, note) ? 0 : -ENOMEM;
+}
+
+static int add_tables(struct changes *c, const struct hold_reply *reply)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < reply->n_tables && i < HOLD_TABLES_MAX && rc >= 0; i++)
+		rc = add_table(c, &reply->tables[i]);
+	if (rc >= 0 && reply->more)
+		rc = changes_add_part(c, "tables", ATOLL_MODIFIED, "more tables than are listed") ? 0 : -ENOMEM;
+	/* A definition, a large object, a sequence: no rows of a table. */
+	if (rc >= 0 && reply->xid && !reply->n_tables)
+		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, "something other than rows was changed")
+			     ? 0
+			     : -ENOMEM;
+	return rc;
+}
+
+static struct changes *pg_changes(struct resource *r, bool exact, struct atoll_error *err)
+{
+	CLEANUP(cleanup_changes) struct changes *c = changes_new();
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+	AUTO_STRBUF why = STRBUF_INIT;
+	int lost = postgres_lost(r->work_fd, &why);
+	int rc = 0;
+
+	if (!c || !reply) {
+		error_oom(err, "diff");
+		return NULL;
+	}
+	if (lost < 0)
+		rc = error_sys(err, lost, "diff", r->row.path, "cannot look into \"%s\"", r->row.work);
+	else if (lost > 0)
+		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, strbuf_str(&why)) ? 0 : error_oom(err, "diff");
+	else
+		rc = ask_if_there(r->work_fd, HOLD_STATUS, reply, err);
+	if (rc >= 0 && add_tables(c, reply) < 0)
+		rc = error_oom(err, "diff");
+	return rc < 0 ? NULL : TAKE_PTR(c);
+}
+
+/* There are no files. */
+static int pg_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
+{
+	return 0;
+}
+
+static void describe(struct strbuf *out, const struct hold_reply *reply)
+{
+	int64_t seconds = reply->open_ns / 1000000000;
+
+	strbuf_addf(out, "a transaction, open for %lld:%02d:%02d", (long long)(seconds / 3600),
+		    (int)(seconds / 60 % 60), (int)(seconds % 60));
+	if (reply->clients)
+		strbuf_addf(out, ", %u client%s", reply->clients, reply->clients == 1 ? "" : "s");
+	strbuf_adds(out, reply->xid ? ", with changes" : ", without changes");
+	if (*reply->locks)
+		strbuf_addf(out, ", locks %s", reply->locks);
+}
+
+static int pg_detail(const struct store_resource *row, struct strbuf *ret)
+{
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+	AUTO_FD area = open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = area < 0 || !reply ? 0 : postgres_lost(area, ret);
+
+	if (rc > 0)
+		return 2;
+	if (area < 0 || !reply || rc < 0 || postgres_ask(area, HOLD_STATUS, NULL, reply, NULL) < 0)
+		return 0;
+	describe(ret, reply);
+	return 1;
+}
+
+/* ---- the decision ---- */
+
+static int with_reply(struct resource *r, enum hold_what what, const char *token, struct atoll_error *err)
+{
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+
+	return reply ? postgres_ask(r->work_fd, what, token, reply, err) : error_oom(err, "commit");
+}
+
+static int pg_decide_prepare(struct resource *r, const char *token, struct atoll_error *err)
+{
+	AUTO_STRBUF why = STRBUF_INIT;
+	int rc = postgres_lost(r->work_fd, &why);
+
+	if (rc > 0)
+		return refuse_lost(r, "commit", strbuf_str(&why), err);
+	return with_reply(r, token ? HOLD_PREPARE : HOLD_CHECK, token, err);
+}
+
+/* "committed" or "rolled back", by the marker in the op's directory. */
+static int ask_server(struct resource *r, const char *token, struct atoll_error *err)
+{
+	const char *const arguments[] = { "outcome", r->row.work, token, NULL };
+	AUTO_STRBUF answer = STRBUF_INIT;
+	int rc = postgres_run(arguments, NULL, &answer, err);
+
+	if (rc < 0)
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "recover", r->row.path,
+			"how the commit of \"%s\" ended cannot be told now (%s); it is asked again by the next command, or atoll recover",
+			r->row.path, err->message);
+	return strcmp(strbuf_str(&answer), "committed") == 0;
+}
+
+static int pg_decide_commit(struct resource *r, const char *token, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	int rc = with_reply(r, HOLD_COMMIT, token, &why);
+
+	if (rc == 0 || rc == -ATOLL_REFUSED) {
+		if (rc < 0 && err)
+			*err = why;
+		return rc;
+	}
+	/* The holder was killed, or lost the server, perhaps in between: only the server knows. */
+	rc = ask_server(r, token, err);
+	if (rc > 0)
+		return 0;
+	return rc < 0 ? rc
+		      : error_set(err, ATOLL_FAILED, 0, "commit", r->row.path, "\"%s\" was not committed: %s",
+				  r->row.path, why.message);
+}
+
+/* Who holds the transaction still has not committed it, and nobody will ask him to while this sandbox is locked. */
+static int pg_decide_outcome(struct resource *r, const char *token, struct atoll_error *err)
+{
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+	struct atoll_error ignored;
+
+	if (!reply)
+		return error_oom(err, "recover");
+	if (postgres_ask(r->work_fd, HOLD_STATUS, NULL, reply, &ignored) == 0 && !reply->ended)
+		return 0;
+	return ask_server(r, token, err);
+}
+
+static int pg_decide_end(struct resource *r, const char *token, bool committed, struct atoll_error *err)
+{
+	const char *const arguments[] = { "forget", r->row.work, token, NULL };
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+	struct atoll_error ignored;
+	int rc;
+
+	if (!reply)
+		return error_oom(err, "commit");
+	if (!committed) {
+		(void)postgres_ask(r->work_fd, HOLD_RESUME, NULL, reply, &ignored);
+		return 0;
+	}
+	rc = forget_edits(r->work_fd, err);
+	return rc < 0 ? rc : postgres_run(arguments, NULL, NULL, err);
+}
+
+const struct strategy_ops strategy_postgres = {
+	.name = "transaction_rollback",
+	.alias = "transaction",
+	.summary = "one transaction of the database's server; commits last, and cannot be taken back",
+	.strength = 15,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_DECIDES,
+	.kinds = STRATEGY_SERVES(ATOLL_KIND_POSTGRES),
+	.workspace = FILES,
+	.resolve = pg_resolve,
+	.begin = pg_begin,
+	.view = pg_view,
+	.environment = pg_environment,
+	.detail = pg_detail,
+	.changes = pg_changes,
+	.base = pg_base,
+	.forget = pg_forget,
+	.decide_prepare = pg_decide_prepare,
+	.decide_commit = pg_decide_commit,
+	.decide_outcome = pg_decide_outcome,
+	.decide_end = pg_decide_end,
+};
