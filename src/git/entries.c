@@ -105,8 +105,8 @@ static int parse_difference(const char *line, const char *path, struct git_entri
 	return r < 0 || !to ? r : git_entries_add(to, path, new_mode, &new_id, 0);
 }
 
-int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
-			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err)
+static int list_differences(const struct git_call *how, const char *const argv[], struct git_entries *ret_from,
+			    struct git_entries *ret_to, struct atoll_error *err)
 {
 	AUTO_STRBUF out = STRBUF_INIT;
 	struct git_call call = *how;
@@ -114,18 +114,34 @@ int git_entries_between(const struct git_call *how, const struct git_id *from, c
 	int r;
 
 	call.output = &out;
-	r = git_call(&call, err,
-		     (const char *const[]){ "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff",
-					    from->hex, to->hex, NULL });
+	r = git_call(&call, err, argv);
 	at = strbuf_str(&out);
 	end = at + out.size;
 	while (r >= 0 && (line = next(&at, end))) {
 		path = next(&at, end);
 		r = path ? parse_difference(line, path, ret_from, ret_to) : -EINVAL;
 		if (r < 0)
-			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "diff-tree", err);
+			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, argv[0], err);
 	}
 	return MIN(r, 0);
+}
+
+int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
+			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err)
+{
+	return list_differences(how,
+				(const char *const[]){ "diff-tree", "-r", "-z", "--raw", "--no-renames",
+						       "--no-ext-diff", from->hex, to->hex, NULL },
+				ret_from, ret_to, err);
+}
+
+int git_entries_since(const struct git_call *how, const struct git_id *from, struct git_entries *ret_from,
+		      struct git_entries *ret_to, struct atoll_error *err)
+{
+	return list_differences(how,
+				(const char *const[]){ "diff-index", "--cached", "-z", "--raw", "--no-renames",
+						       "--no-ext-diff", from->hex, NULL },
+				ret_from, ret_to, err);
 }
 
 /* "1 XY SUB MODE-HEAD MODE-INDEX MODE-FILE HASH-HEAD HASH-INDEX PATH"; "u …" is unmerged. */

@@ -138,6 +138,9 @@ int git_entries_of_index(const struct git_call *how, struct git_entries *ret, st
 /* Two lists of the same paths: what differs between two trees, as it is in each of them. */
 int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
 			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err);
+/* The same between a tree and an index. */
+int git_entries_since(const struct git_call *how, const struct git_id *from, struct git_entries *ret_from,
+		      struct git_entries *ret_to, struct atoll_error *err);
 /* What is uncommitted in the checkout: paths that differ from HEAD by index or file, as they are in HEAD. Submodules and untracked files
  * are left out. Refused if something is unmerged. */
 int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,

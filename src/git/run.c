@@ -141,26 +141,25 @@ static int make_variables(const struct git_call *c, struct variables *v)
 	return join_variables(v);
 }
 
-/* No hook of the user's runs for our plumbing, nothing is packed behind our back, and what is written is on disk when git ends. */
-static int make_arguments(const char *const *argv, char **ret)
+/* No hook of the user's runs for our plumbing, nothing is packed behind our back, and what is written is on disk when git ends, but for what
+ * is in a quarantine. */
+static int make_arguments(const struct git_call *c, const char *const *argv, char **ret)
 {
-	static const char *const common[] = {
-		"git",
-		"--no-pager",
-		"--literal-pathspecs",
-		"-c",
-		"core.hooksPath=/dev/null",
-		"-c",
-		"core.fsmonitor=false",
-		"-c",
-		"gc.auto=0",
-		"-c",
-		"core.fsync=committed,loose-object",
-		"-c",
-		"core.fsyncMethod=fsync",
-		"-c",
-		"core.quotePath=false",
-	};
+	const char *const common[] = { "git",
+				       "--no-pager",
+				       "--literal-pathspecs",
+				       "-c",
+				       "core.hooksPath=/dev/null",
+				       "-c",
+				       "core.fsmonitor=false",
+				       "-c",
+				       "gc.auto=0",
+				       "-c",
+				       c->quarantine ? "core.fsync=none" : "core.fsync=committed,loose-object",
+				       "-c",
+				       "core.fsyncMethod=fsync",
+				       "-c",
+				       "core.quotePath=false" };
 	size_t n = 0;
 
 	for (; n < ARRAY_SIZE(common); n++)
@@ -244,7 +243,7 @@ int git_call(const struct git_call *c, struct atoll_error *err, const char *cons
 	while (verb[0][0] == '-')
 		verb += 2;
 	if (r >= 0)
-		r = make_arguments(argv, all);
+		r = make_arguments(c, argv, all);
 	if (r >= 0)
 		r = run(c, all, v.all, &result);
 	if (r == -ENOENT)

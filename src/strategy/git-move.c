@@ -178,26 +178,50 @@ static int copy_aside(int dir_fd, const char *name)
 	return tree_copy_entry(dir_fd, "index", dir_fd, name, 0, &report);
 }
 
-/* With the entries, NULL for none, and what is known of the files brought up to date. */
-static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size,
+/* What is known of the files of these entries is brought up to date: of those alone, however many there are. A file that differs is
+ * somebody's edit, and stays one. */
+static int refresh(const struct git_call *how, const char *entries, size_t size, struct atoll_error *err)
+{
+	AUTO_STRBUF paths = STRBUF_INIT;
+	struct git_call call = *how;
+
+	for (const char *at = entries; at < entries + size; at += strlen(at) + 1) {
+		const char *path = strchr(at, '\t');
+
+		if (path && at[0] != '0')
+			strbuf_add(&paths, path + 1, strlen(path));
+	}
+	if (paths.failed)
+		return error_oom(err, how->operation);
+	if (!paths.size)
+		return 0;
+	call.input = paths.data;
+	call.input_size = paths.size;
+	call.also = 1;
+	return git_call(&call, err,
+			(const char *const[]){ "add", "--refresh", "--pathspec-from-file=-", "--pathspec-file-nul",
+					       NULL });
+}
+
+/* With the entries (set: or with what is known of their files alone). */
+static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size, bool set,
 		       struct atoll_error *err)
 {
 	AUTO_FREE char *name = own_name(r, "index"), *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
 	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
+	struct atoll_error ignored = { 0 };
 	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
 
 	if (rc < 0)
 		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
 	call.input = entries;
 	call.input_size = size;
-	if (size)
+	if (size && set)
 		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
-	call.input = NULL;
-	call.also = 1; /* somebody's edits are somebody's edits */
-	if (rc >= 0)
-		rc = git_call(&call, err, (const char *const[]){ "update-index", "-q", "--refresh", NULL });
 	if (rc < 0)
 		return rc;
+	(void)refresh(&call, entries, size,
+		      &ignored); /* without it git looks at the files once more, and no harm is done */
 	rc = put_in_place(repo->dir_fd, name);
 	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot write the index of \"%s\"", repo->top) : 0;
 }
@@ -211,7 +235,7 @@ static int set_index(struct resource *r, int dir_fd, const struct part *p, bool 
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
 				 r->row.path);
-	return renew_index(r, &p->repo, entries, size, err);
+	return renew_index(r, &p->repo, entries, size, true, err);
 }
 
 /* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
@@ -402,12 +426,15 @@ static void remove_own(struct resource *r, const struct git_repo *repo)
 }
 
 /* Going back the files came after the index, which does not know them yet. Only for speed. */
-static void refresh_index(struct resource *r, const struct git_repo *repo)
+static void refresh_index(struct resource *r, int dir_fd, const struct git_repo *repo)
 {
+	AUTO_FREE char *entries = NULL;
 	struct atoll_error ignored = { 0 };
+	size_t size = 0;
 
-	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0)
-		(void)renew_index(r, repo, NULL, 0, &ignored);
+	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0 &&
+	    fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &entries, &size) >= 0)
+		(void)renew_index(r, repo, entries, size, false, &ignored);
 }
 
 static int end_in(struct resource *r, const struct git_repo *repo, const char *branch, struct atoll_error *err)
@@ -442,7 +469,7 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 	if (dir_fd < 0 || load(r, dir_fd, &p, &ignored) < 0)
 		return end_unrecorded(r, err);
 	if (side_of(&p, &ignored) == PART_OLD) {
-		refresh_index(r, &p.repo);
+		refresh_index(r, dir_fd, &p.repo);
 		if (r->work_fd >= 0)
 			sys_unlink(r->work_fd, GIT_NEXT, 0);
 	}

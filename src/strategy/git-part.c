@@ -106,8 +106,7 @@ static int check_submodules(const struct git_work *w, const struct part_request 
 	return conclude(&p, err);
 }
 
-static int check(const struct git_work *w, const struct git_landing *l, const struct part_request *q,
-		 struct atoll_error *err)
+static int check(const struct git_work *w, struct git_landing *l, const struct part_request *q, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES uncommitted = { 0 };
 	struct report p = { .w = w, .q = q };
@@ -117,6 +116,7 @@ static int check(const struct git_work *w, const struct git_landing *l, const st
 
 	if (rc < 0)
 		return rc;
+	l->clean = uncommitted.n == 0;
 	check_uncommitted(&p, l, &uncommitted);
 	check_files(&p, l, &uncommitted);
 	check_plan(&p, l);
@@ -160,10 +160,11 @@ static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 static int put_on_record(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
 			 struct atoll_error *err)
 {
-	int rc = git_part_save(dir_fd, &w->state, l);
+	AUTO_FREE char *next = str_format("%s%s\n", l->new.hex, l->clean ? " clean" : "");
+	int rc = next ? git_part_save(dir_fd, &w->state, l) : -ENOMEM;
 
 	if (rc >= 0)
-		rc = git_put_file(r->work_fd, GIT_NEXT, l->new.hex, strlen(l->new.hex));
+		rc = git_put_file(r->work_fd, GIT_NEXT, next, strlen(next));
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
 }
 

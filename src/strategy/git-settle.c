@@ -179,7 +179,7 @@ int git_settle_files(struct resource *r, const struct git_repo *repo, const stru
 }
 
 int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       const char *operation, struct atoll_error *err)
+	       bool clean, const char *operation, struct atoll_error *err)
 {
 	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_GIT_ENTRIES list = { 0 };
@@ -188,7 +188,7 @@ int git_settle(struct resource *r, const struct git_repo *repo, const struct git
 
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
-	rc = uncommitted(repo, s, operation, &list, &staged, err);
+	rc = clean ? 0 : uncommitted(repo, s, operation, &list, &staged, err);
 	if (rc >= 0)
 		rc = put_index(r, repo, git, at, s->carried || !staged, operation, err);
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);

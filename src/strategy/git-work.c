@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 
+#define GITLINK 0160000
 #define INDEX_MAX ((size_t)1 << 30)
 
 void git_work_release(struct git_work *w)
@@ -151,36 +152,60 @@ static bool is_content(const struct change *c)
 	return c->has_after && (S_ISREG(c->after.mode) || S_ISLNK(c->after.mode)) && c->kind != ATOLL_DELETED;
 }
 
+/* What was added inside and removed again has left no trace in the upper layer: the index lists it, and it is nowhere. */
+static int collect_vanished(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	call.index = w->index;
+	rc = git_entries_since(&call, &w->base, &old, &new, err);
+	for (size_t i = 0; i < new.n &&rc >= 0; i++) {
+		const char *path = new.v[i].path;
+		AUTO_FD there = -EBADF;
+
+		if (old.v[i].mode || new.v[i].mode == GITLINK || changes_find(w->files, path))
+			continue;
+		there = fd_open_beneath(w->r->root_fd, path, O_PATH);
+		if ((there == -ENOENT || there == -ENOTDIR) && git_entries_add(list, path, 0, &new.v[i].id, 0) < 0)
+			return error_oom(err, w->operation);
+	}
+	return rc;
+}
+
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
-static int collect(const struct git_work *w, struct strbuf *info, struct strbuf *paths)
+static int collect(const struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES list = { 0 };
+	int vanished;
 
 	for (size_t i = 0; i < w->files->n; i++) {
 		const struct change *c = &w->files->v[i];
 		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 		int rc;
 
-		if (!e || (e->mode & 0170000) == 0160000)
+		if (!e || e->mode == GITLINK)
 			continue;
 		rc = git_entries_add(&list, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
 		if (rc < 0)
-			return rc;
+			return error_oom(err, w->operation);
 		if (is_content(c))
 			strbuf_add(paths, c->path, strlen(c->path) + 1);
 	}
+	vanished = collect_vanished(w, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
-	return info->failed || paths->failed ? -ENOMEM : 0;
+	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
 }
 
 static int update_index(const struct git_work *w, struct atoll_error *err)
 {
 	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT;
 	struct git_call call = git_work_call(w);
-	int rc = collect(w, &info, &paths);
+	int rc = collect(w, &info, &paths, err);
 
 	if (rc < 0)
-		return error_oom(err, w->operation);
+		return rc;
 	call.index = w->index;
 	call.work_tree = w->upper;
 	call.input = info.data;
@@ -292,6 +317,7 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 	ret->files = overlay_changes(r, exact, err);
 	if (!ret->files)
 		return -(int)MAX(err->code, ATOLL_FAILED);
+	changes_sort(ret->files);
 	rc = upper < 0 ? upper : make_quarantine(ret);
 	if (rc < 0)
 		return failed(ret, rc, "the objects", err);
@@ -299,8 +325,8 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 	if (rc >= 0)
 		rc = read_index(ret, &inside, err);
 	if (rc >= 0)
-		rc = write_tree(ret, err);
-	if (rc >= 0)
 		rc = find_base(ret, err);
+	if (rc >= 0)
+		rc = write_tree(ret, err);
 	return rc < 0 ? rc : compare(ret, err);
 }

@@ -7,7 +7,8 @@
  *	git/ git-work/   the overlay of .git: refs, index, configuration, hooks as a command inside has made them
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside
- *	git-next         while a commit is under way: the commit that is to be the branch's tip
+ *	git-next         while a commit is under way: the commit that is to be the branch's tip, and " clean" if nothing is
+ *	                 uncommitted in the original
  *	git-q-*          a quarantine, while something is computed
  *
  * In the original, before a commit: the refs below refs/atoll/UUID, which keep from gc what the sandbox is built on.
@@ -44,9 +45,10 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 
 /* ---- git-settle.c ---- */
 
-/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along. */
+/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along.
+ * clean: nothing is uncommitted there, as is known already. */
 int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       const char *operation, struct atoll_error *err);
+	       bool clean, const char *operation, struct atoll_error *err);
 /* The last of these alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
@@ -103,6 +105,7 @@ struct git_landing {
 	struct git_id old, new;
 	struct git_entries from, to; /* what differs between them */
 	char *who, *message;         /* for the logs */
+	bool clean;                  /* nothing is uncommitted in the original */
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
