@@ -104,9 +104,8 @@ static int merge(const struct git_work *w, const struct git_id *own, const struc
 	call.output = &out;
 	call.also = 1;
 	rc = git_call(&call, err,
-		      (const char *const[]){ "-c", "merge.renames=false", "-c", "merge.directoryRenames=false",
-					     "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages",
-					     w->head.hex, own->hex, NULL });
+		      (const char *const[]){ "-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z",
+					     "--name-only", "--no-messages", w->head.hex, own->hex, NULL });
 	if (rc == 1)
 		return tell_unmerged(w, q, &out, err);
 	if (rc >= 0 && !git_id_parse(strbuf_str(&out), ret))

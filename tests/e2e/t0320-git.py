@@ -371,11 +371,9 @@ def bad_input_is_one_clear_line(repo, tap):
 
 # ---- crashes ----
 
-def points_of(repo_class):
-    repo = repo_class()
+def count_points(repo, *command):
     counted = os.path.join(repo.top, "count")
-    done = repo.box.commit("-m", "all", fault="count", program_environment={"ATOLL_FAULT_COUNT": counted})
-    repo.must(done)
+    repo.must(repo.box.atoll(*command, fault="count", program_environment={"ATOLL_FAULT_COUNT": counted}))
     with open(counted, encoding="ascii") as file:
         number = int(file.read())
     repo.close()
@@ -423,13 +421,72 @@ def crash_at(place, who, fault):
     return ["%s: %s" % (fault, problem) for problem in problems]
 
 
+def crash_undo_at(place, who, fault):
+    repo = make_for_crash(place, who)
+    problems = []
+    try:
+        repo.commit("-m", "all")
+        repo.box.undo(fault=fault)
+        done = repo.box.recover()
+        side = outcome(repo)
+        if done.returncode != 0 or side not in ("old", "new") or repo.problems():
+            problems.append("recover: %s, %s, %s" % (t.said(done), side, repo.problems()))
+        if side == "new":
+            repo.must(repo.box.undo())
+        done = repo.box.commit("-m", "all")
+        if done.returncode != 0 or outcome(repo) != "new" or repo.problems():
+            problems.append("commit: %s, %s, %s" % (t.said(done), outcome(repo), repo.problems()))
+        repo.outside("echo z >>lines; git commit -qam 'git goes on'")
+    except Failed as failure:
+        problems.append(str(failure))
+    repo.close()
+    return ["undo, %s: %s" % (fault, problem) for problem in problems]
+
+
+def crash_around_at(place, who, command, fault):
+    """Whatever else is killed: what is in the original is a whole sandbox's, or nothing."""
+    repo = Repo(place, who, make=command[0] != "new", program=place.faults_bin)
+    problems = []
+    try:
+        repo.box.atoll(*command, *([repo.path] if command[0] == "new" else []), fault=fault)
+        done = repo.box.recover()
+        if done.returncode != 0 or repo.problems():
+            problems.append("recover: %s, %s" % (t.said(done), repo.problems()))
+        refs = repo.git("for-each-ref refs/atoll")
+        there = b"box" in repo.box.atoll("list").stdout
+        if bool(refs) != there:
+            problems.append("the sandbox is there: %s, and %s" % (there, refs))
+        if there and repo.inside("git status --porcelain; git log --format=%s") != "first":
+            problems.append("the inside is not at its commit")
+        if there:
+            repo.must(repo.box.rm())
+        if repo.git("for-each-ref refs/atoll"):
+            problems.append("rm left " + repo.git("for-each-ref refs/atoll"))
+    except Failed as failure:
+        problems.append(str(failure))
+    repo.close()
+    return ["%s, %s: %s" % (command[0], fault, problem) for problem in problems]
+
+
+def walk(tap, name, number, wanted, crash):
+    step = 1 if t.TORTURE else max(1, number // wanted)
+    faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
+    found = [problem for problems in t.parallel(crash, faults) for problem in problems]
+    tap.check("%s, killed at %d of %d points" % (name, len(faults), number), not found, *found[:12])
+
+
 def walk_crashes(place, tap):
     who = place.users()[0]
-    number = points_of(lambda: make_for_crash(place, who))
-    step = 1 if t.TORTURE else max(1, number // 12)
-    faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
-    found = [problem for problems in t.parallel(lambda fault: crash_at(place, who, fault), faults) for problem in problems]
-    tap.check("killed at %d of %d points a commit is all old or all new, and git goes on" % (len(faults), number), not found, *found[:12])
+    walk(tap, "a commit is all old or all new, and git goes on", count_points(make_for_crash(place, who), "commit", "box", "-m", "all"), 10,
+         lambda fault: crash_at(place, who, fault))
+    repo = make_for_crash(place, who)
+    repo.commit("-m", "all")
+    walk(tap, "so is an undo", count_points(repo, "undo", "box"), 6, lambda fault: crash_undo_at(place, who, fault))
+    for command in (("new", "box", "--git"), ("rollback", "box"), ("rm", "box", "--force")):
+        repo = Repo(place, who, make=command[0] != "new", program=place.faults_bin)
+        number = count_points(repo, *command, *([repo.path] if command[0] == "new" else []))
+        walk(tap, "%s leaves a whole sandbox or nothing" % command[0], number, 3,
+             lambda fault, command=command: crash_around_at(place, who, command, fault))
 
 
 def main(place, tap):

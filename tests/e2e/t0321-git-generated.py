@@ -113,7 +113,7 @@ def one(place, who, seed):
         shell(box, "\n".join(outside.lines) or "true", repo)
         before = tree(box, repo) + shell(box, "git rev-parse HEAD; git status --porcelain", repo)
         shell(box, "git fetch -q", clone)
-        merged = box.command(["git", "-c", "merge.renames=false", "merge", "-q", "-m", "merged", "origin/main"], cwd=clone).returncode == 0
+        merged = box.command(["git", "-c", "merge.directoryRenames=false", "merge", "-q", "-m", "merged", "origin/main"], cwd=clone).returncode == 0
         done = box.commit("-m", "landed")
         both = inside.touched & outside.touched
         if done.returncode == 3:
