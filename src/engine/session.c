@@ -79,6 +79,9 @@ static int load_resources(struct session *s, struct atoll_error *err)
 		memcpy(res->uuid, s->box.uuid, sizeof res->uuid);
 		res->sandbox = s->box.name;
 		res->ops = strategy_find(res->row.strategy, res->row.kind);
+		/* Until one is chosen the record of what is being made names one that serves directories. */
+		if (!res->ops && res->row.state == ATOLL_PENDING)
+			res->ops = strategy_find(res->row.strategy, ATOLL_KIND_DIR);
 		if (!res->ops)
 			r = error_set(err, ATOLL_CORRUPT, 0, "open", res->row.strategy,
 				      "the state database names a strategy \"%s\" that this program does not know",
