@@ -298,14 +298,13 @@ static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 	return rc;
 }
 
-/* The edits are dropped: their layer goes with the workspace, which is reset next. */
-static int tidy_dropped(struct op *op, size_t index, struct atoll_error *err)
+static int remove_undo_data(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
 	int rc = op_remove_dirs(op, r);
 
-	return rc < 0 ? error_sys(err, rc, "rollback", r->row.path, "cannot remove the undo data of \"%s\"",
-				  r->row.path)
+	return rc < 0 ? error_sys(err, rc, op->row.rollback ? "rollback" : "undo", r->row.path,
+				  "cannot remove the undo data of \"%s\"", r->row.path)
 		      : 0;
 }
 
@@ -315,7 +314,7 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	int rc;
 
 	if (r->row.dirty)
-		return tidy_dropped(op, index, err);
+		return 0;
 	rc = merge_layers(op, index);
 	if (rc >= 0)
 		rc = merge_retired(op, index);
@@ -326,12 +325,7 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 	if (rc >= 0)
 		rc = record_touched(op, index, err);
 	store_abort(op->s->store);
-	if (rc < 0)
-		return rc;
-	rc = op_remove_dirs(op, r);
-	if (rc < 0)
-		return error_sys(err, rc, "undo", r->row.path, "cannot remove the undo data of \"%s\"", r->row.path);
-	return 0;
+	return rc;
 }
 
 static void report_untidy(struct op *op, size_t index, const struct atoll_error *why)
@@ -345,21 +339,29 @@ static void report_untidy(struct op *op, size_t index, const struct atoll_error 
 	line->cause = strdup(why->message);
 }
 
-/* One that fails never stops the others. */
+static void tidy_one(struct op *op, size_t index, int (*fn)(struct op *op, size_t index, struct atoll_error *err),
+		     struct atoll_error *first)
+{
+	struct atoll_error why = { 0 };
+
+	if (!op->resources[index].op)
+		return;
+	if (fn(op, index, &why) < 0)
+		report_untidy(op, index, &why);
+	if (!first->code)
+		*first = why;
+}
+
+/* One that fails never stops the others. The undo data goes when nobody needs it any more: several may share it, and what is missing has done
+ * its duty. If the edits are dropped, their layer goes with the workspace, which is reset next. */
 static int tidy_all(struct op *op, struct atoll_error *err)
 {
 	struct atoll_error first = { 0 };
 
-	for (size_t i = 0; i < op->s->n; i++) {
-		struct atoll_error why = { 0 };
-
-		if (!op->resources[i].op)
-			continue;
-		if ((op->row.rollback ? tidy_dropped(op, i, &why) : tidy_returned(op, i, &why)) < 0)
-			report_untidy(op, i, &why);
-		if (!first.code)
-			first = why;
-	}
+	for (size_t i = 0; i < op->s->n && !op->row.rollback; i++)
+		tidy_one(op, i, tidy_returned, &first);
+	for (size_t i = 0; i < op->s->n && !first.code; i++)
+		tidy_one(op, i, remove_undo_data, &first);
 	if (first.code && err)
 		*err = first;
 	return -(int)first.code;

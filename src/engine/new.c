@@ -102,15 +102,14 @@ static int choose_strategy(struct maker *m, size_t i, int root_fd, struct atoll_
 			 strbuf_str(&why));
 }
 
-/* Files of one directory share its workspace: there is one view of the directory. */
+/* Files of one directory share its workspace, and so do databases: there is one view of the directory. */
 static const struct store_resource *find_sibling(const struct maker *m, size_t i)
 {
 	const struct store_resource *row = &m->rows[i];
 	size_t size = (size_t)(strrchr(row->path, '/') - row->path);
 
-	for (size_t k = 0; k < i && row->kind == ATOLL_KIND_FILE; k++)
-		if (m->rows[k].kind == ATOLL_KIND_FILE &&
-		    (size_t)(strrchr(m->rows[k].path, '/') - m->rows[k].path) == size &&
+	for (size_t k = 0; k < i && kind_is_file(row->kind); k++)
+		if (m->rows[k].kind == row->kind && (size_t)(strrchr(m->rows[k].path, '/') - m->rows[k].path) == size &&
 		    strncmp(m->rows[k].path, row->path, size) == 0)
 			return &m->rows[k];
 	return NULL;

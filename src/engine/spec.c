@@ -204,14 +204,13 @@ static char *parent_of(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* A database has its directory's view to itself, but for the directories in it. */
+/* There is one view of a directory, and databases and files are each put into it in their own way. */
 static bool is_database_beside(const struct store_resource *a, const struct store_resource *b)
 {
 	AUTO_FREE char *of_a = parent_of(a->path);
 	AUTO_FREE char *of_b = parent_of(b->path);
 
-	return kind_is_file(a->kind) && kind_is_file(b->kind) &&
-	       (a->kind == ATOLL_KIND_SQLITE || b->kind == ATOLL_KIND_SQLITE) && of_a && of_b &&
+	return kind_is_file(a->kind) && kind_is_file(b->kind) && a->kind != b->kind && of_a && of_b &&
 	       strcmp(of_a, of_b) == 0;
 }
 
@@ -232,7 +231,7 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 			if (i < k && is_database_beside(a, b))
 				return error_set(
 					err, ATOLL_REFUSED, 0, "new", b->path,
-					"\"%s\" lies in one directory with \"%s\", of which one is a database; a sandbox of its own can hold it",
+					"\"%s\" lies in one directory with \"%s\", of which one is a database; give a sandbox to each",
 					b->path, a->path);
 			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind != a->kind && !kind_is_remote(b->kind)) {
 				AUTO_FREE char *root = parent_of(a->path);

@@ -9,24 +9,36 @@
 #define SQLITE_BASE "base"
 #define SQLITE_BUSY_MS 5000
 
-struct sqlite_file sqlite_place_original(const struct resource *r);
-struct sqlite_file sqlite_place_file(int dirfd, const char *name, const struct resource *r);
-/* Makes a fresh clone of the original, and another one as what edits are compared with. Neither is in its place yet. */
-int sqlite_place_clone(struct resource *r, struct atoll_error *err);
-/* Both take their places by renaming. */
-int sqlite_place_put(struct resource *r, struct atoll_error *err);
-/* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
-bool sqlite_place_is_untouched(const struct resource *r);
-/* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
-int sqlite_place_move_base(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
-
-/* A directory of its own in the work area, for as long as something is looked at. */
-struct sqlite_look {
-	int area_fd, fd;
-	char name[48];
+/* One database and its directory in the work area, which it shares with other databases of the same directory. */
+struct sqlite_place {
+	const struct resource *r;
+	const char *name; /* of the database in its directory */
+	char *label;      /* its path, for messages */
+	int fd;
 };
-int sqlite_place_look(struct sqlite_look *s, const struct resource *r, struct atoll_error *err);
+/* name: the resource's own, or one of its siblings. */
+int sqlite_place_open(struct sqlite_place *p, const struct resource *r, const char *name, struct atoll_error *err);
+void sqlite_place_close(struct sqlite_place *p);
+#define AUTO_PLACE CLEANUP(sqlite_place_close) struct sqlite_place
+
+struct sqlite_file sqlite_place_original(const struct sqlite_place *p);
+struct sqlite_file sqlite_place_file(int dirfd, const char *name, const char *label);
+/* Makes a fresh clone of the original, and another one as what edits are compared with. Neither is in its place yet. */
+int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err);
+/* Both take their places by renaming. */
+int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err);
+/* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
+bool sqlite_place_is_untouched(const struct sqlite_place *p);
+/* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
+int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err);
+
+/* A directory of its own in the place, for as long as something is looked at. */
+struct sqlite_look {
+	char name[48]; /* "" if there is none */
+	int area_fd, fd;
+};
+int sqlite_place_look(struct sqlite_look *s, const struct sqlite_place *p, struct atoll_error *err);
 void sqlite_place_look_end(struct sqlite_look *s);
-void sqlite_place_drop_looks(const struct resource *r); /* what a kill has left; nobody else may be looking */
+void sqlite_place_drop_looks(const struct sqlite_place *p); /* what a kill has left; nobody else may be looking */
 
 #endif

@@ -50,24 +50,49 @@ static struct sqlite_priv *priv_of(struct resource *r, struct atoll_error *err)
 		error_oom(err, "database");
 		return NULL;
 	}
-	p->ended_fd = p->look.fd = -EBADF;
+	p->ended_fd = -EBADF;
 	r->priv = p;
 	return p;
 }
 
+static struct sqlite_file file_of(int dirfd, const char *name, const struct resource *r)
+{
+	return sqlite_place_file(dirfd, name, r->row.path);
+}
+
+static struct sqlite_file original_of(const struct resource *r)
+{
+	return sqlite_place_file(r->root_fd, r->only, r->row.path);
+}
+
 /* ---- workspace ---- */
 
+static int begin_one(struct resource *r, const char *name, struct atoll_error *err)
+{
+	AUTO_PLACE p = { .fd = -EBADF };
+	struct sqlite_file original;
+	int rc = sqlite_place_open(&p, r, name, err);
+
+	if (rc < 0)
+		return rc;
+	original = sqlite_place_original(&p);
+	rc = sqlite_probe(&original, true, err);
+	sqlite_place_drop_looks(&p);
+	if (rc >= 0)
+		rc = sqlite_place_clone(&p, err);
+	return rc < 0 ? rc : sqlite_place_put(&p, err);
+}
+
+/* The workspace of all databases of the directory. */
 static int sqlite_begin(struct resource *r, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(r);
-	int rc = sqlite_probe(&original, true, err);
+	int rc = overlay_begin(r, err);
 
 	if (rc >= 0)
-		rc = overlay_begin(r, err);
-	sqlite_place_drop_looks(r);
-	if (rc >= 0)
-		rc = sqlite_place_clone(r, err);
-	return rc < 0 ? rc : sqlite_place_put(r, err);
+		rc = begin_one(r, r->only, err);
+	for (size_t i = 0; i < r->n_siblings && rc >= 0; i++)
+		rc = begin_one(r, r->siblings[i], err);
+	return rc;
 }
 
 static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
@@ -91,13 +116,13 @@ static int sqlite_base(struct resource *r, const char *path, struct store_touch 
 
 /* Writes the edits as to_dir/edits, and the copy of the clone beside it in the scratch as "new": enum sqlite_edits; -ENOENT if the clone is
  * gone. */
-static int find_edits(struct resource *r, const struct sqlite_look *s, int to_dir, bool *ret_gone,
+static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s, int to_dir, bool *ret_gone,
 		      struct atoll_error *err)
 {
+	const struct resource *r = p->r;
 	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
-	struct sqlite_file clone = sqlite_place_file(upper, r->only, r), new = sqlite_place_file(s->fd, "new", r),
-			   base = sqlite_place_file(r->work_fd, SQLITE_BASE, r),
-			   edits = sqlite_place_file(to_dir, "edits", r);
+	struct sqlite_file clone = file_of(upper, r->only, r), new = file_of(s->fd, "new", r),
+			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(to_dir, "edits", r);
 	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
 	int rc;
 
@@ -121,34 +146,38 @@ static int add_change(void *arg, enum sqlite_what what, const char *object, cons
 	return changes_add_part(arg, object, kinds[what], note) ? 0 : -ATOLL_FAILED;
 }
 
-static int list_edits(struct resource *r, struct changes *c, struct atoll_error *err)
+static int list_edits(const struct sqlite_place *p, struct changes *c, struct atoll_error *err)
 {
-	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { .fd = -EBADF };
+	const struct resource *r = p->r;
+	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { 0 };
 	struct sqlite_file edits;
 	bool gone;
-	int rc = sqlite_place_look(&s, r, err);
+	int rc = sqlite_place_look(&s, p, err);
 
 	if (rc >= 0)
-		rc = find_edits(r, &s, s.fd, &gone, err);
+		rc = find_edits(p, &s, s.fd, &gone, err);
 	if (rc < 0)
 		return rc;
 	if (gone)
 		return changes_add_part(c, r->only, ATOLL_DELETED, "the database was removed; that does not land")
 			       ? 0
 			       : error_oom(err, "diff");
-	edits = sqlite_place_file(s.fd, "edits", r);
+	edits = file_of(s.fd, "edits", r);
 	return rc == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, c, err);
 }
 
 static struct changes *sqlite_changes(struct resource *r, bool exact, struct atoll_error *err)
 {
 	CLEANUP(cleanup_changes) struct changes *c = changes_new();
+	AUTO_PLACE p = { .fd = -EBADF };
 
 	if (!c) {
 		error_oom(err, "diff");
 		return NULL;
 	}
-	if (!sqlite_place_is_untouched(r) && list_edits(r, c, err) < 0)
+	if (sqlite_place_open(&p, r, r->only, err) < 0)
+		return NULL;
+	if (!sqlite_place_is_untouched(&p) && list_edits(&p, c, err) < 0)
 		return NULL;
 	return TAKE_PTR(c);
 }
@@ -165,16 +194,20 @@ static int sqlite_rows(struct resource *r, const char *label, atoll_row_fn fn, v
 	if (rc < 0 || strncmp(label, table, strlen(table)) != 0)
 		return rc;
 	if (!p->has_looked) {
-		rc = sqlite_place_look(&p->look, r, err);
+		AUTO_PLACE place = { .fd = -EBADF };
+
+		rc = sqlite_place_open(&place, r, r->only, err);
 		if (rc >= 0)
-			rc = find_edits(r, &p->look, p->look.fd, &gone, err);
+			rc = sqlite_place_look(&p->look, &place, err);
+		if (rc >= 0)
+			rc = find_edits(&place, &p->look, p->look.fd, &gone, err);
 	}
 	if (rc < 0 || gone) {
 		sqlite_place_look_end(&p->look);
 		return MIN(rc, 0);
 	}
 	p->has_looked = true;
-	edits = sqlite_place_file(p->look.fd, "edits", r);
+	edits = file_of(p->look.fd, "edits", r);
 	return sqlite_edits_rows(&edits, label + strlen(table), fn, arg, err);
 }
 
@@ -195,11 +228,12 @@ static int tell_conflict(void *arg, const char *object, const char *why)
 }
 
 /* Both sides as images: of the original, which must be what the edits were made on, and of the clone. */
-static int prepare_whole(struct resource *r, const struct sqlite_look *s, int dir_fd, const struct sqlite_tell *tell,
-			 struct atoll_error *err)
+static int prepare_whole(const struct sqlite_place *p, const struct sqlite_look *s, int dir_fd,
+			 const struct sqlite_tell *tell, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(r), base = sqlite_place_file(r->work_fd, SQLITE_BASE, r),
-			   old = sqlite_place_file(dir_fd, "old", r), new = sqlite_place_file(s->fd, "new", r);
+	const struct resource *r = p->r;
+	struct sqlite_file original = original_of(r), base = file_of(p->fd, SQLITE_BASE, r),
+			   old = file_of(dir_fd, "old", r), new = file_of(s->fd, "new", r);
 	int rc = sqlite_clone(&original, &old, err);
 
 	if (rc >= 0)
@@ -221,9 +255,9 @@ static int prepare_whole(struct resource *r, const struct sqlite_look *s, int di
 }
 
 /* Why rows alone do not do it is worth knowing: others must not have written meanwhile. */
-static int tell_reason(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
+static int tell_reason(const struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
-	struct sqlite_file edits = sqlite_place_file(dir_fd, "edits", r);
+	struct sqlite_file edits = file_of(dir_fd, "edits", r);
 	AUTO_FREE char *reason = NULL;
 	AUTO_FREE char *note = NULL;
 	int rc = sqlite_edits_reason(&edits, &reason, err);
@@ -234,15 +268,16 @@ static int tell_reason(struct resource *r, int dir_fd, const struct part_request
 	return note && q->tell(q->tell_arg, ATOLL_ITEM_NOTE, r->only, note) >= 0 ? 0 : error_oom(err, "commit");
 }
 
-static int prepare_in(struct resource *r, const struct sqlite_look *s, int dir_fd, const struct part_request *q,
-		      struct atoll_error *err)
+static int prepare_in(const struct sqlite_place *p, const struct sqlite_look *s, int dir_fd,
+		      const struct part_request *q, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(r), edits = sqlite_place_file(dir_fd, "edits", r);
+	const struct resource *r = p->r;
+	struct sqlite_file original = original_of(r), edits = file_of(dir_fd, "edits", r);
 	struct teller teller = { .q = q };
 	struct sqlite_tell tell = { tell_conflict, &teller };
 	bool gone;
 	int rc = sqlite_probe(&original, true, err);
-	int kind = rc < 0 ? rc : find_edits(r, s, dir_fd, &gone, err);
+	int kind = rc < 0 ? rc : find_edits(p, s, dir_fd, &gone, err);
 
 	if (kind < 0)
 		return kind;
@@ -254,7 +289,7 @@ static int prepare_in(struct resource *r, const struct sqlite_look *s, int dir_f
 	if (kind == SQLITE_EDITS_ROWS) {
 		rc = sqlite_edits_check(&original, &edits, true, &tell, err);
 	} else {
-		rc = prepare_whole(r, s, dir_fd, &tell, err);
+		rc = prepare_whole(p, s, dir_fd, &tell, err);
 		if (rc >= 0)
 			rc = tell_reason(r, dir_fd, q, err);
 	}
@@ -263,13 +298,16 @@ static int prepare_in(struct resource *r, const struct sqlite_look *s, int dir_f
 
 static int sqlite_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
-	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { .fd = -EBADF };
-	int rc;
+	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { 0 };
+	AUTO_PLACE p = { .fd = -EBADF };
+	int rc = sqlite_place_open(&p, r, r->only, err);
 
-	sqlite_place_drop_looks(r);
-	rc = sqlite_place_look(&s, r, err);
+	if (rc < 0)
+		return rc;
+	sqlite_place_drop_looks(&p);
+	rc = sqlite_place_look(&s, &p, err);
 	if (rc >= 0)
-		rc = prepare_in(r, &s, q->dry ? s.fd : dir_fd, q, err);
+		rc = prepare_in(&p, &s, q->dry ? s.fd : dir_fd, q, err);
 	if (rc > 0 && !q->dry && sys_fsync(dir_fd) < 0)
 		rc = error_sys(err, EIO, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
 			       r->row.path);
@@ -290,7 +328,7 @@ static int keep_first(void *arg, const char *object, const char *why)
 /* Says which row it is about. Called if it stands on neither side. */
 static int tell_foreign(struct resource *r, int dir_fd, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(r), edits = sqlite_place_file(dir_fd, "edits", r);
+	struct sqlite_file original = original_of(r), edits = file_of(dir_fd, "edits", r);
 	AUTO_STRBUF first = STRBUF_INIT;
 	struct sqlite_tell tell = { keep_first, &first };
 	struct atoll_error ignored = { 0 };
@@ -307,8 +345,8 @@ static int sqlite_part_side(struct resource *r, int dir_fd, struct atoll_error *
 	static const int sides[] = {
 		[SQLITE_OLD] = PART_OLD, [SQLITE_NEW] = PART_NEW, [SQLITE_NEITHER] = PART_FOREIGN
 	};
-	struct sqlite_file original = sqlite_place_original(r), old = sqlite_place_file(dir_fd, "old", r),
-			   new = sqlite_place_file(dir_fd, "new", r), edits = sqlite_place_file(dir_fd, "edits", r);
+	struct sqlite_file original = original_of(r), old = file_of(dir_fd, "old", r), new = file_of(dir_fd, "new", r),
+			   edits = file_of(dir_fd, "edits", r);
 	int side = is_whole(dir_fd) ? sqlite_image_side(&original, &old, &new, err)
 				    : sqlite_edits_side(&original, &edits, err);
 
@@ -319,8 +357,8 @@ static int sqlite_part_side(struct resource *r, int dir_fd, struct atoll_error *
 
 static int sqlite_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(r), old = sqlite_place_file(dir_fd, "old", r),
-			   new = sqlite_place_file(dir_fd, "new", r), edits = sqlite_place_file(dir_fd, "edits", r);
+	struct sqlite_file original = original_of(r), old = file_of(dir_fd, "old", r), new = file_of(dir_fd, "new", r),
+			   edits = file_of(dir_fd, "edits", r);
 
 	if (is_whole(dir_fd))
 		return sqlite_image_move(&original, forward ? &old : &new, forward ? &new : &old, NULL, err);
@@ -350,12 +388,16 @@ static const struct store_step *find_part(const struct resource *r, const struct
 
 static int move_base(struct resource *r, bool forward, struct atoll_error *err)
 {
-	const struct sqlite_priv *p = r->priv;
+	const struct sqlite_priv *priv = r->priv;
+	AUTO_PLACE p = { .fd = -EBADF };
+	int rc = sqlite_place_open(&p, r, r->only, err);
 
-	if (!p || p->ended_fd < 0)
+	if (rc < 0)
+		return rc;
+	if (!priv || priv->ended_fd < 0)
 		return error_set(err, ATOLL_FAILED, 0, "commit", r->row.path, "the undo data of \"%s\" is gone",
 				 r->row.path);
-	return sqlite_place_move_base(r, p->ended_fd, forward, err);
+	return sqlite_place_move_base(&p, priv->ended_fd, forward, err);
 }
 
 /* What has landed has landed, also if somebody locks or removes the original right after it: then the clone stays, without what others
@@ -363,17 +405,25 @@ static int move_base(struct resource *r, bool forward, struct atoll_error *err)
 static int sqlite_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
 	struct atoll_error ignored = { 0 };
+	AUTO_PLACE p = { .fd = -EBADF };
+	int rc;
 
 	if (!find_part(r, steps, n))
 		return 0;
-	if (sqlite_place_clone(r, &ignored) < 0)
+	rc = sqlite_place_open(&p, r, r->only, err);
+	if (rc < 0)
+		return rc;
+	if (sqlite_place_clone(&p, &ignored) < 0)
 		return move_base(r, true, err);
-	return sqlite_place_put(r, err);
+	return sqlite_place_put(&p, err);
 }
 
+/* The part's directory goes when all have returned: without it this was done already. */
 static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	return find_part(r, steps, n) ? move_base(r, false, err) : 0;
+	const struct sqlite_priv *p = r->priv;
+
+	return find_part(r, steps, n) && p && p->ended_fd >= 0 ? move_base(r, false, err) : 0;
 }
 
 const struct strategy_ops strategy_sqlite = {
