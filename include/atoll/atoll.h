@@ -427,6 +427,7 @@ struct atoll_commit_options {
 	bool allow_set_id;        /* let files gain setuid, setgid or file capabilities */
 	bool allow_outside_links; /* let new links point outside the resources */
 	bool permissive;          /* proceed though the batch cannot be atomic */
+	bool refs;                /* of repositories: land branches and tags made inside too */
 	int wait_ms;
 	atoll_progress_fn progress;
 	void *progress_arg;

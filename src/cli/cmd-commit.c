@@ -49,6 +49,7 @@ int cmd_commit(struct cli *cli, const struct options *o)
 		.allow_set_id = options_has(o, "allow-set-id"),
 		.allow_outside_links = options_has(o, "allow-outside-links"),
 		.permissive = options_has(o, "permissive"),
+		.refs = options_has(o, "refs"),
 		.progress = progress_update,
 	};
 	AUTO_PROGRESS progress = { 0 };

@@ -107,6 +107,7 @@ static const struct option_spec commit_options[] = {
 	{ "accept-unsynced", NULL, NULL, "commit edits that a restart of the machine may have harmed", COMPLETE_NONE,
 	  0 },
 	{ "permissive", NULL, NULL, "go on though the commit cannot be atomic", COMPLETE_NONE, 0 },
+	{ "refs", NULL, NULL, "of repositories: land branches and tags made inside too", COMPLETE_NONE, 0 },
 	KILL,
 	WAIT,
 	JSON,

@@ -26,10 +26,11 @@ static int refuse_selection(struct op *op, const struct resource *r, struct atol
 		       : error_oom(err, "commit");
 }
 
-static bool has_part(const struct changes *c)
+/* refs: what otherwise stays inside is meant too. */
+static bool has_part(const struct changes *c, bool refs)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].part && c->v[i].kind != ATOLL_SKIPPED)
+		if (c->v[i].part && (refs || c->v[i].kind != ATOLL_SKIPPED))
 			return true;
 	return false;
 }
@@ -49,7 +50,7 @@ int part_plan(struct op *op, size_t index, struct atoll_error *err)
 		return 0;
 	if (!part_is_selected(r, v))
 		return v->n ? refuse_selection(op, r, err) : 0;
-	if (!has_part(op->changes[index]))
+	if (!has_part(op->changes[index], op->options->refs))
 		return 0;
 	step = plan_add(op, r, STORE_STEP_PART, name_of(r));
 	if (!step)
@@ -100,6 +101,7 @@ static int prepare_one(struct op *op, struct store_step *step, struct atoll_erro
 	struct teller teller = { op, r };
 	const struct part_request q = { .message = op->options->message,
 					.dry = op->options->dry_run,
+					.refs = op->options->refs,
 					.changes = op->changes[r - op->s->resources],
 					.tell = tell,
 					.tell_arg = &teller };

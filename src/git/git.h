@@ -72,6 +72,9 @@ int git_repo_check_calm(const struct git_repo *r, const char *operation, struct 
 int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_branch, struct git_id *ret,
 		    struct atoll_error *err);
 
+/* Whether a linked worktree has the branch checked out: its files would no longer be those of its commit. 1 and its name, 0 or -errno. */
+int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **ret);
+
 /* ---- refs.c: refs as data ---- */
 
 /* A git directory; with an upper one, as an overlay shows the two. */
@@ -111,9 +114,9 @@ int git_lock_is_held(int dir_fd, const char *path, const char *owner);
 /* Gives the objects of a store that anybody may have written a further name in to_fd, an empty directory: what is not named and made like
  * an object or a pack, and whatever else lies there, is left behind. */
 int git_objects_import(int from_fd, int to_fd);
-/* Packs what `tip` has and `known` has not, from a quarantine into the repository. Every hash and link is checked by git. */
-int git_objects_land(const struct git_repo *r, const char *quarantine, const struct git_id *tip,
-		     const struct git_id *known, struct atoll_error *err);
+/* Packs what is named from a quarantine into the repository: commits and tags, one in each line, those that are known there already behind "^".
+ * Every hash and link is checked by git. */
+int git_objects_land(const struct git_repo *r, const char *quarantine, const char *revisions, struct atoll_error *err);
 
 /* ---- entries.c: what is tracked ---- */
 

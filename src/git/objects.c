@@ -94,10 +94,8 @@ static int count_packed(int fd, uint32_t *ret)
 }
 
 /* Through a file without a name: the one git has ended when the other begins, and each is asked how it went. */
-int git_objects_land(const struct git_repo *r, const char *quarantine, const struct git_id *tip,
-		     const struct git_id *known, struct atoll_error *err)
+int git_objects_land(const struct git_repo *r, const char *quarantine, const char *revisions, struct atoll_error *err)
 {
-	AUTO_FREE char *revisions = str_format("%s\n^%s\n", tip->hex, known->hex);
 	struct git_call from = { .repo = r, .operation = "commit", .quarantine = quarantine };
 	struct git_call into = { .repo = r, .operation = "commit" };
 	AUTO_FD pack = open(quarantine, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -106,8 +104,6 @@ int git_objects_land(const struct git_repo *r, const char *quarantine, const str
 
 	if (pack < 0)
 		return error_sys(err, errno, "commit", quarantine, "cannot make a file in \"%s\"", quarantine);
-	if (!revisions)
-		return error_oom(err, "commit");
 	from.input = revisions;
 	from.input_size = strlen(revisions);
 	from.output_fd = into.input_fd = pack;

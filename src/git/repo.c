@@ -171,8 +171,7 @@ int git_repo_check_calm(const struct git_repo *r, const char *operation, struct 
 	return 0;
 }
 
-/* Whether a linked worktree has the branch checked out: its files would no longer be those of its commit. */
-static int is_in_other_worktree(const struct git_repo *r, const char *branch, char **ret)
+int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **ret)
 {
 	int fd = openat(r->dir_fd, "worktrees", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -217,7 +216,7 @@ int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_
 		return refuse(err, operation, r->top, "has no commit yet; make one first");
 	if (rc < 0)
 		return error_sys(err, rc, operation, r->top, "cannot read \"%s\" of \"%s\"", branch, r->top);
-	if (is_in_other_worktree(r, branch, &other) > 0)
+	if (git_repo_worktree_on(r, branch, &other) > 0)
 		return error_set(err, ATOLL_REFUSED, 0, operation, r->top,
 				 "the branch of \"%s\" is checked out in its worktree \"%s\" too", r->top,
 				 other ? other : "");

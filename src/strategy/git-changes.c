@@ -179,7 +179,11 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 
 	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0)
 		return 0;
-	return changes_add_part(m->list, name, ATOLL_SKIPPED, "was made inside, and stays there") ? 0 : -ENOMEM;
+	return changes_add_part(m->list, name, ATOLL_SKIPPED,
+				git_moves_can_land(m->w, name) ? "was made inside, and lands with --refs only"
+							       : "was made inside, and stays there")
+		       ? 0
+		       : -ENOMEM;
 }
 
 static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)

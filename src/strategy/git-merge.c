@@ -169,3 +169,11 @@ int git_landing_make(struct git_work *w, const struct part_request *q, struct gi
 	ret->message = str_format("atoll: commit %s: %.*s", w->r->sandbox, (int)strcspn(message, "\n"), message);
 	return rc < 0 ? rc : ret->message ? 0 : error_oom(err, w->operation);
 }
+
+int git_landing_none(const struct git_work *w, struct git_landing *ret, struct atoll_error *err)
+{
+	ret->old = ret->new = w->head;
+	ret->who = strdup("-");
+	ret->message = strdup("-");
+	return ret->who && ret->message ? 0 : error_oom(err, w->operation);
+}

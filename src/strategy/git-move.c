@@ -2,8 +2,8 @@
 /*
  * Moving a branch of the original, with its index, to the new side and back.
  *
- * The ref says which side it is: forward it moves first, backward last, so that a crash in between is always seen as the new side, and taken
- * back from there. In the index the entries that differ between the two commits are set, and nothing else: what somebody has staged
+ * The branch says which side it is: forward it moves first, backward last. A mark in the part's directory says that the index may be on the other
+ * one; whoever ends the op, on whichever side, makes it follow. In the index the entries that differ between the two commits are set, and nothing else: what somebody has staged
  * besides stays staged.
  */
 #include "strategy/git.h"
@@ -18,6 +18,7 @@
 #define PART "part"
 #define INDEX_OLD "index-old"
 #define INDEX_NEW "index-new"
+#define MOVING "moving"
 #define ENTRIES_MAX ((size_t)1 << 30)
 #define LOCK_TRIES 20
 #define LOCK_PAUSE_NS 50000000L
@@ -25,11 +26,13 @@
 struct part {
 	struct git_repo repo;
 	char *branch, *who, *message;
-	struct git_id old, new;
+	struct git_id old, new; /* equal: other refs land alone */
+	struct git_moves moves;
 };
 
 static void part_release(struct part *p)
 {
+	git_moves_release(&p->moves);
 	git_repo_release(&p->repo);
 	free(p->branch);
 	free(p->who);
@@ -47,7 +50,7 @@ static int save_entries(int dir_fd, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
 }
 
-int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l)
+int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
 	size_t hex_size = strlen(l->new.hex);
@@ -55,6 +58,8 @@ int git_part_save(int dir_fd, const struct git_state *s, const struct git_landin
 
 	if (r >= 0)
 		r = save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
+	if (r >= 0)
+		r = git_moves_save(dir_fd, m);
 	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", s->branch, l->old.hex, l->new.hex, l->who, l->message);
 	return r < 0 ? r : text.failed ? -ENOMEM : git_put_file(dir_fd, PART, text.data, text.size);
 }
@@ -82,6 +87,10 @@ static int load(struct resource *r, int dir_fd, struct part *ret, struct atoll_e
 
 	if (rc >= 0)
 		rc = parse_part(text, ret);
+	if (rc >= 0)
+		rc = git_moves_load(dir_fd, &ret->moves);
+	if (rc >= 0 && !ret->moves.n && git_id_equal(&ret->old, &ret->new))
+		rc = -EINVAL;
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
 				 r->row.path);
@@ -319,11 +328,28 @@ static int read_ref(const struct part *p, struct git_id *ret, struct atoll_error
 		      : 0;
 }
 
+/* Where the branch stays, the first of the others says it. */
+static int side_of_moves(const struct part *p, struct atoll_error *err)
+{
+	int side = git_moves_side(&p->repo, &p->moves.v[0]);
+
+	if (side < 0)
+		return error_sys(err, side, "commit", p->repo.top, "cannot read \"%s\" of \"%s\"", p->moves.v[0].name,
+				 p->repo.top);
+	if (side == PART_FOREIGN)
+		error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top, "was changed by somebody else: %s",
+			  p->moves.v[0].name);
+	return side;
+}
+
 static int side_of(const struct part *p, struct atoll_error *err)
 {
 	struct git_id now;
-	int rc = read_ref(p, &now, err);
+	int rc;
 
+	if (git_id_equal(&p->old, &p->new))
+		return side_of_moves(p, err);
+	rc = read_ref(p, &now, err);
 	if (rc < 0)
 		return rc;
 	if (git_id_equal(&now, &p->new))
@@ -381,18 +407,54 @@ static int check_way_back(int dir_fd, const struct part *p, struct atoll_error *
 	return check_index(dir_fd, p, err);
 }
 
+static int move_forward(struct resource *r, int dir_fd, const struct part *p, struct atoll_error *err)
+{
+	int rc = 0;
+
+	if (!git_id_equal(&p->old, &p->new)) {
+		rc = set_ref(r, p, true, err);
+		if (rc >= 0)
+			rc = set_index(r, dir_fd, p, true, err);
+	}
+	return rc < 0 ? rc : git_moves_do(&p->repo, &p->moves, true, err);
+}
+
+static int move_backward(struct resource *r, int dir_fd, const struct part *p, struct atoll_error *err)
+{
+	int rc = git_moves_do(&p->repo, &p->moves, false, err);
+
+	if (rc < 0 || git_id_equal(&p->old, &p->new))
+		return rc;
+	rc = set_index(r, dir_fd, p, false, err);
+	return rc < 0 ? rc : set_ref(r, p, false, err);
+}
+
+static bool was_cut_off(int dir_fd)
+{
+	return faccessat(dir_fd, MOVING, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What was begun is brought to its end, with what is ours; before anything is begun nobody else's may be in the way. */
+static int check_way(int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
+{
+	int rc = forward || git_id_equal(&p->old, &p->new) ? 0 : check_way_back(dir_fd, p, err);
+
+	return rc < 0 || was_cut_off(dir_fd) ? rc : git_moves_check(&p->repo, &p->moves, err);
+}
+
 static int move(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
 {
-	int rc;
+	int rc = check_way(dir_fd, p, forward, err);
 
-	if (forward) {
-		rc = set_ref(r, p, true, err);
-		return rc < 0 ? rc : set_index(r, dir_fd, p, true, err);
-	}
-	rc = check_way_back(dir_fd, p, err);
+	if (rc < 0)
+		return rc;
+	rc = git_put_file(dir_fd, MOVING, "", 0);
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot write to \"%s\"", r->row.stage);
+	rc = forward ? move_forward(r, dir_fd, p, err) : move_backward(r, dir_fd, p, err);
 	if (rc >= 0)
-		rc = set_index(r, dir_fd, p, false, err);
-	return rc < 0 ? rc : set_ref(r, p, false, err);
+		sys_unlink(dir_fd, MOVING, 0);
+	return rc;
 }
 
 int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
@@ -461,14 +523,36 @@ static int end_unrecorded(struct resource *r, struct atoll_error *err)
 	return end_in(r, &repo, s.branch, err);
 }
 
+/* A move that was cut off: the index and the other refs follow the branch. */
+static int complete(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
+{
+	int rc;
+
+	if (!was_cut_off(dir_fd) || (side != PART_NEW && side != PART_OLD))
+		return 0;
+	rc = git_part_lock(r, &p->repo, p->branch, "recover", err);
+	if (rc >= 0 && !git_id_equal(&p->old, &p->new))
+		rc = set_index(r, dir_fd, p, side == PART_NEW, err);
+	if (rc >= 0)
+		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
+	if (rc >= 0)
+		sys_unlink(dir_fd, MOVING, 0);
+	return rc;
+}
+
 int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 {
 	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
 	struct atoll_error ignored = { 0 };
+	int side, rc;
 
 	if (dir_fd < 0 || load(r, dir_fd, &p, &ignored) < 0)
 		return end_unrecorded(r, err);
-	if (side_of(&p, &ignored) == PART_OLD) {
+	side = side_of(&p, &ignored);
+	rc = complete(r, dir_fd, &p, side, err);
+	if (rc < 0)
+		return rc;
+	if (side == PART_OLD) {
 		refresh_index(r, dir_fd, &p.repo);
 		if (r->work_fd >= 0)
 			sys_unlink(r->work_fd, GIT_NEXT, 0);

@@ -158,20 +158,60 @@ static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 }
 
 static int put_on_record(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
-			 struct atoll_error *err)
+			 const struct git_moves *m, struct atoll_error *err)
 {
 	AUTO_FREE char *next = str_format("%s%s\n", l->new.hex, l->clean ? " clean" : "");
-	int rc = next ? git_part_save(dir_fd, &w->state, l) : -ENOMEM;
+	int rc = next ? git_part_save(dir_fd, &w->state, l, m) : -ENOMEM;
 
-	if (rc >= 0)
+	/* Where other refs land alone the inside stays where it is. */
+	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
 		rc = git_put_file(r->work_fd, GIT_NEXT, next, strlen(next));
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
+}
+
+static int land_objects(const struct git_work *w, const struct git_landing *l, const struct git_moves *m,
+			struct atoll_error *err)
+{
+	AUTO_STRBUF revisions = STRBUF_INIT;
+
+	strbuf_addf(&revisions, "%s\n^%s\n", l->new.hex, l->old.hex);
+	for (size_t i = 0; i < m->n; i++)
+		strbuf_addf(&revisions, "%s\n", m->v[i].new.hex);
+	if (revisions.failed)
+		return error_oom(err, "commit");
+	return git_objects_land(&w->repo, w->objects, revisions.data, err);
+}
+
+/* The branch, or nothing of it if only other refs are to land. */
+static int make_landing(struct git_work *w, const struct part_request *q, struct git_landing *l,
+			struct atoll_error *err)
+{
+	int rc;
+
+	if (git_work_has_nothing(w))
+		return git_landing_none(w, l, err);
+	rc = git_landing_make(w, q, l, err);
+	return rc < 0 ? rc : check(w, l, q, err);
+}
+
+static int prepare(struct git_work *w, int dir_fd, const struct part_request *q, struct atoll_error *err)
+{
+	AUTO_GIT_LANDING l = { 0 };
+	AUTO_GIT_MOVES m = { 0 };
+	int rc = q->refs ? git_moves_find(w, q, &m, err) : 0;
+
+	if (rc < 0 || (git_work_has_nothing(w) && !m.n))
+		return rc;
+	rc = make_landing(w, q, &l, err);
+	if (rc < 0 || q->dry)
+		return rc < 0 ? rc : 1;
+	rc = land_objects(w, &l, &m, err);
+	return rc < 0 ? rc : put_on_record(w->r, dir_fd, w, &l, &m, err);
 }
 
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
 	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
-	AUTO_GIT_LANDING l = { 0 };
 	int rc = begin_part(r, q->dry, err);
 
 	if (rc >= 0)
@@ -182,13 +222,5 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 		return error_set(err, ATOLL_REFUSED, 0, "commit", w.unmerged,
 				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w.unmerged);
 	rc = check_submodules(&w, q, err);
-	if (rc < 0 || git_work_has_nothing(&w))
-		return rc;
-	rc = git_landing_make(&w, q, &l, err);
-	if (rc >= 0)
-		rc = check(&w, &l, q, err);
-	if (rc < 0 || q->dry)
-		return rc < 0 ? rc : 1;
-	rc = git_objects_land(&w.repo, w.objects, &l.new, &l.old, err);
-	return rc < 0 ? rc : put_on_record(r, dir_fd, &w, &l, err);
+	return rc < 0 ? rc : prepare(&w, dir_fd, q, err);
 }

@@ -112,10 +112,37 @@ void git_landing_release(struct git_landing *l);
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
 		     struct atoll_error *err);
 
+/* One that moves nothing. */
+int git_landing_none(const struct git_work *w, struct git_landing *ret, struct atoll_error *err);
+
+/* ---- git-refs.c: other refs that were made inside ---- */
+
+struct git_move {
+	char *name;
+	struct git_id old, new; /* old "": it is not there */
+};
+struct git_moves {
+	struct git_move *v;
+	size_t n;
+};
+void git_moves_release(struct git_moves *m);
+#define AUTO_GIT_MOVES CLEANUP(git_moves_release) struct git_moves
+/* Whether such a ref lands at all when it is asked for. */
+bool git_moves_can_land(const struct git_work *w, const char *name);
+int git_moves_find(const struct git_work *w, const struct part_request *q, struct git_moves *ret,
+		   struct atoll_error *err);
+int git_moves_save(int dir_fd, const struct git_moves *m);
+int git_moves_load(int dir_fd, struct git_moves *ret);
+int git_moves_side(const struct git_repo *repo, const struct git_move *m); /* enum part_side or -errno */
+/* ATOLL_CONFLICT if one of them stands on neither side. */
+int git_moves_check(const struct git_repo *repo, const struct git_moves *m, struct atoll_error *err);
+/* Idempotent. One that stands on neither side is somebody else's, and left. */
+int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool forward, struct atoll_error *err);
+
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 /* ---- git-move.c ---- */
-int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l);
+int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m);
 int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
 		  struct atoll_error *err);
 int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err);

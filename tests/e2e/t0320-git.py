@@ -230,6 +230,33 @@ def uncommitted_work_in_the_way_is_never_lost(repo, tap):
     tap.check("work on other files is left as it is", repo.status() == "MM lines" and repo.log() == ["inside", "first"], repo.status())
 
 
+@scene
+def other_refs_land_when_that_is_asked_for(repo, tap):
+    repo.outside("git branch dev; git branch fixed; git tag v0")
+    repo.inside("git branch side; git tag -a -m one v1; git checkout -q dev; echo d >dev; git add dev; git commit -qm dev; git checkout -q atoll/box")
+    tap.check("without a word they stay inside", repo.box.commit().returncode == 0 and "side" not in repo.git("for-each-ref"))
+    repo.commit("--refs")
+    tap.check("alone they land too, and nothing else moves", repo.git("log --format=%s -1 dev") == "dev" and repo.log() == ["first"] and
+              repo.git("rev-parse side") == repo.git("rev-parse main") and repo.git("cat-file -t v1") == "tag" and not repo.problems(),
+              repo.git("for-each-ref"), repo.problems())
+    repo.must(repo.box.undo())
+    tap.check("undo takes them back", repo.git("for-each-ref --format='%(refname)' refs/heads refs/tags").split("\n") ==
+              ["refs/heads/dev", "refs/heads/fixed", "refs/heads/main", "refs/tags/v0"] and repo.git("log --format=%s -1 dev") == "first",
+              repo.git("for-each-ref"))
+    repo.inside("echo x >>a; git commit -qam with; git tag v2")
+    repo.commit("--refs")
+    tap.check("and with the branch", repo.log() == ["with", "first"] and repo.git("rev-parse v2") == repo.git("rev-parse main") and
+              repo.git("log --format=%s -1 dev") == "dev" and not repo.problems(), repo.git("for-each-ref"))
+    repo.outside("git branch -f side dev")
+    done = repo.box.undo()
+    tap.check("one that somebody moved is not taken back, nor is anything", done.returncode == 3 and repo.log() == ["with", "first"] and
+              repo.git("log --format=%s -1 side") == "dev" and not repo.problems(), t.said(done), repo.git("for-each-ref"), repo.problems())
+    repo.inside("git branch -f fixed dev; git checkout -q --orphan new; git commit -q -m orphan; git branch -f dev; git checkout -q -f atoll/box")
+    done = repo.box.commit("--refs")
+    tap.check("one that would not move forward is a conflict, by name", done.returncode == 3 and b"refs/heads/dev" in done.stdout + done.stderr and
+              repo.git("log --format=%s -1 dev") == "dev", t.said(done))
+
+
 # ---- undo ----
 
 @scene

@@ -12,6 +12,15 @@ static void make_stores(struct git_repo *repo, struct git_id *ret_tip, struct gi
 	CHECK_EQ(git_id_parse(scene_print("git -C repo rev-parse HEAD"), ret_known), 1);
 }
 
+static int land(const struct git_repo *repo, const struct git_id *tip, const struct git_id *known)
+{
+	AUTO_FREE char *quarantine = str_format("%s/q", tap_dir);
+	AUTO_FREE char *revisions = str_format("%s\n^%s\n", tip->hex, known->hex);
+	struct atoll_error err = { 0 };
+
+	return git_objects_land(repo, quarantine, revisions, &err);
+}
+
 static int import(void)
 {
 	AUTO_FD from = openat(tap_dirfd, "theirs.git/objects", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -23,17 +32,15 @@ static int import(void)
 TEST(what_is_new_lands_as_one_pack)
 {
 	CLEANUP(git_repo_release) struct git_repo repo = { .dir_fd = -EBADF };
-	AUTO_FREE char *quarantine = str_format("%s/q", tap_dir);
-	struct atoll_error err = { 0 };
 	struct git_id tip, known;
 
 	make_stores(&repo, &tip, &known);
 	CHECK_EQ(import(), 0);
-	CHECK_EQ(git_objects_land(&repo, quarantine, &tip, &known, &err), 0);
+	CHECK_EQ(land(&repo, &tip, &known), 0);
 	scene_shell("cd repo; git fsck --strict; git update-ref refs/heads/x $(git -C ../w rev-parse HEAD); "
 		    "git show x:c | grep -q c; test $(ls .git/objects/pack/*.pack | wc -l) = 1");
 	/* There is nothing more to land, and nothing is written. */
-	CHECK_EQ(git_objects_land(&repo, quarantine, &tip, &tip, &err), 0);
+	CHECK_EQ(land(&repo, &tip, &tip), 0);
 }
 
 TEST(what_is_no_object_is_left_behind)
@@ -55,8 +62,6 @@ TEST(what_is_no_object_is_left_behind)
 TEST(a_forged_object_does_not_land)
 {
 	CLEANUP(git_repo_release) struct git_repo repo = { .dir_fd = -EBADF };
-	AUTO_FREE char *quarantine = str_format("%s/q", tap_dir);
-	struct atoll_error err = { 0 };
 	struct git_id tip, known;
 
 	make_stores(&repo, &tip, &known);
@@ -66,15 +71,13 @@ TEST(a_forged_object_does_not_land)
 		"{ echo objects/$(echo $1 | cut -c1-2)/$(echo $1 | cut -c3-); }; chmod +w $(f $blob); cp $(f $other) "
 		"$(f $blob)");
 	CHECK_EQ(import(), 0);
-	CHECK(git_objects_land(&repo, quarantine, &tip, &known, &err) < 0);
+	CHECK(land(&repo, &tip, &known) < 0);
 	scene_shell("cd repo; git fsck --strict; ! ls .git/objects/pack/*.pack 2>/dev/null");
 }
 
 TEST(a_commit_that_lacks_objects_does_not_land)
 {
 	CLEANUP(git_repo_release) struct git_repo repo = { .dir_fd = -EBADF };
-	AUTO_FREE char *quarantine = str_format("%s/q", tap_dir);
-	struct atoll_error err = { 0 };
 	struct git_id tip, known;
 
 	make_stores(&repo, &tip, &known);
@@ -82,5 +85,5 @@ TEST(a_commit_that_lacks_objects_does_not_land)
 		"cd theirs.git; blob=$(git -C ../w rev-parse HEAD:c); rm -f objects/$(echo $blob | cut -c1-2)/$(echo "
 		"$blob | cut -c3-)");
 	CHECK_EQ(import(), 0);
-	CHECK(git_objects_land(&repo, quarantine, &tip, &known, &err) < 0);
+	CHECK(land(&repo, &tip, &known) < 0);
 }
