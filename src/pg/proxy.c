@@ -164,6 +164,7 @@ void pg_proxy_lose(struct pg_proxy *p, const char *format, ...)
 	vsnprintf(p->reason, sizeof(p->reason), format, list);
 	va_end(list);
 	p->state = PG_LOST;
+	p->n_groups = p->rest = 0; /* nothing of it will be answered any more */
 	(void)pg_loop_want(p, &p->server, 0);
 	for (struct pg_client *c = p->clients; c; c = c->next)
 		if (c->gone)
