@@ -209,12 +209,31 @@ static void rolled_back(struct pg_client *c, bool committed)
 	pg_client_left(c);
 }
 
+static void discarded(struct pg_client *c, bool succeeded)
+{
+	pg_finish(c, succeeded, rolled_back);
+}
+
+/* What a session leaves behind goes with the last one: earlier nobody could tell whose it is. What cannot be dropped stays. */
+static void discard(struct pg_client *c, bool committed)
+{
+	struct pg_proxy *p = c->proxy;
+
+	if (p->n_clients > 1 || !c->was_dirty || p->state != PG_OPEN) {
+		pg_client_left(c);
+		return;
+	}
+	p->held_cursors = false;
+	c->dirty = c->discarding = true;
+	pg_group_query(c, "CLOSE ALL; SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; UNLISTEN *", discarded);
+}
+
 /* Brings what it has begun to an end on the server, or does nothing if that is still under way: it comes here again then. */
 static void wind_up(struct pg_client *c)
 {
 	struct pg_buffer *b = &c->proxy->to_server;
 
-	if (c->applying || c->after)
+	if (c->applying || c->after || c->discarding)
 		return;
 	c->failed = true;
 	if (c->copy_in) {
@@ -230,7 +249,7 @@ static void wind_up(struct pg_client *c)
 	} else if (c->unit) {
 		pg_cancel_owner(c->proxy);
 	} else {
-		pg_finish(c, false, rolled_back);
+		pg_finish(c, false, discard);
 	}
 }
 
@@ -246,6 +265,8 @@ void pg_client_leave(struct pg_client *c)
 	c->gone = true;
 	if (c->waiting)
 		pg_turn_leave_queue(c);
+	if (!p->owner && p->state == PG_OPEN && !p->backing && c->was_dirty)
+		p->owner = c;
 	if (p->owner == c && p->state != PG_LOST)
 		wind_up(c);
 	else

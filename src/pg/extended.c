@@ -44,6 +44,7 @@ static void add_statement_name(struct pg_client *c, const char *name)
 
 static void begin(struct pg_client *c)
 {
+	pg_transaction_guard(c);
 	c->unit = c->dirty = true;
 }
 

@@ -39,7 +39,9 @@ static void send_end(struct pg_client *c, bool commit)
 
 	if (!c->dirty && p->to_close.n == 0)
 		return;
-	if (commit)
+	if (commit && c->dirty && !p->held_cursors)
+		pg_message_run(b, p->close);
+	if (commit && p->held_cursors)
 		for (size_t i = 0; i < c->cursors.n; i++)
 			pg_message_named(b, 'C', 'P', c->cursors.v[i]);
 	if (c->dirty && commit)
@@ -78,6 +80,7 @@ static void end(struct pg_client *c, bool commit)
 	keep_settings(c, commit);
 	pg_names_clear(&c->cursors);
 	pg_known_clear(&c->portals);
+	c->was_dirty = c->was_dirty || c->dirty;
 	c->dirty = c->broken = c->touched_constraints = c->in_block = false;
 	c->after = NULL;
 	after(c, commit);
@@ -121,16 +124,18 @@ static void checked(struct pg_client *c, bool succeeded)
 		violated(c);
 }
 
-static void check(struct pg_client *c)
+/* By name where possible: SET CONSTRAINTS ALL would count for constraints yet to be made, too. It is needed where a client has used it, or where
+ * one that was deferred by name is no longer so by definition. */
+static void check(struct pg_client *c, bool all)
 {
 	struct pg_proxy *p = c->proxy;
 	AUTO_STRBUF sql = STRBUF_INIT;
 
-	if (!p->deferred && !c->touched_constraints) {
+	if (!p->deferred && !all) {
 		end_locals(c);
 		return;
 	}
-	strbuf_adds(&sql, "SET CONSTRAINTS ALL IMMEDIATE");
+	strbuf_addf(&sql, "SET CONSTRAINTS %s IMMEDIATE", all ? "ALL" : p->deferred);
 	if (p->deferred)
 		strbuf_addf(&sql, "; SET CONSTRAINTS %s DEFERRED", p->deferred);
 	if (sql.failed)
@@ -142,17 +147,16 @@ static void check(struct pg_client *c)
 static void listed(struct pg_client *c, bool succeeded)
 {
 	struct pg_proxy *p = c->proxy;
+	AUTO_FREE char *old = TAKE_PTR(p->deferred);
 
 	if (!succeeded) {
 		violated(c);
 		return;
 	}
-	free(p->deferred);
-	p->deferred = NULL;
 	p->deferred_stale = false;
 	if (p->captured.size > 0)
 		p->deferred = strbuf_take(&p->captured);
-	check(c);
+	check(c, c->touched_constraints || (old && (!p->deferred || strcmp(old, p->deferred) != 0)));
 }
 
 void pg_finish(struct pg_client *c, bool commit, void (*after)(struct pg_client *c, bool committed))
@@ -163,5 +167,5 @@ void pg_finish(struct pg_client *c, bool commit, void (*after)(struct pg_client 
 	else if (c->proxy->deferred_stale || c->proxy->deferred) /* a function may have dropped one meanwhile */
 		pg_group_query(c, list_sql, listed);
 	else
-		check(c);
+		check(c, c->touched_constraints);
 }

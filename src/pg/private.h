@@ -64,11 +64,12 @@ struct pg_client {
 	struct pg_client *next, *next_waiting;
 	int32_t id, key;
 	struct pg_buffer in, out;
-	bool started;  /* the startup message was answered */
-	bool closing;  /* to be closed when everything is written */
-	bool gone;     /* disconnected; what it has begun is brought to an end */
-	bool dead;     /* to be freed when nothing refers to it any more */
-	char name[64]; /* application_name */
+	bool started;    /* the startup message was answered */
+	bool closing;    /* to be closed when everything is written */
+	bool gone;       /* disconnected; what it has begun is brought to an end */
+	bool discarding; /* what its session leaves behind is being removed */
+	bool dead;       /* to be freed when nothing refers to it any more */
+	char name[64];   /* application_name */
 
 	/* its turn */
 	bool waiting;
@@ -80,6 +81,7 @@ struct pg_client {
 	bool in_block;  /* inside BEGIN … COMMIT */
 	bool read_only; /* and it was begun so: for AND CHAIN */
 	bool dirty;     /* something was sent since our savepoint */
+	bool was_dirty; /* ever */
 	bool broken;    /* the server's (sub)transaction has failed */
 	bool touched_constraints;
 	struct pg_names cursors; /* to be closed at its end */
@@ -140,7 +142,7 @@ struct pg_proxy {
 	int64_t began_at;
 	char reason[512], isolation[24], system[24];
 	char savepoint[40]; /* the name of the savepoint, and of the statements prepared for it: */
-	char make[56], release[56], back[56];
+	char make[56], release[56], back[56], close[56];
 
 	struct pg_group groups[8];
 	size_t first_group, n_groups;
@@ -148,7 +150,8 @@ struct pg_proxy {
 	struct strbuf captured;     /* the first value of its first row */
 	char *deferred;             /* names of the constraints that are deferred by themselves; NULL: none */
 	bool deferred_stale;
-	bool backing; /* a ROLLBACK TO is under way: settings may be others when it is done */
+	bool held_cursors; /* somebody has declared one WITH HOLD: not all can be closed at the end of a transaction */
+	bool backing;      /* a ROLLBACK TO is under way: settings may be others when it is done */
 	int32_t last_id;
 
 	struct pg_client *clients, *owner;
@@ -269,6 +272,7 @@ void pg_script_query(struct pg_client *c, const struct pg_message *m);
 void pg_script_prepare(struct pg_client *c, const char *text); /* for pg_script_next(), at the barrier */
 void pg_script_next(struct pg_client *c);
 /* The lexer for a text of this client; *ret_why: NULL, or why it cannot be read safely. */
+const char *pg_script_parameter(const struct pg_proxy *p, const char *name); /* as the server reports it; or "" */
 struct pg_lexer pg_script_lexer(const struct pg_client *c, const char *text, size_t size, const char **ret_why);
 /* The statement as the server is to see it: names of prepared statements are the client's own. */
 void pg_script_add_text(const struct pg_client *c, struct pg_buffer *b, const struct pg_statement *s);
@@ -280,6 +284,9 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s);
 void pg_transaction_refuse(struct pg_client *c, const struct pg_report *report);
 /* What a statement that is passed on does to the client's session. */
 void pg_transaction_note(struct pg_client *c, const struct pg_statement *s);
+
+/* Read-only by the client's own default: said to the server before the first thing it does. */
+void pg_transaction_guard(struct pg_client *c);
 
 /* ---- finish.c: the end of a client's transaction ---- */
 void pg_finish(struct pg_client *c, bool commit, void (*after)(struct pg_client *c, bool committed));

@@ -26,7 +26,7 @@ static bool is_ascii(const char *text, size_t size)
 	return true;
 }
 
-static const char *parameter(const struct pg_proxy *p, const char *name)
+const char *pg_script_parameter(const struct pg_proxy *p, const char *name)
 {
 	for (size_t i = 0; i < p->parameters.n; i++)
 		if (strcmp(p->parameters.v[i].key, name) == 0)
@@ -38,9 +38,9 @@ struct pg_lexer pg_script_lexer(const struct pg_client *c, const char *text, siz
 {
 	struct pg_lexer l = { .at = text, .end = text + size };
 
-	l.backslashes = strcmp(parameter(c->proxy, "standard_conforming_strings"), "off") == 0;
+	l.backslashes = strcmp(pg_script_parameter(c->proxy, "standard_conforming_strings"), "off") == 0;
 	*ret_why = NULL;
-	if (is_unsafe_encoding(parameter(c->proxy, "client_encoding")) && !is_ascii(text, size))
+	if (is_unsafe_encoding(pg_script_parameter(c->proxy, "client_encoding")) && !is_ascii(text, size))
 		*ret_why = "a client encoding that is not a superset of ASCII byte by byte is not served; use UTF8";
 	return l;
 }
@@ -198,6 +198,7 @@ static void send_piece(struct pg_client *c, size_t from, size_t to)
 {
 	struct pg_proxy *p = c->proxy;
 
+	pg_transaction_guard(c);
 	if (p->script.v[from].body) {
 		send_single(c, from);
 	} else {

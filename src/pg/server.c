@@ -80,7 +80,7 @@ static int prepare_session(struct pg_proxy *p, struct atoll_error *err)
 
 static int prepare_statement(struct pg_proxy *p, const char *name, const char *command, struct atoll_error *err)
 {
-	AUTO_FREE char *sql = str_format("%s %s", command, p->savepoint);
+	AUTO_FREE char *sql = str_format(command, p->savepoint);
 	PGresult *result = sql ? PQprepare(p->conn, name, sql, 0, NULL) : NULL;
 	int r = 0;
 
@@ -101,10 +101,13 @@ static int name_ours(struct pg_proxy *p, struct atoll_error *err)
 	snprintf(p->make, sizeof(p->make), "%s_make", p->savepoint);
 	snprintf(p->release, sizeof(p->release), "%s_release", p->savepoint);
 	snprintf(p->back, sizeof(p->back), "%s_back", p->savepoint);
-	r = prepare_statement(p, p->make, "SAVEPOINT", err);
+	snprintf(p->close, sizeof(p->close), "%s_close", p->savepoint);
+	r = prepare_statement(p, p->make, "SAVEPOINT %s", err);
 	if (r == 0)
-		r = prepare_statement(p, p->release, "RELEASE", err);
-	return r == 0 ? prepare_statement(p, p->back, "ROLLBACK TO", err) : r;
+		r = prepare_statement(p, p->release, "RELEASE %s", err);
+	if (r == 0)
+		r = prepare_statement(p, p->back, "ROLLBACK TO %s", err);
+	return r == 0 ? prepare_statement(p, p->close, "CLOSE ALL", err) : r;
 }
 
 static enum pg_isolation find_isolation(const char *name)

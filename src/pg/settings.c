@@ -30,6 +30,13 @@ static struct pg_setting *find(const struct pg_settings *s, const char *key)
 	return NULL;
 }
 
+const char *pg_settings_find(const struct pg_settings *s, const char *key)
+{
+	const struct pg_setting *found = find(s, key);
+
+	return found ? found->sql : NULL;
+}
+
 static int add(struct pg_settings *s, const char *key, const char *sql, size_t sql_size, struct pg_setting **ret)
 {
 	struct pg_setting *v, one = { .key = strdup(key), .sql = sql ? strndup(sql, sql_size) : NULL };
@@ -189,6 +196,12 @@ static void add_set(struct strbuf *sql, const char *set)
 {
 	strbuf_adds(sql, set);
 	strbuf_adds(sql, "; "); /* a comment cannot be at its end: a statement ends with its last token */
+}
+
+void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql)
+{
+	for (size_t i = 0; i < s->n; i++)
+		add_set(ret_sql, s->v[i].sql);
 }
 
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql)

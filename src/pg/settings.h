@@ -28,6 +28,8 @@ int pg_settings_note(struct pg_settings *log, const struct pg_statement *s);
 int pg_settings_commit(struct pg_settings *settings, const struct pg_settings *defaults, struct pg_settings *log);
 void pg_settings_clear(struct pg_settings *s);
 int pg_settings_put(struct pg_settings *s, const char *key, const char *sql);
+const char *pg_settings_find(const struct pg_settings *s, const char *key); /* its SQL, or NULL */
+void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql);
 int pg_settings_copy(struct pg_settings *to, const struct pg_settings *from);
 /* SQL that takes a session from one client's settings to another's; nothing if they are equal. */
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql);

@@ -47,6 +47,13 @@ static const struct pg_report *refused_outside(const struct pg_client *c, const 
 	return NULL;
 }
 
+/* Limits that would end the transaction of all. They are accepted, and have no effect. */
+static bool is_fatal_limit(const struct pg_statement *s)
+{
+	return strcmp(s->key, "idle_in_transaction_session_timeout") == 0 ||
+	       strcmp(s->key, "idle_session_timeout") == 0 || strcmp(s->key, "transaction_timeout") == 0;
+}
+
 bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement *s, bool alone)
 {
 	switch ((int)s->kind) {
@@ -59,7 +66,13 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 	case PG_SET_TRANSACTION:
 	case PG_DISCARD_ALL:
 	case PG_DEALLOCATE_ALL:
+	case PG_RESET_ALL:
 		return !c->broken; /* the server says what it always says then */
+	case PG_SET:
+	case PG_SET_LOCAL:
+		return !c->broken && is_fatal_limit(s);
+	case PG_RESET:
+		return !c->broken && (is_fatal_limit(s) || pg_settings_find(&c->defaults, s->key));
 	default:
 		return refused_outside(c, s, alone) != NULL;
 	}
@@ -80,12 +93,17 @@ static void note_name(struct pg_names *names, const struct pg_statement *s)
 
 void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
 {
+	if (s->kind == PG_SET_LOCAL && !c->in_block && c->proxy->script.n == 1 && strncasecmp(s->text, "set", 3) == 0)
+		pg_client_warn(c, "25P01", "SET LOCAL can only be used in transaction blocks");
 	switch ((int)s->kind) {
 	case PG_DEFINE:
 		note_define(c);
 		break;
 	case PG_SET_CONSTRAINTS:
 		c->touched_constraints = true;
+		break;
+	case PG_DECLARE_HOLD:
+		c->proxy->held_cursors = true;
 		break;
 	case PG_DECLARE:
 		note_name(&c->cursors, s);
@@ -162,17 +180,36 @@ static void warn_of_isolation(struct pg_client *c, enum pg_isolation wanted)
 	pg_client_warn(c, "01000", text);
 }
 
+static bool is_read_only_by_default(const struct pg_client *c)
+{
+	return strcmp(pg_script_parameter(c->proxy, "default_transaction_read_only"), "on") == 0;
+}
+
+static void guarded(struct pg_client *c, bool succeeded)
+{
+	if (!succeeded)
+		pg_proxy_lose(c->proxy, "a transaction could not be made read-only");
+}
+
+void pg_transaction_guard(struct pg_client *c)
+{
+	if (c->in_block || c->dirty || !is_read_only_by_default(c))
+		return;
+	c->dirty = true;
+	pg_group_query(c, "SET TRANSACTION READ ONLY", guarded);
+}
+
 static void run_begin(struct pg_client *c, const struct pg_statement *s)
 {
 	const char *tag = (*s->text | 0x20) == 's' ? "START TRANSACTION" : "BEGIN";
+	bool read_only = s->read_only == 1 || (s->read_only < 0 && !c->dirty && is_read_only_by_default(c));
 
 	if (c->in_block)
 		pg_client_warn(c, "25001", "there is already a transaction in progress");
 	c->in_block = true;
 	warn_of_isolation(c, s->isolation);
-	if (s->read_only == 1)
-		c->read_only = true;
-	if (s->read_only == 1)
+	c->read_only = c->read_only || read_only;
+	if (read_only)
 		run_own(c, "SET TRANSACTION READ ONLY", tag);
 	else
 		answer(c, tag);
@@ -234,6 +271,35 @@ static void run_deallocate_all(struct pg_client *c)
 	answer(c, "DEALLOCATE ALL");
 }
 
+/* To what the client came with, not to what the server has for everybody. */
+static void run_reset(struct pg_client *c, const struct pg_statement *s)
+{
+	const char *sql = pg_settings_find(&c->defaults, s->key);
+
+	pg_transaction_note(c, s);
+	if (is_fatal_limit(s))
+		answer(c, "RESET");
+	else
+		run_own(c, sql ? sql : "", "RESET");
+}
+
+static void run_reset_all(struct pg_client *c, const struct pg_statement *s)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	strbuf_adds(&sql, "RESET ALL; SET idle_in_transaction_session_timeout = 0; ");
+	if (c->proxy->version >= 140000)
+		strbuf_adds(&sql, "SET idle_session_timeout = 0; ");
+	if (c->proxy->version >= 170000)
+		strbuf_adds(&sql, "SET transaction_timeout = 0; ");
+	pg_settings_all(&c->defaults, &sql);
+	pg_transaction_note(c, s);
+	if (sql.failed)
+		pg_proxy_lose(c->proxy, "out of memory");
+	else
+		run_own(c, strbuf_str(&sql), "RESET");
+}
+
 /* Other clients' cursors and temporary tables are in the same session: they go only if there are no others. */
 static void run_discard_all(struct pg_client *c)
 {
@@ -279,6 +345,16 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
 		break;
 	case PG_DEALLOCATE_ALL:
 		run_deallocate_all(c);
+		break;
+	case PG_SET:
+	case PG_SET_LOCAL:
+		answer(c, "SET");
+		break;
+	case PG_RESET:
+		run_reset(c, s);
+		break;
+	case PG_RESET_ALL:
+		run_reset_all(c, s);
 		break;
 	default:
 		pg_transaction_refuse(c, report ? report : &malformed);
