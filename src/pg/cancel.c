@@ -14,6 +14,10 @@
 
 #define CANCEL_SECONDS 10
 
+const struct pg_report pg_cancelled = { .severity = "ERROR",
+					.state = "57014",
+					.message = "canceling statement due to user request" };
+
 void pg_cancel_end(struct pg_proxy *p)
 {
 	if (!pg_cancel_is_under_way(p))
@@ -74,9 +78,6 @@ void pg_cancel_owner(struct pg_proxy *p)
 
 void pg_cancel_request(struct pg_proxy *p, int32_t id, int32_t key)
 {
-	static const struct pg_report report = { .severity = "ERROR",
-						 .state = "57014",
-						 .message = "canceling statement due to user request" };
 	struct pg_client *c = p->clients;
 
 	while (c && (c->id != id || c->key != key || !c->started))
@@ -84,7 +85,9 @@ void pg_cancel_request(struct pg_proxy *p, int32_t id, int32_t key)
 	if (!c || c->gone)
 		return;
 	if (c->waiting)
-		pg_turn_refuse(c, &report); /* it has nothing on the server */
-	else if (p->owner == c && c->unit && !c->applying)
+		pg_turn_refuse(c, &pg_cancelled); /* it has nothing on the server */
+	else if (p->owner == c && c->applying)
+		c->cancel_asked = true;
+	else if (p->owner == c && c->unit)
 		pg_cancel_owner(p);
 }

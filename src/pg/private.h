@@ -75,6 +75,7 @@ struct pg_client {
 	bool waiting;
 	int64_t waiting_since;
 	bool applying;     /* its settings are being set on the server */
+	bool cancel_asked; /* meanwhile */
 	bool skip_to_sync; /* an error was answered by the proxy: nothing more counts until Sync, as with the server */
 
 	/* its transaction */
@@ -244,6 +245,7 @@ void pg_client_free(struct pg_client *c);
 int pg_startup(struct pg_client *c); /* 1: something was done, 0: more is to come */
 
 /* ---- cancel.c ---- */
+extern const struct pg_report pg_cancelled;
 void pg_cancel_request(struct pg_proxy *p, int32_t id, int32_t key);
 void pg_cancel_end(struct pg_proxy *p);   /* waits for a request under way */
 void pg_cancel_owner(struct pg_proxy *p); /* what the owner has running */

@@ -26,6 +26,11 @@ static void applied(struct pg_client *c, bool succeeded)
 		if (pg_settings_copy(&p->applied, &c->settings) < 0)
 			pg_proxy_lose(p, "out of memory");
 		c->dirty = false; /* it ends with a new savepoint */
+		if (c->cancel_asked) {
+			c->cancel_asked = false;
+			pg_turn_end(c);
+			pg_turn_refuse(c, &pg_cancelled);
+		}
 		return;
 	}
 	/* As the server refuses a client whose startup message it does not like. */
