@@ -131,7 +131,9 @@ static int forget(char **arguments, struct atoll_error *err)
 
 	if (r >= 0)
 		r = marker_read(area, arguments[1], &marker, err);
-	return r < 0 ? r : pg_forget_marker(conninfo, &marker, err);
+	if (r >= 0)
+		r = pg_forget_marker(conninfo, &marker, err);
+	return r < 0 ? r : marker_remove(area, arguments[1], err);
 }
 
 static const struct command {

@@ -28,6 +28,14 @@ int marker_write(int area_fd, const char *token, const struct pg_marker *m, stru
 	return r < 0 ? error_sys(err, r, "commit", token, "cannot keep the marker of the transaction") : 0;
 }
 
+int marker_remove(int area_fd, const char *token, struct atoll_error *err)
+{
+	AUTO_FD dir = open_op(area_fd, token);
+	int r = dir < 0 ? dir : sys_unlink(dir, HOLD_MARKER, 0);
+
+	return r < 0 ? error_sys(err, r, "commit", token, "cannot remove the marker of the transaction") : 0;
+}
+
 int marker_read(int area_fd, const char *token, struct pg_marker *ret, struct atoll_error *err)
 {
 	AUTO_FD dir = open_op(area_fd, token);

@@ -115,11 +115,33 @@ static int pg_begin(struct resource *r, struct atoll_error *err)
 	return rc;
 }
 
+/* ---- markers that have served ---- */
+
+static int sweep_one(const struct tree_entry *e, void *arg)
+{
+	const char *const arguments[] = { "forget", arg, e->name, NULL };
+	AUTO_FREE char *marker = str_format("%s/" HOLD_MARKER, e->name);
+	struct atoll_error ignored;
+
+	if (marker && faccessat(e->dirfd, marker, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		(void)postgres_run(arguments, NULL, NULL, &ignored);
+	return TREE_WALK_SKIP;
+}
+
+/* All that lie in ops of the past. One whose server is away just now is left for the next time; it is a row of 36 bytes, and harmless. */
+static void sweep_markers(int area_fd, const char *area)
+{
+	(void)tree_walk(area_fd, TREE_WALK_NO_ROOT, sweep_one, (void *)area, NULL);
+}
+
 static int pg_forget(struct resource *r, struct atoll_error *err)
 {
 	AUTO_FD area = *r->row.work ? open(r->row.work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int rc = area < 0 ? 0 : end_holder(area, err);
 
-	return area < 0 ? 0 : end_holder(area, err);
+	if (area >= 0 && rc >= 0)
+		sweep_markers(area, r->row.work);
+	return rc;
 }
 
 /* ---- what is there ---- */
@@ -338,19 +360,18 @@ static int pg_decide_outcome(struct resource *r, const char *token, struct atoll
 
 static int pg_decide_end(struct resource *r, const char *token, bool committed, struct atoll_error *err)
 {
-	const char *const arguments[] = { "forget", r->row.work, token, NULL };
-	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
 	struct atoll_error ignored;
 	int rc;
 
-	if (!reply)
-		return error_oom(err, "commit");
+	/* Where nobody holds it any more there is nothing to go on with. */
 	if (!committed) {
-		(void)postgres_ask(r->work_fd, HOLD_RESUME, NULL, reply, &ignored);
+		(void)ask_if_there(r->work_fd, HOLD_RESUME, NULL, &ignored);
 		return 0;
 	}
 	rc = forget_edits(r->work_fd, err);
-	return rc < 0 ? rc : postgres_run(arguments, NULL, NULL, err);
+	if (rc >= 0)
+		sweep_markers(r->work_fd, r->row.work);
+	return rc;
 }
 
 const struct strategy_ops strategy_postgres = {

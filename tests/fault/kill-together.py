@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 1800
+"""A directory, a git repository, a SQLite and a PostgreSQL database in one sandbox: its commit is killed at every step (in the torture run; at
+some of them otherwise), and so is the server. After recovery all four are as before, or all four as after."""
+import os
+import sqlite3
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import pgtest as pg  # noqa: E402
+
+SAMPLES = 8
+EDIT = """set -e
+echo new >../app/file; echo added >../app/more
+cd ../svc; echo new >code; git commit -qam inside; echo built >output
+python3 -c "import sqlite3; d = sqlite3.connect('../data/local.db'); d.execute('INSERT INTO people VALUES (2)'); d.commit()"
+psql -XAtqc "INSERT INTO TABLE_NAME VALUES (2)"
+"""
+
+
+class World:
+    serial = 0
+
+    def __init__(self, place, who, server, program):
+        World.serial += 1
+        self.server, self.place = server, place
+        self.table = "together%d" % World.serial
+        self.top = place.fresh("world", who)
+        self.box = t.Box(place, who, program=program, dirs=[self.path("app")], state=self.path("state"))
+        for name in ("app", "svc", "data"):
+            os.mkdir(self.path(name))
+            t.give(self.path(name), place.uid(who))
+        self.do("sh", "-ec", "echo old >app/file; cd svc; git init -q -b main .; git config user.email a@b.c; git config user.name a;"
+                "echo old >code; echo output >.gitignore; git add .; git commit -qm first")
+        self.first = self.git("rev-parse", "HEAD")
+        self.do("python3", "-c", "import sqlite3; d = sqlite3.connect('data/local.db'); d.execute('CREATE TABLE people (id INTEGER PRIMARY KEY)');"
+                "d.execute('INSERT INTO people VALUES (1)'); d.commit()")
+        server.sql("CREATE TABLE %s (id int PRIMARY KEY); INSERT INTO %s VALUES (1); GRANT ALL ON %s TO agent" % (3 * (self.table,)))
+        self.must(self.box.new("--git", self.path("svc"), "--db", "sqlite:" + self.path("data/local.db"),
+                               "--db", "postgresql://agent@/shop?host=%s&port=%d" % (server.home, pg.PORT)))
+        self.must(self.box.run("sh", "-c", EDIT.replace("TABLE_NAME", self.table), cwd=self.path("svc")))
+
+    def path(self, name):
+        return os.path.join(self.top, name)
+
+    def must(self, done):
+        if done.returncode != 0:
+            raise RuntimeError(t.said(done))
+        return done
+
+    def do(self, *argv, cwd=None):
+        return self.must(self.box.command(list(argv), cwd=cwd or self.top))
+
+    def git(self, *arguments):
+        return self.do("git", *arguments, cwd=self.path("svc")).stdout.decode().strip()
+
+    def read(self, name):
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return None
+
+    def sides(self):
+        """Which side each of the four stands on; what is neither is told as it is."""
+        database = sqlite3.connect(self.path("data/local.db"))
+        rows = [row[0] for row in database.execute("SELECT id FROM people ORDER BY id")]
+        database.close()
+        status = self.git("status", "--porcelain")
+        checkout = (self.read("svc/code"), self.read("svc/output"), self.git("rev-parse", "HEAD") != self.first, status)
+        found = [((self.read("app/file"), self.read("app/more")), ("old", None), ("new", "added")),
+                 (checkout, ("old", None, False, ""), ("new", "built", True, "")),
+                 (rows, [1], [1, 2]),
+                 (self.server.sql("SELECT string_agg(id::text, ',' ORDER BY id) FROM %s" % self.table), "1", "1,2")]
+        return ["old" if now == old else "new" if now == new else repr(now) for now, old, new in found]
+
+    def close(self):
+        self.box.atoll("rm", "box", "--abandon")
+        left = self.server.sql("SELECT count(*) FROM pg_largeobject_metadata")
+        self.server.sql("DROP TABLE %s" % self.table)
+        t.remove_tree(self.top)
+        if left != "0":
+            raise RuntimeError("%s markers are left in the database" % left)
+
+
+def count(place, who, server):
+    w = World(place, who, server, place.faults_bin)
+    path = w.path("count")
+    w.must(w.box.commit(fault="count", program_environment={"ATOLL_FAULT_COUNT": path}))
+    with open(path, encoding="ascii") as file:
+        number = int(file.read().split()[0])
+    wrong = [] if w.sides() == 4 * ["new"] else ["a commit that nobody disturbs: %s" % w.sides()]
+    w.close()
+    return number, wrong
+
+
+def crash(w):
+    """The server dies as by a power cut, and comes back."""
+    w.server.stop("immediate")
+    w.server.start()
+
+
+def settle(w, point):
+    """Recovers, and says what is wrong then."""
+    wrong = []
+    done = w.box.recover()
+    sides = w.sides()
+    if done.returncode != 0 or sides not in (4 * ["old"], 4 * ["new"]):
+        wrong.append("%s: recover %s; stands %s" % (point, t.said(done), sides))
+    if w.box.recover().returncode != 0 or w.sides() != sides:
+        wrong.append("%s: a second recover changed something: %s, then %s" % (point, sides, w.sides()))
+    fsck = w.box.command(["git", "fsck", "--strict"], cwd=w.path("svc"))
+    after = w.box.command(["git", "commit", "-q", "--allow-empty", "-m", "after"], cwd=w.path("svc"))
+    if fsck.returncode != 0 or after.returncode != 0:
+        wrong.append("%s: git: %s, %s" % (point, t.said(fsck), t.said(after)))
+    return wrong, sides[0]
+
+
+def visit(place, who, server, fault, server_dies):
+    w = World(place, who, server, place.faults_bin)
+    point = "killed at %s%s" % (fault, ", and the server" if server_dies else "")
+    try:
+        w.box.commit("-m", "together", fault=fault)
+        if server_dies:
+            crash(w)
+        return settle(w, point)
+    except (RuntimeError, sqlite3.Error) as failure:
+        return ["%s: %s" % (point, failure)], "none"
+    finally:
+        w.close()
+
+
+def walk(place, tap, who, server):
+    number, wrong = count(place, who, server)
+    step = 1 if t.TORTURE else max(1, number // SAMPLES)
+    sides = {"old": 0, "new": 0}
+    faults = ["%d:kill" % n for n in range(1, number + 1, step)] + ["%d:kill-after" % number]
+    for i, fault in enumerate(faults):
+        found, side = visit(place, who, server, fault, server_dies=i % 5 == 4)
+        wrong += found
+        sides[side] = sides.get(side, 0) + 1
+    tap.check("killed at %d of %d points, all four are old (%d) or new (%d), %s" % (len(faults), number, sides["old"], sides["new"], who),
+              not wrong, *wrong[:6], "%d of them failed" % len(wrong))
+    tap.check("both sides were seen, %s" % who, sides["old"] and sides["new"], sides)
+    return number
+
+
+def unreachable(place, tap, who, server, number):
+    """While the server is away how it ended is not guessed."""
+    doubts = 0
+    wrong = []
+    for n in range(max(1, number * 3 // 4), number, max(1, number // 8)):
+        w = World(place, who, server, place.faults_bin)
+        try:
+            w.box.commit(fault="%d:kill" % n)
+            server.stop("immediate")
+            done = w.box.recover()
+            doubts += done.returncode == 7
+            if done.returncode not in (0, 7):
+                wrong.append("%d: %s" % (n, t.said(done)))
+            server.start()
+            wrong += settle(w, "the server away after a kill at %d" % n)[0]
+        finally:
+            w.close()
+    tap.check("a commit whose server is away is in doubt (%d times), and settled when it is back, %s" % (doubts, who), doubts and not wrong, *wrong[:4])
+
+
+def main(place, tap):
+    if not place.faults_bin or not pg.binaries():
+        tap.skip("kills of a commit over all kinds", "the fault-injection build or PostgreSQL is not there")
+        return
+    server = pg.Server(place)
+    try:
+        server.sql("CREATE ROLE agent LOGIN")
+        for who in place.users():
+            number = walk(place, tap, who, server)
+            if who == place.users()[-1]:
+                unreachable(place, tap, who, server, number)
+    finally:
+        server.stop()
+
+
+t.run(main)
