@@ -67,7 +67,7 @@ static int ask_git(const char *path, char **ret_lines, struct atoll_error *err)
 	struct git_call call = { .operation = "new", .output = &out };
 	int r = git_call(&call, &said, argv);
 
-	if (r < 0 && strstr(said.message, "dubious ownership"))
+	if (r < 0 && (strstr(said.message, "dubious ownership") || strstr(said.message, "safe.directory")))
 		return refuse(err, "new", path,
 			      "belongs to somebody else; git refuses to use it (see safe.directory in git's manual)");
 	if (r < 0 && strstr(said.message, "not a git repository"))

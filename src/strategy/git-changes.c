@@ -14,21 +14,7 @@ static bool is_directory(const struct change *c)
 	return S_ISDIR(c->has_after ? c->after.mode : c->before.mode);
 }
 
-static void drop(struct changes *list, size_t i)
-{
-	free(list->v[i].path);
-	free(list->v[i].old_path);
-	free(list->v[i].words);
-	memmove(&list->v[i], &list->v[i + 1], (list->n - i - 1) * sizeof *list->v);
-	list->n--;
-}
-
 /* ---- files ---- */
-
-static bool arrives_with_directory(const struct change *c)
-{
-	return c->below && c->kind == ATOLL_ADDED;
-}
 
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
@@ -56,16 +42,18 @@ static bool is_marked(const struct change *c)
 	return c->kind == ATOLL_SKIPPED && !c->note;
 }
 
-/* Whether anything that is new lies below the i-th change, a new directory; *ret_n: how many changes are below it. */
-static bool has_own_below(const struct changes *list, size_t i, size_t *ret_n)
+/* Whether a new directory, the i-th change, holds such files, and nothing else. */
+static bool has_marked_alone_below(const struct changes *list, size_t i)
 {
-	bool own = false;
-	size_t k = i + 1;
+	bool marked = false;
 
-	for (; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++)
-		own |= !is_directory(&list->v[k]) && !is_marked(&list->v[k]);
-	*ret_n = k - i - 1;
-	return own;
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++) {
+		if (is_marked(&list->v[k]))
+			marked = true;
+		else if (!is_directory(&list->v[k]))
+			return false;
+	}
+	return marked;
 }
 
 static bool is_parent_of_marked(const struct changes *list, size_t i)
@@ -79,22 +67,18 @@ static bool is_parent_of_marked(const struct changes *list, size_t i)
 }
 
 /* Directories are there because of what is in them: one that holds nothing of the sandbox's goes, as do times that only moved. */
-static void drop_directories(struct changes *list)
+static void mark_directories(struct changes *list)
 {
 	for (size_t i = list->n; i-- > 0;) {
 		struct change *c = &list->v[i];
-		size_t below;
+		bool arrives = c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE;
+		bool only_times = !(c->what & ~(unsigned)ATOLL_WHAT_TIME);
 
-		if (!is_directory(c) || c->kind == ATOLL_DELETED)
+		if (!is_directory(c) || c->kind == ATOLL_DELETED || is_marked(c))
 			continue;
-		if (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) {
-			if (has_own_below(list, i, &below) || !below || !is_parent_of_marked(list, i))
-				continue;
-			for (; below > 0; below--)
-				drop(list, i + 1);
-			drop(list, i);
-		} else if (!(c->what & ~(unsigned)ATOLL_WHAT_TIME) && is_parent_of_marked(list, i)) {
-			drop(list, i);
+		if (arrives ? has_marked_alone_below(list, i) : only_times && is_parent_of_marked(list, i)) {
+			c->kind = ATOLL_SKIPPED;
+			c->note = NULL;
 		}
 	}
 }
@@ -102,14 +86,28 @@ static void drop_directories(struct changes *list)
 /* What would arrive with a directory stays in the list, to be left behind; everything else simply is no change. */
 static void drop_marked(struct changes *list)
 {
-	for (size_t i = list->n; i-- > 0;) {
-		if (!is_marked(&list->v[i]))
+	const char *arriving = NULL; /* the new directory one is in */
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct change *c = &list->v[i];
+
+		if (arriving && !path_is_below(c->path, arriving))
+			arriving = NULL;
+		if (is_marked(c) && !arriving) {
+			free(c->path);
+			free(c->old_path);
+			free(c->words);
 			continue;
-		if (arrives_with_directory(&list->v[i]))
-			list->v[i].note = "is as it was in the commit";
-		else
-			drop(list, i);
+		}
+		if (is_marked(c))
+			c->note = "is as it was in the commit";
+		list->v[kept] = *c;
+		if (!arriving && is_directory(c) && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE))
+			arriving = c->path;
+		kept++;
 	}
+	list->n = kept;
 }
 
 /* ---- commits and refs ---- */
@@ -208,7 +206,7 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 		return NULL;
 	list = TAKE_PTR(w.files);
 	if (mark_unchanged(&w, list)) {
-		drop_directories(list);
+		mark_directories(list);
 		drop_marked(list);
 	}
 	rc = git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);

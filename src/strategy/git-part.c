@@ -144,6 +144,13 @@ static int check_branch(struct resource *r, const struct git_repo *repo, const s
 	return 0;
 }
 
+static int drop_stray(const struct tree_entry *e, void *arg)
+{
+	if (strncmp(e->name, GIT_QUARANTINE, strlen(GIT_QUARANTINE)) == 0)
+		(void)tree_remove(e->dirfd, e->name);
+	return TREE_WALK_SKIP;
+}
+
 static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 {
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
@@ -152,6 +159,9 @@ static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 
 	if (rc >= 0)
 		rc = git_state_load(r, &s, err);
+	/* Nobody else is at work in the area: what is there is left from somebody who was killed. */
+	if (rc >= 0 && !dry)
+		(void)tree_walk(r->work_fd, TREE_WALK_NO_ROOT, drop_stray, NULL, NULL);
 	if (rc >= 0 && !dry)
 		rc = git_part_lock(r, &repo, s.branch, "commit", err);
 	return rc < 0 ? rc : check_branch(r, &repo, &s, err);

@@ -183,6 +183,20 @@ def commits_edits_and_other_files_land_as_one(repo, tap):
 
 
 @scene
+def what_is_as_it_was_is_no_change(repo, tap):
+    repo.inside("git checkout -q -b there; seq 5 >lines; git rm -qr d; git commit -qam away; git checkout -q atoll/box; git branch -D there >/dev/null; "
+                "touch a; chmod 600 a")
+    done = repo.box.diff()
+    tap.check("going to another commit and back leaves nothing to commit", done.stdout == b"no changes\n", t.said(done))
+    repo.outside("rm -r d; mkdir e; echo e >e/e")
+    repo.must(repo.box.rollback())
+    said = repo.inside("cat d/b; git status --porcelain; echo more >d/more; echo e2 >e/two")
+    repo.commit()
+    tap.check("of a directory that others have removed only what is new lands", repo.status() == "D d/b\n?? d/more\n?? e/" and
+              said == "b\n?? e/", repo.status(), said)
+
+
+@scene
 def a_branch_that_moved_on_is_merged(repo, tap):
     repo.inside("echo inside >inside; git add inside; sed -i s/^3$/three/ lines")
     repo.outside("echo outside >outside; git add outside; git commit -qm theirs")
@@ -389,6 +403,10 @@ def bad_input_is_one_clear_line(repo, tap):
                   len(done.stderr.splitlines()) == 1, t.said(done))
     tap.check("and leaves nothing", repo.box.atoll("list").stdout.count(b"\n") <= 1 and "atoll" not in repo.git("for-each-ref"),
               repo.box.atoll("list").stdout)
+    if repo.who == "root":
+        t.give(repo.top + "/merging", t.TEST_UID)
+        done = repo.box.atoll("new", "bad", "--git", repo.top + "/merging")
+        tap.check("somebody else's repository is refused, as git refuses it", done.returncode == 4 and b"somebody else" in done.stderr, t.said(done))
     repo.path = repo.top + "/shallow"
     repo.must(repo.new())
     repo.inside("echo x >>a; git commit -qam deeper")
