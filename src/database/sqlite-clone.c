@@ -151,20 +151,83 @@ static int copy_file(int from_dir, const char *from_name, int to_dir, const char
 	return r < 0 ? r : 1;
 }
 
+/* The database itself, and what belongs to it. */
+static const char *const parts[] = { "", "-wal", "-journal" };
+
 static int copy_all(const struct sqlite_file *from, const struct sqlite_file *to)
 {
-	static const char *const beside[] = { "-wal", "-journal" };
-	int found = copy_file(from->dirfd, from->name, to->dirfd, to->name);
+	int found = 1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(beside) && found > 0; i++) {
-		AUTO_FREE char *a = str_format("%s%s", from->name, beside[i]);
-		AUTO_FREE char *b = str_format("%s%s", to->name, beside[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && found > 0; i++) {
+		AUTO_FREE char *a = str_format("%s%s", from->name, parts[i]);
+		AUTO_FREE char *b = str_format("%s%s", to->name, parts[i]);
 		int r = a && b ? copy_file(from->dirfd, a, to->dirfd, b) : -ENOMEM;
 
-		if (r < 0)
+		if (r < 0 || i == 0)
 			found = r;
 	}
 	return found;
+}
+
+static int remove_all(const struct sqlite_file *file)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && rc >= 0; i++) {
+		AUTO_FREE char *name = str_format("%s%s", file->name, parts[i]);
+
+		rc = name ? sys_unlink(file->dirfd, name, 0) : -ENOMEM;
+		rc = rc == -ENOENT ? 0 : rc;
+	}
+	return rc;
+}
+
+struct looks {
+	struct tree_stat v[ARRAY_SIZE(parts)];
+};
+
+static void look_at(const struct sqlite_file *file, struct looks *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		AUTO_FREE char *name = str_format("%s%s", file->name, parts[i]);
+
+		if (!name || tree_stat(file->dirfd, name, &ret->v[i]) < 0)
+			ret->v[i] = (struct tree_stat){ 0 };
+	}
+}
+
+static bool is_same_look(const struct looks *a, const struct looks *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (a->v[i].ino != b->v[i].ino || a->v[i].size != b->v[i].size || a->v[i].mtime != b->v[i].mtime ||
+		    a->v[i].ctime != b->v[i].ctime)
+			return false;
+	return true;
+}
+
+/* In an overlay's layer the locks of those who use the view are not seen. A copy during which nothing was written is of one instant all the
+ * same. -EAGAIN if there was none. */
+static int copy_still(const struct sqlite_file *from, const struct sqlite_file *to)
+{
+	int64_t end = clock_monotonic_ns() + (int64_t)from->busy_ms * 1000000;
+
+	for (;;) {
+		struct looks before, after;
+		int r;
+
+		look_at(from, &before);
+		r = copy_all(from, to);
+		look_at(from, &after);
+		if (r < 0 || is_same_look(&before, &after))
+			return r;
+		r = remove_all(to);
+		if (r < 0)
+			return r;
+		if (clock_monotonic_ns() >= end)
+			return -EAGAIN;
+		usleep(2000);
+	}
 }
 
 /* Rolls back or writes back what was left in the middle, and leaves one plain file. */
@@ -180,11 +243,15 @@ static int settle(const struct sqlite_file *to, struct atoll_error *err)
 
 int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
 {
-	int r = copy_all(from, to);
+	const char *label = from->label ? from->label : from->name;
+	int r = copy_still(from, to);
 
+	if (r == -EAGAIN)
+		return error_set(err, ATOLL_BUSY, EAGAIN, OPERATION, label,
+				 "the database \"%s\" is written to without a pause; try again when that is over",
+				 label);
 	if (r < 0)
-		return error_sys(err, r, OPERATION, from->name, "cannot copy the database \"%s\"",
-				 from->label ? from->label : from->name);
+		return error_sys(err, r, OPERATION, label, "cannot copy the database \"%s\"", label);
 	if (r == 0)
 		return 0;
 	r = settle(to, err);

@@ -43,8 +43,8 @@ struct sqlite_tell {
 int sqlite_probe(const struct sqlite_file *file, bool write, struct atoll_error *err);
 /* to must not exist. Durable when it returns, but for its name. Mode 0600. */
 int sqlite_clone(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err);
-/* from: in whatever state a killed process left it, with its log or journal beside it, perhaps with intent; it is not changed. to must
- * not exist; it becomes one file without log or journal, checked for damage. Not durable. 1, or 0 if there is none. */
+/* from: in whatever state a killed process left it, with its log or journal beside it, perhaps with intent; it is not changed. Locks do not
+ * count: one that is written to is copied when there is a pause, ATOLL_BUSY if there is none. to must not exist; it becomes one file without log or journal, checked for damage. Not durable. 1, or 0 if there is none. */
 int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err);
 /* Makes one that nobody else uses a file of its own, without log, with the size of pages of another. */
 int sqlite_adapt(const struct sqlite_file *file, const struct sqlite_file *like, struct atoll_error *err);

@@ -207,6 +207,42 @@ TEST(a_log_left_by_a_killed_writer_is_written_back_in_the_copy)
 	settle_hot("WAL", "clone.db-wal");
 }
 
+/* As somebody does who uses it through another view, so that no lock of his is seen: in two steps, and each is a state of its own. */
+static void write_past_locks(const char *name)
+{
+	for (;;) {
+		sqlite3 *db = NULL;
+
+		sqlite3_open_v2(name, &db, SQLITE_OPEN_READWRITE, "unix-none");
+		db_sql(db, "PRAGMA synchronous=OFF; PRAGMA cache_size=5; BEGIN; UPDATE t SET v=v+1; COMMIT");
+		sqlite3_close(db);
+		usleep(10000);
+	}
+}
+
+TEST(one_that_is_written_to_is_copied_in_a_pause)
+{
+	struct sqlite_file clone = { tap_dirfd, "clone.db", NULL, 20000 }, new = db_file("new.db");
+	struct atoll_error err = { 0 };
+	pid_t pid;
+
+	db_run("clone.db",
+	       "CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n"
+	       " WHERE i<3000) INSERT INTO t SELECT i, 0, zeroblob(400) FROM n");
+	pid = fork();
+	if (pid == 0)
+		write_past_locks("clone.db");
+	for (int i = 0; i < 30; i++) {
+		CHECK_EQ(sqlite_settle(&clone, &new, &err), 1);
+		CHECK(db_is_sound("new.db"));
+		AUTO_FREE char *got = db_query("new.db", "SELECT count(DISTINCT v), count(*) FROM t");
+		CHECK_STR(got, "1|3000;");
+		unlink("new.db");
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 TEST(what_is_beside_it_and_no_file_is_not_the_databases)
 {
 	struct sqlite_file clone = db_file("clone.db"), new = db_file("new.db");
