@@ -40,6 +40,7 @@ torture: deps-test all faults
 
 bench: deps-bench all
 	@ATOLL='$(BUILD)/atoll' BUILD='$(BUILD)' SRC='$(ROOT)' '$(ROOT)/bench/run'
+	@BUILD='$(BUILD)' SRC='$(ROOT)' '$(ROOT)/bench/pg-proxy'
 
 demo: deps-demo all
 	@ATOLL='$(BUILD)/atoll' '$(ROOT)/scripts/demo'

@@ -56,6 +56,9 @@ int pg_proxy_new(const struct pg_options *options, struct pg_proxy **ret, struct
 int pg_proxy_listen(struct pg_proxy *p, int dirfd, mode_t mode, struct atoll_error *err);
 /* Readable when pg_proxy_step() has something to do; the same one for the proxy's whole life. */
 int pg_proxy_fd(const struct pg_proxy *p);
+/* Has something else waited for by the same loop, while pg_proxy_step() runs: ready() is called when it is readable. One at a time: cheaper
+ * than a poll around the loop. It may call whatever is here but pg_proxy_free(). fd -1: no more. */
+int pg_proxy_watch(struct pg_proxy *p, int fd, void (*ready)(void *arg), void *arg, struct atoll_error *err);
 /* Does what is to be done now, or comes within timeout_ms (-1: waits). 0 or -errno. */
 int pg_proxy_step(struct pg_proxy *p, int timeout_ms);
 struct pg_proxy *pg_proxy_free(struct pg_proxy *p);

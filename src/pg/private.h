@@ -127,8 +127,11 @@ struct pg_proxy {
 	struct pg_client *rest_to; /* NULL: to nobody */
 
 	struct pg_source listener, timer, cancel; /* cancel: the end of a cancel request under way */
+	struct pg_source guest;                   /* of pg_proxy_watch() */
+	void (*guest_ready)(void *arg);
+	void *guest_arg;
 	int64_t timer_at;
-	int epoll;
+	int epoll, depth;
 	pid_t cancel_pid; /* who makes the request */
 	bool cancel_wanted;
 

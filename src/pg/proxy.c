@@ -39,7 +39,7 @@ int pg_proxy_new(const struct pg_options *options, struct pg_proxy **ret, struct
 
 	if (!p)
 		return error_oom(err, "begin");
-	p->server.fd = p->listener.fd = p->timer.fd = p->cancel.fd = p->epoll = -EBADF;
+	p->server.fd = p->listener.fd = p->timer.fd = p->cancel.fd = p->guest.fd = p->epoll = -EBADF;
 	if (copy_options(p, options) < 0)
 		return error_oom(err, "begin");
 	r = pg_loop_open(p);
@@ -201,6 +201,23 @@ static void flush(struct pg_proxy *p)
 	pg_server_watch(p);
 }
 
+static void guest_ready(struct pg_source *s, uint32_t events)
+{
+	s->proxy->guest_ready(s->proxy->guest_arg);
+}
+
+int pg_proxy_watch(struct pg_proxy *p, int fd, void (*ready)(void *arg), void *arg, struct atoll_error *err)
+{
+	int r;
+
+	(void)pg_loop_want(p, &p->guest, 0);
+	p->guest = (struct pg_source){ .fd = fd, .proxy = p, .ready = guest_ready };
+	p->guest_ready = ready;
+	p->guest_arg = arg;
+	r = pg_loop_want(p, &p->guest, EPOLLIN);
+	return r < 0 ? error_sys(err, r, "watch", NULL, "epoll_ctl") : 0;
+}
+
 /* Whether something is held back because of a full buffer. */
 static bool is_held_back(struct pg_proxy *p)
 {
@@ -226,6 +243,7 @@ int pg_proxy_step(struct pg_proxy *p, int timeout_ms)
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
+	p->depth++;
 	for (int i = 0; i < n; i++) {
 		struct pg_source *s = events[i].data.ptr;
 
@@ -233,7 +251,9 @@ int pg_proxy_step(struct pg_proxy *p, int timeout_ms)
 			s->ready(s, events[i].events);
 	}
 	go_on(p);
-	bury(p, false);
+	/* Who waits for the end of a client steps from inside a step, whose events may still name it. */
+	if (--p->depth == 0)
+		bury(p, false);
 	return 0;
 }
 

@@ -32,7 +32,7 @@ static struct pg_proxy *make_proxy(void)
 
 	if (!p)
 		abort();
-	p->server.fd = p->listener.fd = p->timer.fd = p->cancel.fd = p->epoll = -EBADF;
+	p->server.fd = p->listener.fd = p->timer.fd = p->cancel.fd = p->guest.fd = p->epoll = -EBADF;
 	p->message_max = 1 << 16;
 	p->clients_max = CLIENTS;
 	p->wait_ms = 1;

@@ -12,7 +12,6 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,16 +109,19 @@ static void command(struct pg_proxy *p, char *line)
 	fflush(stdout);
 }
 
-/* False: the end of standard input. */
-static bool commands(struct pg_proxy *p)
+static bool ended;
+
+static void commands(void *arg)
 {
+	struct pg_proxy *p = arg;
 	static char line[1024];
 	static size_t n;
 	ssize_t got = read(STDIN_FILENO, line + n, sizeof(line) - n - 1);
 	char *end;
 
-	if (got <= 0)
-		return false;
+	ended = got <= 0;
+	if (ended)
+		return;
 	n += (size_t)got;
 	line[n] = 0;
 	while ((end = strchr(line, '\n'))) {
@@ -128,7 +130,6 @@ static bool commands(struct pg_proxy *p)
 		n -= (size_t)(end + 1 - line);
 		memmove(line, end + 1, n + 1);
 	}
-	return true;
 }
 
 static int serve(int argc, char **argv)
@@ -137,7 +138,6 @@ static int serve(int argc, char **argv)
 	struct atoll_error err = { 0 };
 	struct pg_proxy *p = NULL;
 	AUTO_FD dir = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } };
 
 	if (argc > 4)
 		options.wait_ms = (unsigned)atoi(argv[4]);
@@ -145,22 +145,16 @@ static int serve(int argc, char **argv)
 		options.message_max = (size_t)atol(argv[5]);
 	if (argc > 6)
 		options.isolation = argv[6];
-	if (pg_proxy_new(&options, &p, &err) < 0 || pg_proxy_listen(p, dir, 0666, &err) < 0) {
+	if (pg_proxy_new(&options, &p, &err) < 0 || pg_proxy_listen(p, dir, 0666, &err) < 0 ||
+	    pg_proxy_watch(p, STDIN_FILENO, commands, p, &err) < 0) {
 		answer(-1, &err);
 		pg_proxy_free(p);
 		return 1;
 	}
 	printf("ready\n");
 	fflush(stdout);
-	fds[1].fd = pg_proxy_fd(p);
-	for (;;) {
-		if (poll(fds, 2, -1) < 0)
-			break;
-		if (fds[1].revents && pg_proxy_step(p, 0) < 0)
-			break;
-		if (fds[0].revents && !commands(p))
-			break;
-	}
+	while (!ended && pg_proxy_step(p, -1) == 0)
+		;
 	pg_proxy_free(p);
 	return 0;
 }
