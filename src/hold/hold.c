@@ -30,6 +30,8 @@
 struct holder {
 	int area, sockets, control;
 	struct pg_proxy *proxy;
+	struct pg_marker marker;
+	bool marked; /* it is in the transaction */
 	bool over;
 };
 
@@ -106,19 +108,44 @@ static int check(struct holder *h, struct atoll_error *err)
 	return r < 0 ? r : pg_proxy_check(h->proxy, err);
 }
 
-static int prepare(struct holder *h, const char *token, struct atoll_error *err)
+/* The marker of a commit that came to nothing must not land with the next one. */
+static int unmark(struct holder *h, struct atoll_error *err)
 {
-	struct pg_marker marker;
+	int r = h->marked ? pg_proxy_unmark(h->proxy, &h->marker, err) : 0;
+
+	h->marked = h->marked && r < 0;
+	return r;
+}
+
+static int resume(struct holder *h, struct atoll_error *err)
+{
+	int r = unmark(h, err);
+
+	pg_proxy_resume(h->proxy);
+	return r;
+}
+
+static int mark(struct holder *h, const char *token, struct atoll_error *err)
+{
 	char uuid[37];
-	int r = check(h, err);
+	int r = unmark(h, err);
 
 	random_uuid(uuid);
 	if (r >= 0)
-		r = pg_proxy_mark(h->proxy, uuid, &marker, err);
+		r = pg_proxy_mark(h->proxy, uuid, &h->marker, err);
+	h->marked |= r >= 0;
+	return r < 0 ? r : marker_write(h->area, token, &h->marker, err);
+}
+
+static int prepare(struct holder *h, const char *token, struct atoll_error *err)
+{
+	struct atoll_error ignored;
+	int r = check(h, err);
+
 	if (r >= 0)
-		r = marker_write(h->area, token, &marker, err);
+		r = mark(h, token, err);
 	if (r < 0)
-		pg_proxy_resume(h->proxy);
+		(void)resume(h, &ignored);
 	return r;
 }
 
@@ -156,8 +183,7 @@ static int answer(struct holder *h, const struct hold_request *q, struct hold_re
 	case HOLD_COMMIT:
 		return commit(h, err);
 	case HOLD_RESUME:
-		pg_proxy_resume(h->proxy);
-		return 0;
+		return resume(h, err);
 	case HOLD_END:
 		return end(h, err);
 	default:

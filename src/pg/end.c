@@ -187,6 +187,19 @@ int pg_proxy_mark(struct pg_proxy *p, const char *uuid, struct pg_marker *ret, s
 	return 0;
 }
 
+int pg_proxy_unmark(struct pg_proxy *p, const struct pg_marker *marker, struct atoll_error *err)
+{
+	AUTO_ANSWER answer = { 0 };
+	char sql[80];
+	int r;
+
+	if (p->state != PG_HELD)
+		return not_held(p, "mark", err);
+	snprintf(sql, sizeof(sql), "SELECT pg_catalog.lo_unlink(%u)", marker->oid);
+	r = pg_ask(p, sql, &answer, err);
+	return r < 0 ? r : keep(p, err);
+}
+
 /* The server's transaction is over; clients wait for the next one. */
 static void ended(struct pg_proxy *p)
 {

@@ -122,6 +122,8 @@ struct pg_marker {
 };
 /* Works for any role on a stock server. May be called again; the last one counts. */
 int pg_proxy_mark(struct pg_proxy *p, const char *uuid, struct pg_marker *ret, struct atoll_error *err);
+/* Takes it out again, where the transaction is to go on. */
+int pg_proxy_unmark(struct pg_proxy *p, const struct pg_marker *marker, struct atoll_error *err);
 
 /* Durably: synchronous_commit is on for it. 0: ENDED, committed. ATOLL_REFUSED: ENDED, the server has rolled it back. ATOLL_IN_DOUBT: LOST in
  * the middle; pg_outcome() will tell. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include "base/child.h"
@@ -15,6 +16,7 @@
 /* A server that does not answer is given up by libpq before that. */
 #define RUN_MS 60000
 #define LOST_MAX 4096
+#define STATUS_SECONDS 10
 
 /* ---- the program ---- */
 
@@ -145,6 +147,10 @@ int postgres_ask(int area_fd, enum hold_what what, const char *token, struct hol
 	if (fd == -ENOENT || fd == -ECONNREFUSED)
 		return error_set(err, ATOLL_NOT_FOUND, -fd, "database", NULL, "no transaction is open");
 	snprintf(q.token, sizeof q.token, "%s", token ? token : "");
+	/* A commit takes as long as it takes; a question is not worth waiting for a server that hangs. */
+	if (fd >= 0 && what == HOLD_STATUS)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = STATUS_SECONDS },
+				 sizeof(struct timeval));
 	r = fd < 0 ? fd : exchange(fd, &q, ret);
 	if (r < 0)
 		return error_sys(err, r, "database", NULL, "the process that holds the transaction does not answer");

@@ -164,7 +164,9 @@ static int start_holder(struct resource *r, struct atoll_error *err)
 		return error_sys(err, rc, "run", r->row.path, "cannot look into \"%s\"", r->row.work);
 	if (rc > 0)
 		return refuse_lost(r, "run", strbuf_str(&why), err);
-	return postgres_run(arguments, NULL, NULL, err);
+	rc = postgres_run(arguments, NULL, NULL, err);
+	/* A commit that was killed while it was prepared has left the clients waiting. */
+	return rc < 0 ? rc : ask_if_there(r->work_fd, HOLD_RESUME, NULL, err);
 }
 
 static int pg_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
@@ -363,7 +365,7 @@ static int pg_decide_end(struct resource *r, const char *token, bool committed, 
 	struct atoll_error ignored;
 	int rc;
 
-	/* Where nobody holds it any more there is nothing to go on with. */
+	/* Where nobody holds it any more, or the server is gone, there is nothing to go on with. */
 	if (!committed) {
 		(void)ask_if_there(r->work_fd, HOLD_RESUME, NULL, &ignored);
 		return 0;

@@ -118,6 +118,21 @@ def life(place, tap, who, server):
     tap.check("rm leaves no process, %s" % who, not w.close())
 
 
+def again(place, tap, who, server):
+    w = World(place, who, server)
+    w.edit()
+    with open(w.file, "r+b"):
+        done = w.box.commit()
+    tap.check("an original in use refuses the whole after the database was prepared, %s" % who, done.returncode == 3 and w.stands() == "old",
+              t.said(done), w.stands())
+    done = w.box.run("psql", "-XAtqc", "SELECT count(*) FROM %s" % w.table, timeout=30)
+    tap.check("commands go on in the same transaction, %s" % who, done.stdout.strip() == b"2", t.said(done))
+    done = w.box.commit()
+    tap.check("the next commit lands both, and leaves no marker, %s" % who, done.returncode == 0 and w.stands() == "new" and w.markers() == 0,
+              t.said(done), w.stands(), w.markers())
+    w.close()
+
+
 def refusals(place, tap, who, server):
     w = World(place, who, server)
     server.sql("ALTER TABLE %s ADD CONSTRAINT late UNIQUE (name) DEFERRABLE INITIALLY DEFERRED" % w.table)
@@ -176,7 +191,7 @@ def main(place, tap):
     try:
         server.sql("CREATE ROLE agent LOGIN")
         for who in place.users():
-            for part in (life, refusals, losses):
+            for part in (life, again, refusals, losses):
                 if t.only(part.__name__):
                     part(place, tap, who, server)
     finally:

@@ -103,8 +103,8 @@ def crash(w):
     w.server.start()
 
 
-def settle(w, point):
-    """Recovers, and says what is wrong then."""
+def settle(w, point, server_died):
+    """Recovers, and says what is wrong then. What was not committed can be, unless the server has forgotten it."""
     wrong = []
     done = w.box.recover()
     sides = w.sides()
@@ -112,6 +112,11 @@ def settle(w, point):
         wrong.append("%s: recover %s; stands %s" % (point, t.said(done), sides))
     if w.box.recover().returncode != 0 or w.sides() != sides:
         wrong.append("%s: a second recover changed something: %s, then %s" % (point, sides, w.sides()))
+    if sides == 4 * ["old"] and not server_died:
+        again = w.box.run("psql", "-XAtqc", "SELECT 1", timeout=60)
+        landed = w.box.commit("-m", "again")
+        if again.returncode != 0 or landed.returncode != 0 or w.sides() != 4 * ["new"]:
+            wrong.append("%s: and again: %s, %s; stands %s" % (point, t.said(again), t.said(landed), w.sides()))
     fsck = w.box.command(["git", "fsck", "--strict"], cwd=w.path("svc"))
     after = w.box.command(["git", "commit", "-q", "--allow-empty", "-m", "after"], cwd=w.path("svc"))
     if fsck.returncode != 0 or after.returncode != 0:
@@ -126,7 +131,7 @@ def visit(place, who, server, fault, server_dies):
         w.box.commit("-m", "together", fault=fault)
         if server_dies:
             crash(w)
-        return settle(w, point)
+        return settle(w, point, server_dies)
     except (RuntimeError, sqlite3.Error) as failure:
         return ["%s: %s" % (point, failure)], "none"
     finally:
@@ -162,7 +167,7 @@ def unreachable(place, tap, who, server, number):
             if done.returncode not in (0, 7):
                 wrong.append("%d: %s" % (n, t.said(done)))
             server.start()
-            wrong += settle(w, "the server away after a kill at %d" % n)[0]
+            wrong += settle(w, "the server away after a kill at %d" % n, True)[0]
         finally:
             w.close()
     tap.check("a commit whose server is away is in doubt (%d times), and settled when it is back, %s" % (doubts, who), doubts and not wrong, *wrong[:4])
