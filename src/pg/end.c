@@ -226,27 +226,39 @@ static int finish(struct pg_proxy *p, const char *sql, const char *tag, struct a
 	return 0;
 }
 
+/* What must be so before the last word. A failure here is the end too: nothing of it can be committed any more. */
+static int before_finish(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER ignored = { 0 };
+	int r = pg_ask(p, sql, ret, err);
+
+	if (r < 0 && p->state != PG_LOST) {
+		(void)pg_ask(p, "ROLLBACK", &ignored, NULL);
+		if (p->state != PG_LOST)
+			ended(p);
+	}
+	return r;
+}
+
+/* The strictest level is left as it is. */
+static int make_durable(struct pg_proxy *p, struct atoll_error *err)
+{
+	AUTO_ANSWER level = { 0 }, set = { 0 };
+	int r = before_finish(p, "SHOW synchronous_commit", &level, err);
+
+	if (r < 0 || (level.values.n == 1 && strcmp(level.values.v[0], "remote_apply") == 0))
+		return r;
+	return before_finish(p, "SET LOCAL synchronous_commit = on", &set, err);
+}
+
 int pg_proxy_commit(struct pg_proxy *p, struct atoll_error *err)
 {
-	AUTO_ANSWER answer = { 0 };
-	char sql[160];
 	int r;
 
 	if (p->state != PG_HELD)
 		return not_held(p, "commit", err);
-	snprintf(sql, sizeof(sql), "RELEASE %s; SHOW synchronous_commit", p->savepoint);
-	r = pg_ask(p, sql, &answer, err);
-	if (r < 0)
-		return r;
-	/* The strictest level is left as it is. */
-	if (answer.values.n == 1 && strcmp(answer.values.v[0], "remote_apply") != 0) {
-		AUTO_ANSWER set = { 0 };
-
-		r = pg_ask(p, "SET LOCAL synchronous_commit = on", &set, err);
-		if (r < 0)
-			return r;
-	}
-	return finish(p, "COMMIT", "COMMIT", err);
+	r = make_durable(p, err);
+	return r < 0 ? r : finish(p, "COMMIT", "COMMIT", err);
 }
 
 static bool is_gid(const char *gid)
@@ -257,7 +269,6 @@ static bool is_gid(const char *gid)
 int pg_proxy_prepare(struct pg_proxy *p, const char *gid, struct atoll_error *err)
 {
 	AUTO_FREE char *sql = str_format("PREPARE TRANSACTION '%s'", gid);
-	AUTO_ANSWER answer = { 0 };
 	int r;
 
 	if (p->state != PG_HELD)
@@ -267,7 +278,7 @@ int pg_proxy_prepare(struct pg_proxy *p, const char *gid, struct atoll_error *er
 				 gid);
 	if (!sql)
 		return error_oom(err, "prepare");
-	r = pg_ask(p, "SET LOCAL synchronous_commit = on", &answer, err);
+	r = make_durable(p, err);
 	return r < 0 ? r : finish(p, sql, "PREPARE TRANSACTION", err);
 }
 

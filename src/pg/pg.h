@@ -61,6 +61,7 @@ int pg_proxy_fd(const struct pg_proxy *p);
 int pg_proxy_watch(struct pg_proxy *p, int fd, void (*ready)(void *arg), void *arg, struct atoll_error *err);
 /* Does what is to be done now, or comes within timeout_ms (-1: waits). 0 or -errno. */
 int pg_proxy_step(struct pg_proxy *p, int timeout_ms);
+/* Clients are told and disconnected; a transaction that is open is rolled back by the server. */
 struct pg_proxy *pg_proxy_free(struct pg_proxy *p);
 
 enum pg_state { PG_OPEN, PG_HELD, PG_ENDED, PG_LOST };

@@ -68,10 +68,27 @@ static void bury(struct pg_proxy *p, bool all)
 	}
 }
 
+/* As a server that is shut down: what a client's buffer takes at once is all it gets. */
+static void say_goodbye(struct pg_proxy *p)
+{
+	static const struct pg_report report = {
+		.severity = "FATAL",
+		.state = "57P01",
+		.message = "terminating connection: the sandbox's database transaction has ended"
+	};
+
+	for (struct pg_client *c = p->clients; c; c = c->next)
+		if (c->started && !c->closing && !c->gone && c->source.fd >= 0) {
+			pg_message_report(&c->out, 'E', &report);
+			(void)send(c->source.fd, pg_buffer_front(&c->out), pg_buffer_size(&c->out), MSG_NOSIGNAL);
+		}
+}
+
 struct pg_proxy *pg_proxy_free(struct pg_proxy *p)
 {
 	if (!p)
 		return NULL;
+	say_goodbye(p);
 	bury(p, true);
 	pg_server_close(p);
 	fd_close(p->listener.fd);

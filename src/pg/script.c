@@ -217,6 +217,8 @@ static void end(struct pg_client *c)
 	struct pg_script *s = &c->proxy->script;
 
 	s->n = s->at = 0;
+	if (s->text.capacity > PG_HIGH_WATER)
+		strbuf_release(&s->text);
 	if (!s->extended) {
 		pg_unit_end(c);
 		return;

@@ -3,6 +3,7 @@
 # timeout: 300
 """The PostgreSQL proxy in front of a real server: transactions of several clients inside one."""
 import os
+import random
 import struct
 import sys
 import threading
@@ -553,6 +554,49 @@ def ends(tap, server, program, place):
     proxy.close()
 
 
+def crashes(tap, server, program, place):
+    """Killed while it commits, or the server is: the outcome that is told afterwards is what really is there."""
+    def outcome(marker):
+        said = ""
+        for _ in range(200):
+            said = server.run([program, "outcome", server.conninfo, *marker]).stdout.strip()
+            if not said.startswith("error"):
+                break
+            time.sleep(0.05)
+        return said
+
+    server.sql("CREATE TABLE crash (a int)")
+    wrong, told = [], {"committed": 0, "not committed": 0}
+    rounds = 200 if t.TORTURE else 14
+    for i in range(rounds):
+        proxy = pg.Proxy(server, program, place)
+        proxy.sql("INSERT INTO crash SELECT %d FROM generate_series(1, 300)" % i)
+        proxy.tell("hold 1000")
+        marker = proxy.tell("mark " + UUID).split()[1:]
+        server_dies = i % 7 == 3
+        if i % 4:
+            proxy.process.stdin.write("commit\n")
+            proxy.process.stdin.flush()
+            time.sleep(random.random() * 0.004)
+        if server_dies:
+            server.stop("immediate")
+        proxy.process.kill()
+        proxy.process.wait()
+        proxy.process.stdin.close()
+        proxy.process.stdout.close()
+        if server_dies:
+            server.start()
+        said = outcome(marker)
+        there = server.sql("SELECT count(*) FROM crash WHERE a = %d" % i)
+        told[said] = told.get(said, 0) + 1
+        if (said, there) not in (("committed", "300"), ("not committed", "0")):
+            wrong.append((i, said, there))
+        server.run([program, "forget", server.conninfo, *marker])
+    tap.check("killed while it commits, or with the server killed, the outcome told is the one that is there", not wrong, wrong, told)
+    tap.check("both outcomes were among them", told["committed"] > 0 and told["not committed"] > 0, told)
+    tap.check("no marker is left", server.sql("SELECT count(*) FROM pg_largeobject_metadata") == "0")
+
+
 def bad_servers(tap, server, program, place):
     def refused(conninfo, *more):
         return server.run([program, "serve", place.root, conninfo, *more], input="").stdout.strip()
@@ -598,10 +642,15 @@ def main(place, tap):
                      lambda: session(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()
         tap.check("the transaction was never lost", proxy.tell("status").startswith("ok open"), proxy.tell("status"))
-        tap.check("the proxy ends with its input", proxy.close() == 0)
+        last = proxy.wire()
+        ended = proxy.close()
+        tap.check("the proxy ends with its input", ended == 0, ended)
+        tap.check("and tells its clients", pg.Answer(last.until("Z")).state == "57P01")
+        last.close()
         tap.check("and leaves nothing in the database", server.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == "0")
         ends(tap, server, program, place)
         bad_servers(tap, server, program, place)
+        crashes(tap, server, program, place)
         loss(tap, server, program, place)
     finally:
         server.stop()
