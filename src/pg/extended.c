@@ -73,12 +73,26 @@ static void remember(struct pg_client *c, const char *name, const struct pg_stat
 		pg_proxy_lose(c->proxy, "out of memory");
 }
 
+/* What the server must never run, whatever is executed under whichever name: it gets something instead that it describes in the same way, takes in a
+ * failed transaction too, and that fails when it is run. */
+static bool is_never_sent(enum pg_statement_kind kind)
+{
+	return kind == PG_COMMIT || kind == PG_ROLLBACK || kind == PG_TWO_PHASE || kind == PG_MALFORMED ||
+	       kind == PG_DEALLOCATE_ALL;
+}
+
 /* The text as the server is to see it. More than one statement is the server's to refuse. */
 static void add_text(struct pg_client *c, const char *text, const struct pg_statement *s)
 {
 	struct pg_buffer *b = &c->proxy->to_server;
 	const char *end = s->text + s->size;
 
+	if (is_never_sent(s->kind)) {
+		pg_buffer_add(b, "ROLLBACK TO SAVEPOINT ", 22);
+		pg_buffer_add(b, c->proxy->savepoint, strlen(c->proxy->savepoint));
+		pg_message_add_string(b, "_refused");
+		return;
+	}
 	pg_buffer_add(b, text, (size_t)(s->text - text));
 	pg_script_add_text(c, b, s);
 	pg_message_add_string(b, end);

@@ -47,6 +47,21 @@ static const struct pg_report *refused_outside(const struct pg_client *c, const 
 	return NULL;
 }
 
+static const struct pg_report no_such_savepoint = { .severity = "ERROR",
+						    .state = "3B001",
+						    .message = "savepoint does not exist" };
+
+/* The proxy's savepoint is not for clients, nor is a name that could be it in disguise. */
+static bool names_ours(const struct pg_client *c, const struct pg_statement *s)
+{
+	char name[PG_NAME_SIZE];
+
+	if (s->kind != PG_SAVEPOINT && s->kind != PG_RELEASE && s->kind != PG_ROLLBACK_TO)
+		return false;
+	return !pg_token_name(&s->name, name, sizeof(name)) ||
+	       strncmp(name, c->proxy->savepoint, strlen(c->proxy->savepoint)) == 0;
+}
+
 /* Limits that would end the transaction of all. They are accepted, and have no effect. */
 static bool is_fatal_limit(const struct pg_statement *s)
 {
@@ -74,7 +89,7 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 	case PG_RESET:
 		return !c->broken && (is_fatal_limit(s) || pg_settings_find(&c->defaults, s->key));
 	default:
-		return refused_outside(c, s, alone) != NULL;
+		return names_ours(c, s) || refused_outside(c, s, alone) != NULL;
 	}
 }
 
@@ -357,6 +372,8 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
 		run_reset_all(c, s);
 		break;
 	default:
-		pg_transaction_refuse(c, report ? report : &malformed);
+		if (!report)
+			report = names_ours(c, s) ? &no_such_savepoint : &malformed;
+		pg_transaction_refuse(c, report);
 	}
 }

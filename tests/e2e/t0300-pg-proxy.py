@@ -349,6 +349,27 @@ def escapes(tap, proxy, server):
     w.query("SELECT 1")
     for text in ("COMMIT", "SELECT 1; COMMIT", "/* */ COMMIT", "ROLLBACK", "PREPARE TRANSACTION 'x'"):
         w.run(text)
+    # A name that the server still has, and the client has tried to give to something else.
+    for text in ("COMMIT", "ROLLBACK", "DEALLOCATE ALL"):
+        w.run(text, statement="disguised")
+        w.run("SELECT 1", statement="disguised")
+        w.run("", statement="disguised", parse=False)
+        w.query("EXECUTE disguised")
+        w.query("BEGIN")
+        w.send(pg.parse_message(text, "other"), pg.bind_message((), "other", "p"), ("S", b""))
+        w.until("Z")
+        w.send(pg.parse_message("SELECT 1"), pg.bind_message((), "", "p"), ("S", b""))
+        w.until("Z")
+        w.send(("E", b"p\0\0\0\0\0"), ("S", b""))
+        w.until("Z")
+        w.query("ROLLBACK")
+        w.query("DEALLOCATE ALL")
+    ours = w.query("SELECT statement FROM pg_prepared_statements WHERE statement LIKE 'SAVEPOINT%'").rows[0][0].split()[1]
+    for text in ("RELEASE %s", "ROLLBACK TO %s", "ROLLBACK TO SAVEPOINT \"%s\"", "RELEASE U&\"%s\"", "SAVEPOINT %s", "DEALLOCATE %s_make"):
+        w.query("BEGIN")
+        answer = w.query(text % ours)
+        w.query("ROLLBACK")
+        tap.check("what is the proxy's own is not for clients: " + text, answer.state in ("3B001", "26000"), answer)
     w.query("SET client_encoding = 'SJIS'")
     w.send(("Q", b"SELECT '\x83\\'; COMMIT; --'\0"))
     answer = pg.Answer(w.until("Z"))
