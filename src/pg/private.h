@@ -114,6 +114,7 @@ struct pg_script {
 	struct strbuf text;
 	struct pg_statement *v;
 	size_t n, capacity, at;
+	bool backslashes;       /* how it was read */
 	bool extended;          /* the one statement of an Execute: ReadyForQuery will come by Sync */
 	const char *unreadable; /* why nothing of it can be passed on, or NULL */
 };

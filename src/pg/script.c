@@ -72,6 +72,7 @@ static int read_text(struct pg_client *c, const char *text, size_t size)
 	if (s->text.failed)
 		return -ENOMEM;
 	l = pg_script_lexer(c, strbuf_str(&s->text), size, &s->unreadable);
+	s->backslashes = l.backslashes;
 	while (pg_statement_next(&l, &one)) {
 		to = add(s);
 		if (!to)
@@ -229,6 +230,21 @@ static void end(struct pg_client *c)
 		pg_client_leave(c);
 }
 
+/* What was read under other settings than those with which the server will read it could be read otherwise. */
+static void check_rules(struct pg_client *c)
+{
+	struct pg_script *s = &c->proxy->script;
+	const char *why;
+	struct pg_lexer now;
+
+	if (s->at == 0 || s->unreadable)
+		return;
+	now = pg_script_lexer(c, strbuf_str(&s->text), s->text.size, &why);
+	if (now.backslashes != s->backslashes)
+		why = "standard_conforming_strings cannot be changed in the middle of a string with transaction commands";
+	s->unreadable = why;
+}
+
 void pg_script_next(struct pg_client *c)
 {
 	struct pg_script *s = &c->proxy->script;
@@ -239,6 +255,7 @@ void pg_script_next(struct pg_client *c)
 		end(c);
 		return;
 	}
+	check_rules(c);
 	if (s->unreadable) {
 		struct pg_report report = { .severity = "ERROR", .state = "42601", .message = s->unreadable };
 

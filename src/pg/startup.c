@@ -26,14 +26,26 @@ static bool is_name(const char *name)
 	return *name != 0;
 }
 
+/* In some encodings a backslash is the second half of a character, and what is to quote it would not. */
+static bool is_safe(const char *value)
+{
+	bool backslash = false, beyond_ascii = false;
+
+	for (; *value; value++) {
+		backslash = backslash || *value == '\\';
+		beyond_ascii = beyond_ascii || (unsigned char)*value >= 0x80;
+	}
+	return !backslash || !beyond_ascii;
+}
+
 static void keep(struct pg_client *c, const char *name, const char *value)
 {
 	char key[PG_NAME_SIZE];
 	AUTO_FREE char *sql = pg_settings_sql(name, value);
 	size_t n = strlen(name);
 
-	if (!is_name(name) || n >= sizeof(key)) {
-		fatal(c, "22023", "invalid name of a setting in the startup message");
+	if (!is_name(name) || n >= sizeof(key) || !is_safe(value)) {
+		fatal(c, "22023", "invalid name or value of a setting in the startup message");
 		return;
 	}
 	for (size_t i = 0; i <= n; i++)

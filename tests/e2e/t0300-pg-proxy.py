@@ -349,6 +349,24 @@ def escapes(tap, proxy, server):
     w.query("SELECT 1")
     for text in ("COMMIT", "SELECT 1; COMMIT", "/* */ COMMIT", "ROLLBACK", "PREPARE TRANSACTION 'x'"):
         w.run(text)
+    for text in ("SET standard_conforming_strings = off; BEGIN; SELECT '\\', 'x; COMMIT; --'", "SELECT 1; COMMIT; SELECT '\\', 'x; COMMIT; --'"):
+        w.query(text)
+        w.query("ROLLBACK")
+        w.query("SET standard_conforming_strings = off")
+        w.query("SET standard_conforming_strings = on; COMMIT; SELECT '\\'; COMMIT; --'")
+        w.query("RESET standard_conforming_strings")
+    answer = w.query("SET standard_conforming_strings = off; COMMIT; SELECT 1")
+    tap.check("how strings are read cannot change in the middle of a string", answer.state == "42601", answer)
+    w.query("RESET standard_conforming_strings")
+    sjis = proxy.wire(client_encoding="SJIS")
+    sjis.query("SELECT 1")
+    hidden = proxy.wire(startup=False)
+    body = struct.pack("!i", 3 << 16) + b"user\0x\0application_name\0\x83\\' ; COMMIT; --\0\0"
+    hidden.socket.sendall(struct.pack("!i", len(body) + 4) + body)
+    answer = pg.Answer(hidden.until("Z"))
+    tap.check("nor can a value of the startup message hide a quote", answer.state == "22023", answer)
+    sjis.close()
+    hidden.close()
     # A name that the server still has, and the client has tried to give to something else.
     for text in ("COMMIT", "ROLLBACK", "DEALLOCATE ALL"):
         w.run(text, statement="disguised")
