@@ -324,6 +324,87 @@ def garbage(tap, proxy):
     w.close()
 
 
+def storm(tap, server, program, place):
+    """Clients that do all of it at the same time and disappear in the middle: what each has committed adds up."""
+    proxy = pg.Proxy(server, program, place, wait_ms=5000)
+    first = proxy.wire()
+    first.query("CREATE TABLE sums (a int PRIMARY KEY, b int NOT NULL); INSERT INTO sums SELECT g, 0 FROM generate_series(1, 10) g")
+    until, strange, counts = time.monotonic() + (60 if t.TORTURE else 3), [], [0]
+
+    def pair(chance):
+        a, b = chance.randrange(1, 11), chance.randrange(1, 11)
+        return "UPDATE sums SET b = b + 1 WHERE a = %d" % a, "UPDATE sums SET b = b - 1 WHERE a = %d" % b
+
+    def block(w, chance):
+        w.query("BEGIN")
+        for text in pair(chance):
+            w.query(text) if chance.random() < 0.5 else w.run(text)
+        if chance.random() < 0.2:
+            w.query("SAVEPOINT s")
+            w.query("SELECT 1/0")
+            w.query("ROLLBACK TO s")
+        return w.query(chance.choice(("COMMIT", "ROLLBACK", "COMMIT")))
+
+    def pipeline(w, chance):
+        messages = []
+        for text in ("BEGIN", *pair(chance), chance.choice(("COMMIT", "ROLLBACK"))):
+            messages += [pg.parse_message(text), pg.bind_message(), ("E", b"\0\0\0\0\0")]
+        w.send(*messages, ("S", b""))
+        return pg.Answer(w.until("Z"))
+
+    def disappear(w, chance):
+        w.send(*chance.choice(([("Q", b"SELECT pg_sleep(5)\0")], [("Q", b"COPY sums FROM STDIN\0"), ("d", b"99\t1\n")],
+                               [("Q", b"BEGIN\0"), ("Q", b"UPDATE sums SET b = b + 1\0")], [pg.parse_message("UPDATE sums SET b = 7"), pg.bind_message()])))
+        time.sleep(chance.random() * 0.02)
+        w.close()
+
+    def cancelled(w, chance):
+        w.send(("Q", b"SELECT pg_sleep(5)\0"))
+        time.sleep(chance.random() * 0.02)
+        answer = None
+        while answer is None:
+            w.cancel()
+            w.socket.settimeout(0.2)
+            try:
+                answer = pg.Answer(w.until("Z"))
+            except TimeoutError:
+                pass
+            w.socket.settimeout(10)
+        return answer
+
+    def client(number):
+        chance = random.Random(number)
+        w = proxy.wire(application_name="storm %d" % number)
+        while time.monotonic() < until:
+            what = chance.random()
+            try:
+                if what < 0.1:
+                    disappear(w, chance)
+                    w = proxy.wire(application_name="storm %d" % number)
+                    continue
+                answer = (cancelled(w, chance) if what < 0.15 else pipeline(w, chance) if what < 0.4 else block(w, chance) if what < 0.7
+                          else w.query("; ".join(pair(chance))) if what < 0.9 else w.query("SELECT 1/0"))
+                counts[0] += 1
+                if answer.status != "I" or answer.state not in ("", "22012", "57014"):
+                    strange.append(repr(answer))
+            except OSError as error:
+                strange.append("%s in %s" % (error, what))
+                return
+        w.close()
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answer = first.query("SELECT sum(b), count(*) FROM sums")
+    tap.check("a storm of clients: what each has committed adds up", answer.rows == [["0", "10"]] and not strange, answer, *strange[:5])
+    status = proxy.tell("status")
+    tap.check("and the proxy is as it was", status.startswith("ok open clients=1 waiting=0") and counts[0] > 20, status, counts)
+    first.close()
+    tap.check("and ends well", proxy.close() == 0)
+
+
 def escapes(tap, proxy, server):
     """No text may end the server's transaction."""
     w = proxy.wire()
@@ -687,6 +768,7 @@ def main(place, tap):
         tap.check("and tells its clients", pg.Answer(last.until("Z")).state == "57P01")
         last.close()
         tap.check("and leaves nothing in the database", server.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == "0")
+        storm(tap, server, program, place)
         ends(tap, server, program, place)
         bad_servers(tap, server, program, place)
         crashes(tap, server, program, place)
