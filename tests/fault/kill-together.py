@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import atolltest as t  # noqa: E402
 import pgtest as pg  # noqa: E402
 
-SAMPLES = 8
+SAMPLES = 6
 EDIT = """set -e
 echo new >../app/file; echo added >../app/more
 cd ../svc; echo new >code; git commit -qam inside; echo built >output
@@ -124,11 +124,20 @@ def settle(w, point, server_died):
     return wrong, sides[0]
 
 
-def visit(place, who, server, fault, server_dies):
-    w = World(place, who, server, place.faults_bin)
+def from_outside(w, fault):
+    """The program as it is released, and whatever it starts, below strace: the nth such call of any of them is its last."""
+    w.box.command(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + fault.split(":", 1)[0], "-e", "inject=" + fault, w.box.program,
+                   "commit", "box"])
+
+
+def visit(place, who, server, fault, server_dies, outside=False):
+    w = World(place, who, server, place.bin if outside else place.faults_bin)
     point = "killed at %s%s" % (fault, ", and the server" if server_dies else "")
     try:
-        w.box.commit("-m", "together", fault=fault)
+        if outside:
+            from_outside(w, fault)
+        else:
+            w.box.commit("-m", "together", fault=fault)
         if server_dies:
             crash(w)
         return settle(w, point, server_dies)
@@ -151,6 +160,21 @@ def walk(place, tap, who, server):
               not wrong, *wrong[:6], "%d of them failed" % len(wrong))
     tap.check("both sides were seen, %s" % who, sides["old"] and sides["new"], sides)
     return number
+
+
+OUTSIDE = (("renameat2", 6), ("fdatasync", 6), ("fsync", 8), ("pwrite64", 12), ("unlinkat", 12), ("unlink", 4), ("openat", 40), ("connect", 3),
+           ("sendto", 3), ("recvfrom", 3), ("wait4", 12), ("close", 40))
+
+
+def walk_outside(place, tap, who, server):
+    faults = ["%s:signal=SIGKILL:when=%d" % (name, n) for name, most in OUTSIDE for n in range(1, most + 1)]
+    if not t.TORTURE:
+        faults = ["renameat2:signal=SIGKILL:when=2", "fdatasync:signal=SIGKILL:when=2", "recvfrom:signal=SIGKILL:when=2"]
+    wrong = []
+    for fault in faults:
+        wrong += visit(place, who, server, fault, False, outside=True)[0]
+    tap.check("the released program killed by strace at %d points: all four are old or new, %s" % (len(faults), who), not wrong, *wrong[:6],
+              "%d of them failed" % len(wrong))
 
 
 def unreachable(place, tap, who, server, number):
@@ -182,7 +206,8 @@ def main(place, tap):
         server.sql("CREATE ROLE agent LOGIN")
         for who in place.users():
             number = walk(place, tap, who, server)
-            if who == place.users()[-1]:
+            if t.TORTURE or who == place.users()[-1]:
+                walk_outside(place, tap, who, server)
                 unreachable(place, tap, who, server, number)
     finally:
         server.stop()
