@@ -414,7 +414,11 @@ int atoll_change_rows(const struct atoll_change *change, atoll_row_fn fn, void *
 
 /* ---- Commit, undo, rollback -------------------------------------------------------------------------------------- */
 
-enum atoll_on_conflict { ATOLL_ON_CONFLICT_FAIL, ATOLL_ON_CONFLICT_OURS };
+enum atoll_on_conflict {
+	ATOLL_ON_CONFLICT_FAIL,
+	ATOLL_ON_CONFLICT_OURS,
+	ATOLL_ON_CONFLICT_MERGE, /* of repositories: what others have committed is merged inside first, where it merges by itself */
+};
 
 typedef void (*atoll_progress_fn)(const char *phase, uint64_t done, uint64_t total, void *arg);
 

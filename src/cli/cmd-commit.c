@@ -37,13 +37,18 @@ static int commit_target(struct cli *cli, const struct options *o, struct atoll_
 	return r < 0 ? r : atoll_commit(cli->a, target.info->name, options, result, err);
 }
 
+static enum atoll_on_conflict read_on_conflict(const char *word)
+{
+	if (word && strcmp(word, "ours") == 0)
+		return ATOLL_ON_CONFLICT_OURS;
+	return word && strcmp(word, "merge") == 0 ? ATOLL_ON_CONFLICT_MERGE : ATOLL_ON_CONFLICT_FAIL;
+}
+
 int cmd_commit(struct cli *cli, const struct options *o)
 {
-	const char *on_conflict = options_value(o, "on-conflict");
 	struct atoll_commit_options options = {
 		.message = options_value(o, "message"),
-		.on_conflict = on_conflict && strcmp(on_conflict, "ours") == 0 ? ATOLL_ON_CONFLICT_OURS
-									       : ATOLL_ON_CONFLICT_FAIL,
+		.on_conflict = read_on_conflict(options_value(o, "on-conflict")),
 		.dry_run = options_has(o, "dry-run"),
 		.accept_unsynced = options_has(o, "accept-unsynced"),
 		.allow_set_id = options_has(o, "allow-set-id"),

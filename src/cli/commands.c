@@ -100,8 +100,8 @@ static const struct option_spec diff_options[] = {
 static const struct option_spec commit_options[] = {
 	MESSAGE,
 	{ "dry-run", NULL, NULL, "plan and check, change nothing", COMPLETE_NONE, 'n' },
-	{ "on-conflict", "WHAT", "fail ours", "what to do where somebody else changed the original", COMPLETE_WORDS,
-	  0 },
+	{ "on-conflict", "WHAT", "fail ours merge", "what to do where somebody else changed the original",
+	  COMPLETE_WORDS, 0 },
 	{ "allow-set-id", NULL, NULL, "let files gain setuid, setgid or file capabilities", COMPLETE_NONE, 0 },
 	{ "allow-outside-links", NULL, NULL, "let new links point outside the resources", COMPLETE_NONE, 0 },
 	{ "accept-unsynced", NULL, NULL, "commit edits that a restart of the machine may have harmed", COMPLETE_NONE,
@@ -380,7 +380,9 @@ static const struct command commands[] = {
 		  "Lands the changes of all resources in the originals, atomically and through any crash. With "
 		  "PATH that part lands atomically and the rest stays in the sandbox.\n\n"
 		  "If somebody else changed an original that the sandbox changed too, every such path is named, "
-		  "nothing is changed, and the exit status is 3; --on-conflict=ours overwrites. If a process still "
+		  "nothing is changed, and the exit status is 3; --on-conflict=ours overwrites, "
+		  "and --on-conflict=merge first merges into the sandbox what others have committed to a repository, as "
+		  "far as that merges by itself. If a process still "
 		  "holds a file of the sandbox open for writing, the status is 6.\n\n"
 		  "Operands are read as by atoll diff.",
 	  .examples = "atoll commit fix -m 'port to v2' # everything\n"

@@ -289,10 +289,25 @@ static int commit_planned(struct op *op, struct atoll_error *err)
 	return r < 0 || !op->options->dry_run ? r : list_steps(op, err);
 }
 
+/* A dry run changes nothing, the sandbox neither. */
+static int merge_others(struct op *op, struct atoll_error *err)
+{
+	int r = 0;
+
+	if (op->options->on_conflict != ATOLL_ON_CONFLICT_MERGE || op->options->dry_run)
+		return 0;
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		if (op->s->resources[i].ops->merge)
+			r = op->s->resources[i].ops->merge(&op->s->resources[i], op->options->message, err);
+	return r;
+}
+
 static int commit_session(struct op *op, struct atoll_error *err)
 {
-	int r = gather(op, err);
+	int r = merge_others(op, err);
 
+	if (r >= 0)
+		r = gather(op, err);
 	if (r >= 0)
 		r = check_selection(op, err);
 	if (r >= 0)

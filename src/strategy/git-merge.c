@@ -56,6 +56,12 @@ static int make_commit(const struct git_work *w, const struct git_id *tree, cons
 	return rc;
 }
 
+/* malloc'ed */
+static char *default_message(const struct git_work *w, const char *given)
+{
+	return given && *given ? strdup(given) : str_format("Changes made in the sandbox %s", w->r->sandbox);
+}
+
 static const char *branch_name(const struct git_work *w)
 {
 	return w->state.branch + strlen("refs/heads/");
@@ -150,9 +156,7 @@ static int find_tip(const struct git_work *w, const struct part_request *q, cons
 
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret, struct atoll_error *err)
 {
-	AUTO_FREE char *message = q->message && *q->message
-					  ? strdup(q->message)
-					  : str_format("Changes made in the sandbox %s", w->r->sandbox);
+	AUTO_FREE char *message = default_message(w, q->message);
 	const struct git_call call = git_work_call(w);
 	int rc;
 
@@ -168,6 +172,35 @@ int git_landing_make(struct git_work *w, const struct part_request *q, struct gi
 		rc = check_merged(w, ret, q, err);
 	ret->message = str_format("atoll: commit %s: %.*s", w->r->sandbox, (int)strcspn(message, "\n"), message);
 	return rc < 0 ? rc : ret->message ? 0 : error_oom(err, w->operation);
+}
+
+static int ignore(void *arg, enum atoll_item_kind kind, const char *path, const char *why)
+{
+	return 0;
+}
+
+int git_landing_merge(const struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err)
+{
+	const struct part_request quiet = { .tell = ignore };
+	AUTO_FREE char *edits = default_message(w, message);
+	AUTO_FREE char *title = str_format("Merge branch '%s' into the sandbox %s", branch_name(w), w->r->sandbox);
+	AUTO_FREE char *who = NULL;
+	struct atoll_error said = { 0 };
+	struct git_id own = w->tip, tree;
+	int rc = edits && title ? find_identity(w, &who, err) : error_oom(err, w->operation);
+
+	if (rc >= 0 && !git_work_is_clean(w))
+		rc = make_commit(w, &w->tree, &w->tip, NULL, edits, &own, err);
+	if (rc < 0)
+		return rc;
+	rc = merge(w, &own, &quiet, &tree, &said);
+	if (rc == -ATOLL_CONFLICT)
+		return 0;
+	if (rc < 0 && err)
+		*err = said;
+	if (rc >= 0)
+		rc = make_commit(w, &tree, &own, &w->head, title, ret, err);
+	return rc < 0 ? rc : 1;
 }
 
 int git_landing_none(const struct git_work *w, struct git_landing *ret, struct atoll_error *err)

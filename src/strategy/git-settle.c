@@ -71,8 +71,8 @@ static int put_index(struct resource *r, const struct git_repo *repo, int git_fd
 
 /* ---- files ---- */
 
-/* The directories above a path, in the upper layer, look like the original's. A foreign edit may have taken them away. */
-static int make_parents(struct resource *r, int upper_fd, const char *path)
+/* A foreign edit may have taken them away. */
+int git_settle_parents(struct resource *r, int upper_fd, const char *path)
 {
 	struct tree_copy_report report = { 0 };
 
@@ -139,7 +139,7 @@ static int check_out(struct resource *r, const struct git_repo *repo, const stru
 	for (size_t i = 0; i < list->n && rc >= 0; i++) {
 		if (!list->v[i].mode || list->v[i].mode == GITLINK)
 			continue;
-		rc = make_parents(r, upper, list->v[i].path);
+		rc = git_settle_parents(r, upper, list->v[i].path);
 		strbuf_add(&paths, list->v[i].path, strlen(list->v[i].path) + 1);
 	}
 	if (rc >= 0 && paths.size) {

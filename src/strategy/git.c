@@ -241,6 +241,7 @@ const struct strategy_ops strategy_git = {
 	.changes = git_changes,
 	.base = overlay_base,
 	.origin = overlay_origin,
+	.merge = git_merge,
 	.landed = git_landed,
 	.returned = overlay_returned,
 	.forget = git_forget,

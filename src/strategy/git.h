@@ -52,6 +52,8 @@ int git_settle(struct resource *r, const struct git_repo *repo, const struct git
 /* The last of these alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
+/* Makes the directories above a path in the upper layer, looking like the original's. -errno. */
+int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    struct atoll_error *err);
@@ -112,8 +114,13 @@ void git_landing_release(struct git_landing *l);
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
 		     struct atoll_error *err);
 
+/* The two sides merged, the sandbox's first: 1, or 0 if they do not merge by themselves. */
+int git_landing_merge(const struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err);
 /* One that moves nothing. */
 int git_landing_none(const struct git_work *w, struct git_landing *ret, struct atoll_error *err);
+
+/* ---- git-inside.c ---- */
+int git_merge(struct resource *r, const char *message, struct atoll_error *err);
 
 /* ---- git-refs.c: other refs that were made inside ---- */
 

@@ -100,6 +100,9 @@ struct strategy_ops {
 	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
 	/* may. The identity of the original that an added file was made from by renaming: 1 and *ret, or 0. */
 	int (*origin)(struct resource *r, const struct change *c, struct tree_id *ret);
+	/* may. Before a commit that was asked for it: what others have done to the original comes into the workspace, as far as it merges by itself. The
+	 * rest is found by the commit. Changes the workspace alone. */
+	int (*merge)(struct resource *r, const char *message, struct atoll_error *err);
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);

@@ -225,6 +225,32 @@ def what_both_changed_is_resolved_inside(repo, tap):
 
 
 @scene
+def what_merges_by_itself_is_merged_when_asked_for(repo, tap):
+    repo.inside("sed -i s/^3$/three/ lines; git commit -qam inside; sed -i s/^4$/four/ lines; echo kept >kept; git rm -q d/b; git mv a moved")
+    repo.outside("sed -i s/^18$/eighteen/ lines; echo theirs >theirs; git add .; git commit -qm outside")
+    done = repo.box.commit("--on-conflict=merge", "--dry-run")
+    tap.check("a dry run merges nothing", done.returncode == 3 and repo.inside("git log --format=%s") == "inside\nfirst", t.said(done))
+    repo.outside("echo mine >>lines")
+    done = repo.box.commit("--on-conflict=merge", "-m", "edits")
+    tap.check("somebody's uncommitted work is in the way all the same", done.returncode == 3 and repo.log() == ["outside", "first"] and
+              repo.read("lines").endswith("mine\n"), t.said(done))
+    tap.check("and the merge stays inside", "eighteen" in repo.inside("cat lines") and "Merge branch 'main'" in repo.inside("git log --format=%s") and
+              repo.inside("git fsck --strict; git status --porcelain") == "?? kept", repo.inside("git status --porcelain; git log --format=%s"))
+    repo.outside("git checkout -q lines")
+    repo.commit()
+    text = repo.read("lines").split("\n")
+    tap.check("both sides of a file land", [text[2], text[3], text[17]] == ["three", "four", "eighteen"] and repo.status() == "?? kept" and
+              not repo.problems() and set(repo.log()) >= {"edits", "inside", "outside"}, repo.status(), repo.log(), repo.problems())
+    repo.must(repo.box.undo())
+    tap.check("and go back", repo.log() == ["outside", "first"] and repo.status() == "" and repo.read("a") == "a\n", repo.status(), repo.log())
+    repo.inside("sed -i s/^18$/mine/ lines; sed -i s/eighteen/mine/ lines")
+    repo.outside("sed -i s/eighteen/other/ lines; git commit -qam again")
+    done = repo.box.commit("--on-conflict=merge")
+    tap.check("what does not merge by itself is a conflict, by name", done.returncode == 3 and b"lines" in done.stdout + done.stderr and
+              repo.log()[0] == "again" and "<<<" not in repo.inside("cat lines"), t.said(done))
+
+
+@scene
 def uncommitted_work_in_the_way_is_never_lost(repo, tap):
     repo.inside("echo inside >>a; echo i >fresh; git add .; git commit -qm inside")
     repo.outside("echo outside >>a")

@@ -4,7 +4,8 @@
 """Generated repositories and sessions of work inside and outside: what a commit makes of them is what a plain git merge makes of them.
 
 Each seed is a repository, what is done in a sandbox over it, and what is done outside meanwhile. The same is done in a clone, and
-merged there by git. Where both changed a file Atoll wants it merged inside; then it must have said so, and must have changed nothing.
+merged there by git. Where both changed a file Atoll wants it merged inside; then it must have said so, and must have changed nothing. Told to merge it
+there itself, it must come to what git came to.
 """
 import os
 import random
@@ -121,8 +122,12 @@ def one(place, who, seed):
                 problems.append("refused, though git merges it: %s" % t.said(done))
             if tree(box, repo) + shell(box, "git rev-parse HEAD; git status --porcelain", repo) != before:
                 problems.append("refused, and something was changed")
-            break
-        if done.returncode != 0 or not merged:
+            done = box.commit("-m", "landed", "--on-conflict=merge")
+            if done.returncode != (0 if merged else 3):
+                problems.append("git %s merge it, --on-conflict=merge: %s" % ("can" if merged else "cannot", t.said(done)))
+            if done.returncode != 0:
+                break
+        elif done.returncode != 0 or not merged:
             problems.append("git %s merge it: %s %s" % ("can" if merged else "cannot", t.said(done), t.said(box.diff())))
             break
         if tree(box, repo) != tree(box, clone):
