@@ -48,6 +48,46 @@ async function main() {
 main().catch(error => { console.error(error); process.exit(1) })
 """
 
+# Migrations of an ORM: one that fails, all of them, nested transactions, and all the way back.
+MIGRATIONS = {
+    "001.js": """
+exports.up = async k => {
+  await k.schema.createTable('users', t => { t.increments(); t.string('name').notNullable().unique(); t.timestamps(true, true) })
+  await k('users').insert([{ name: 'a' }, { name: 'b' }])
+}
+exports.down = k => k.schema.dropTable('users')
+""",
+    "002.js": """
+exports.up = k => k.schema.alterTable('users', t => { t.integer('age').defaultTo(1); t.index('age') })
+exports.down = k => k.schema.alterTable('users', t => { t.dropColumn('age') })
+""",
+    "003.js": """
+exports.up = async k => { await k.schema.createTable('bad', t => t.increments()); if (process.env.FAIL) await k.raw('select 1/0') }
+exports.down = k => k.schema.dropTable('bad')
+"""}
+KNEX = """
+const [host, port, database] = process.argv.slice(2)
+const knex = require('knex')({ client: 'pg', connection: { host, port: +port, user: 'owner', database }, pool: { min: 0, max: 2 },
+  migrations: { directory: __dirname + '/migrations' } })
+async function main() {
+  process.env.FAIL = '1'
+  await knex.migrate.latest().catch(error => console.log(error.code))
+  console.log(await knex.schema.hasTable('users'))
+  delete process.env.FAIL
+  await knex.migrate.latest()
+  console.log((await knex.migrate.list())[0].map(x => x.name).join(), (await knex('users').select('name', 'age')).length)
+  await knex.transaction(async t => {
+    await t('users').insert({ name: 'c' })
+    await t.transaction(async u => { await u('users').insert({ name: 'd' }); throw new Error('x') }).catch(() => {})
+  })
+  console.log((await knex('users').orderBy('id').pluck('name')).join())
+  await knex.migrate.rollback(undefined, true)
+  console.log(await knex.schema.hasTable('users'))
+  await knex.destroy()
+}
+main().catch(error => { console.error(error); process.exit(1) })
+"""
+
 
 def same_script(tap, server, program, place):
     """The same text in two databases of the same name on the same server, one after the other."""
@@ -72,15 +112,16 @@ def same_script(tap, server, program, place):
 
 
 def node(tap, server, program, place):
-    name = "node-postgres with a pool of two"
+    name, other_name = "node-postgres with a pool of two", "an ORM's migrations say the same directly and through the proxy"
     if not t.has("npm"):
         tap.check(name, False, "scripts/install-deps test brings npm")
         return
     home = place.fresh("node")
-    done = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--fetch-retries=0", "pg@8"], cwd=home, env={**os.environ, "HOME": home},
+    done = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--fetch-retries=0", "pg@8", "knex@3"], cwd=home, env={**os.environ, "HOME": home},
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         tap.skip(name, "the registry of npm is not reachable")
+        tap.skip(other_name, "the registry of npm is not reachable")
         return
     with open(os.path.join(home, "main.js"), "w", encoding="utf-8") as file:
         file.write(NODE)
@@ -88,6 +129,15 @@ def node(tap, server, program, place):
     done = subprocess.run(["node", "main.js", proxy.dir], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     expected = ["19 1", "200", "{ text: 'ü', json: { a: [ 1 ] }, time: true }", "22012", "3", "ab"]
     tap.check(name, done.stdout.splitlines() == expected, done.stdout, done.stderr)
+    os.mkdir(os.path.join(home, "migrations"))
+    for file_name, text in {"knex.js": KNEX, **{"migrations/" + key: value for key, value in MIGRATIONS.items()}}.items():
+        with open(os.path.join(home, file_name), "w", encoding="utf-8") as file:
+            file.write(text)
+    server.run(["createdb", "direct"], check=True)
+    said = [subprocess.run(["node", "knex.js", *where], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            for where in ((server.home, str(pg.PORT), "direct"), (proxy.dir, "5432", "shop"))]
+    tap.check(other_name, said[0].stdout == said[1].stdout and said[1].stdout.splitlines()[2:] == ["22012", "false", "001.js,002.js,003.js 2", "a,b,c", "false"],
+              *[t.said(done) for done in said])
     tap.check("and nothing is visible outside", server.sql("SELECT to_regclass('account') IS NULL") == "t")
     proxy.close()
 
