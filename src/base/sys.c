@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sys.h"
 
+#include <linux/btrfs.h>
 #include <linux/fs.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -176,6 +178,56 @@ ssize_t sys_copy_range(int from_fd, off_t *from, int to_fd, off_t *to, size_t si
 ssize_t sys_sendfile(int to_fd, int from_fd, off_t *from, size_t size)
 {
 	return COUNTED(sendfile(to_fd, from_fd, from, size));
+}
+
+static bool put_name(char *to, size_t size, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length >= size)
+		return false;
+	memcpy(to, name, length + 1);
+	return true;
+}
+
+int sys_snapshot(int from_fd, int dirfd, const char *name, bool read_only)
+{
+	struct btrfs_ioctl_vol_args_v2 args = { .fd = from_fd, .flags = read_only ? BTRFS_SUBVOL_RDONLY : 0 };
+
+	if (!put_name(args.name, sizeof args.name, name))
+		return -ENAMETOOLONG;
+	return (int)COUNTED(ioctl(dirfd, BTRFS_IOC_SNAP_CREATE_V2, &args));
+}
+
+int sys_subvolume_destroy(int dirfd, const char *name)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+
+	if (!put_name(args.name, sizeof args.name, name))
+		return -ENAMETOOLONG;
+	return (int)COUNTED(ioctl(dirfd, BTRFS_IOC_SNAP_DESTROY, &args));
+}
+
+int sys_subvolume_thaw(int fd)
+{
+	uint64_t flags;
+
+	if (ioctl(fd, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) < 0)
+		return -errno;
+	if (!(flags & BTRFS_SUBVOL_RDONLY))
+		return 0;
+	flags &= ~(uint64_t)BTRFS_SUBVOL_RDONLY;
+	return (int)COUNTED(ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags));
+}
+
+int sys_btrfs_commit(int fd)
+{
+	uint64_t transaction = 0;
+	int r = (int)COUNTED(ioctl(fd, BTRFS_IOC_START_SYNC, &transaction));
+
+	if (r < 0)
+		return r;
+	return ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) < 0 ? -errno : 0;
 }
 
 int sys_lease(int fd, int type)

@@ -53,6 +53,10 @@ int sys_syncfs(int fd);
 int sys_clone_file(int to_fd, int from_fd); /* FICLONE */
 ssize_t sys_copy_range(int from_fd, off_t *from, int to_fd, off_t *to, size_t size);
 ssize_t sys_sendfile(int to_fd, int from_fd, off_t *from, size_t size);
+int sys_snapshot(int from_fd, int dirfd, const char *name, bool read_only); /* of the btrfs subvolume from_fd */
+int sys_subvolume_destroy(int dirfd, const char *name);                     /* with everything in it */
+int sys_subvolume_thaw(int fd);                                             /* a read-only one can be written */
+int sys_btrfs_commit(int fd);    /* ends the running transaction, without writing back everybody's data */
 int sys_lease(int fd, int type); /* F_RDLCK or F_UNLCK; SIGIO is left to the caller */
 
 void sys_fault_mark(const char *name);

@@ -39,6 +39,12 @@ static bool can_enter(int dirfd, const char *name)
 	return faccessat(dirfd, name, R_OK | X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* A subvolume goes in one call, or is emptied as any directory once it can be written. On btrfs each root has this inode number. */
+static bool went_as_subvolume(int dirfd, const char *name, const struct tree_stat *st)
+{
+	return st->ino == 256 && tree_subvolume_remove(dirfd, name) == 0;
+}
+
 static int enter_dir(const struct tree_entry *entry, struct removal *rm)
 {
 	int r;
@@ -47,6 +53,8 @@ static int enter_dir(const struct tree_entry *entry, struct removal *rm)
 		note_error(rm, -EBUSY);
 		return TREE_WALK_SKIP;
 	}
+	if (went_as_subvolume(entry->dirfd, entry->name, &entry->stat))
+		return TREE_WALK_SKIP;
 	make_workable(entry->dirfd, entry->name, entry->stat.mode);
 	if (can_enter(entry->dirfd, entry->name))
 		return TREE_WALK_GO;
@@ -90,6 +98,8 @@ static int remove_dir(int dirfd, const char *name, const struct tree_stat *st)
 	AUTO_FD fd = -EBADF;
 	int r, first;
 
+	if (went_as_subvolume(dirfd, name, st))
+		return 0;
 	make_workable(dirfd, name, st->mode);
 	fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)

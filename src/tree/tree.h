@@ -221,6 +221,32 @@ int tree_sync_flush(struct tree_sync *s);
 /* Begins writing back what is dirty below a directory without waiting for it. */
 int tree_start_writeback(int rootfd);
 
+/* ---- btrfs.c, btrfs-search.c: subvolumes; what is none, or another filesystem, gives -ENOTTY ---- */
+
+struct tree_subvolume {
+	uint64_t id;
+	uint64_t generation; /* of the transaction that made it: what was done in it since is of a later one */
+};
+/* The subvolume of which fd is the root directory. */
+int tree_subvolume(int fd, struct tree_subvolume *ret);
+/* Whether both directories lie on the same btrfs, in whichever subvolume and mount. */
+bool tree_same_btrfs(int fd_a, int fd_b);
+/* Takes the subvolume as it is at this instant, durably. What lies in it as a further subvolume is an empty directory there. */
+int tree_snapshot(int subvolume_fd, int dirfd, const char *name, bool read_only);
+/* Calls fn for each subvolume directly in this one, wherever in its tree; anything but 0 ends that and is the answer. A path that may
+ * not be seen is NULL. */
+int tree_subvolumes_in(int subvolume_fd, int (*fn)(const char *path, void *arg), void *arg);
+/* Removes a subvolume with everything in it, where that is permitted; else makes it one that can be emptied and removed as a directory. 0:
+ * it is gone. */
+int tree_subvolume_remove(int dirfd, const char *name);
+/* The paths at which there is, in the subvolume, an inode touched in a transaction later than that one; in no order, some twice, and
+ * for whatever reason: its time of access will do. Needs privilege (-EPERM). */
+int tree_subvolume_touched(int subvolume_fd, uint64_t generation, int (*fn)(const char *path, void *arg), void *arg);
+/* The identity that the same inode has in another subvolume, of which this one is a snapshot or the other way round. */
+void tree_id_in_subvolume(struct tree_id *id, uint64_t subvolume);
+/* Whether an inode was there when that transaction ended. False if its identity does not tell. */
+bool tree_id_is_of_generation(const struct tree_id *id, uint64_t generation);
+
 /* ---- exchange.c ---- */
 
 /* Whether entries of directories a and b can be exchanged with each other: tried with two private files. 1, 0 or
