@@ -21,8 +21,9 @@ struct record {
 	int64_t ctime, mtime, btime, original_mtime, original_atime;
 	uint32_t mode, uid, gid, original_mode, original_uid, original_gid;
 	uint32_t path_size;
-	uint8_t special, id_size, id[TREE_ID_MAX];
+	uint8_t marks, id_size, id[TREE_ID_MAX];
 };
+enum { MARK_SPECIAL = 1 << 0, MARK_WHOLE = 1 << 1, MARK_ABSENT = 1 << 2 };
 
 struct base_entry *baseline_add(struct baseline *b, const char *path)
 {
@@ -55,6 +56,31 @@ struct base_entry *baseline_find(const struct baseline *b, const char *path)
 	struct base_entry key = { .path = (char *)path };
 
 	return b->n ? bsearch(&key, b->v, b->n, sizeof *b->v, compare_entries) : NULL;
+}
+
+int baseline_look(const struct baseline *b, const char *path, struct base_entry **ret)
+{
+	struct base_entry *e = baseline_find(b, path);
+	AUTO_FREE char *above = NULL;
+
+	if (e || !b->n) {
+		*ret = e && !e->absent ? e : NULL;
+		return e != NULL;
+	}
+	above = strdup(path);
+	if (!above)
+		return -ENOMEM;
+	while (*above) {
+		char *slash = strrchr(above, '/');
+
+		*(slash ? slash : above) = 0;
+		e = baseline_find(b, above);
+		if (e && e->whole) {
+			*ret = NULL;
+			return 1;
+		}
+	}
+	return 0;
 }
 
 static int compare_inodes(const void *a, const void *b, void *entries)
@@ -123,7 +149,8 @@ static void pack(const struct base_entry *e, struct record *r)
 	r->original_mode = e->original.mode;
 	r->original_uid = e->original.uid;
 	r->original_gid = e->original.gid;
-	r->special = e->special;
+	r->marks = (uint8_t)((e->special ? MARK_SPECIAL : 0) | (e->whole ? MARK_WHOLE : 0) |
+			     (e->absent ? MARK_ABSENT : 0));
 	r->id_size = e->original.id.size;
 	memcpy(r->id, e->original.id.data, sizeof r->id);
 	r->path_size = (uint32_t)strlen(e->path);
@@ -139,7 +166,9 @@ static void unpack(const struct record *r, struct base_entry *e)
 	e->mode = r->mode;
 	e->uid = r->uid;
 	e->gid = r->gid;
-	e->special = r->special;
+	e->special = r->marks & MARK_SPECIAL;
+	e->whole = r->marks & MARK_WHOLE;
+	e->absent = r->marks & MARK_ABSENT;
 	e->original.size = r->original_size;
 	e->original.mtime = r->original_mtime;
 	e->original.atime = r->original_atime;

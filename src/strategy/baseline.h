@@ -3,6 +3,9 @@
  * The baseline of a copied workspace: for every entry, what the copy looked like right after it was made and what the original
  * looked like then. An entry whose copy still has the recorded inode, ctime, mtime, size and mode was not touched; its content need
  * not be read. Kept as one file beside the copy, replaced as a whole.
+ *
+ * A partial one, beside a snapshot that describes all the rest, holds only what has become different since: single entries, and those that
+ * count with everything below.
  */
 #ifndef STRATEGY_BASELINE_H
 #define STRATEGY_BASELINE_H
@@ -12,6 +15,8 @@
 struct base_entry {
 	char *path;
 	bool special; /* left out of the copy */
+	bool whole;   /* of a partial one: everything below is recorded too */
+	bool absent;  /* of a partial one: there was nothing here */
 	bool seen;    /* for the reader's use */
 	bool pinned;  /* for the reader's use */
 	/* the copy; ctime 0: compare it with the original, whatever it looks like */
@@ -25,12 +30,15 @@ struct base_entry {
 struct baseline {
 	struct base_entry *v; /* sorted by path_compare() after baseline_sort() and baseline_load() */
 	size_t n, capacity;
+	bool partial;
 	size_t *by_inode; /* made by baseline_find_inode(); indexes into v, sorted by the copy's inode */
 };
 
 struct base_entry *baseline_add(struct baseline *b, const char *path); /* NULL: out of memory */
 void baseline_sort(struct baseline *b);
 struct base_entry *baseline_find(const struct baseline *b, const char *path);
+/* Of a partial one, what it says of path: 1 with the entry, or with NULL if there was none; 0: nothing; -ENOMEM. */
+int baseline_look(const struct baseline *b, const char *path, struct base_entry **ret);
 /* The regular file whose copy has this inode (number and birth: numbers are used again); NULL if there is none, or no memory to look. After sorting, before adding. */
 const struct base_entry *baseline_find_inode(struct baseline *b, uint64_t ino, int64_t btime);
 struct baseline *baseline_free(struct baseline *b);

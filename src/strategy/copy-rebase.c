@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_on_write after a commit or undo: the baseline follows what landed or came back. */
+/* A whole tree after a commit or undo: the baseline follows what landed or came back. */
 #include "strategy/copy.h"
 
 #include <fcntl.h>
@@ -38,6 +38,7 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 	if (r < 0)
 		return r;
 	entry->special = tree_is_special(e->stat.mode);
+	entry->whole = b->base->partial;
 	peer = peer_dir(&b->peer, path, path_parent_size(path));
 	if (peer >= 0 && tree_stat(peer, path_base_name(path), &copy) >= 0) {
 		copy_describe(entry, &copy);
@@ -92,6 +93,39 @@ static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
 	b->n = kept;
 }
 
+static bool is_of_directory(const struct resource *r, const struct store_step *step)
+{
+	return step->resource == r->row.id && (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME);
+}
+
+static void drop_repeated(struct baseline *b)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < b->n; i++)
+		if (kept && strcmp(b->v[kept - 1].path, b->v[i].path) == 0)
+			free(b->v[i].path);
+		else
+			b->v[kept++] = b->v[i];
+	b->n = kept;
+}
+
+/* A partial baseline has no entry yet for a directory that stayed. */
+static int add_directories(struct rebase *b, const struct store_step *steps, size_t n)
+{
+	struct baseline known = *b->base;
+
+	for (size_t i = 0; i < n; i++)
+		if (is_of_directory(b->r, &steps[i]) && !baseline_find(&known, steps[i].path)) {
+			if (!baseline_add(b->base, steps[i].path))
+				return -ENOMEM;
+			known.v = b->base->v;
+		}
+	baseline_sort(b->base);
+	drop_repeated(b->base);
+	return 0;
+}
+
 /* A directory that stayed: its copy, as it is, is the base of its own metadata. */
 static void rebase_directory(struct rebase *b, const char *path)
 {
@@ -112,6 +146,26 @@ static void rebase_directory(struct rebase *b, const char *path)
 		entry->ctime = 0;
 }
 
+static int rebase_directories(struct rebase *b, const struct store_step *steps, size_t n)
+{
+	int rc = b->base->partial ? add_directories(b, steps, n) : 0;
+
+	for (size_t i = 0; i < n && rc >= 0; i++)
+		if (is_of_directory(b->r, &steps[i]))
+			rebase_directory(b, steps[i].path);
+	return rc;
+}
+
+/* Of a partial baseline: what is no longer there must be known not to be. */
+static int add_absent(struct rebase *b, const char *path)
+{
+	struct base_entry *entry = b->base->partial ? baseline_add(b->base, path) : NULL;
+
+	if (entry)
+		entry->whole = entry->absent = true;
+	return entry || !b->base->partial ? 0 : -ENOMEM;
+}
+
 static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 {
 	drop_tops(b->base, tops, n);
@@ -119,10 +173,11 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 		AUTO_FD fd = fd_open_beneath(b->r->root_fd, tops[i], O_PATH);
 		int rc;
 
-		if (fd == -ENOENT || fd == -ENOTDIR)
-			continue;
 		b->top = tops[i];
-		rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);
+		if (fd == -ENOENT || fd == -ENOTDIR)
+			rc = add_absent(b, tops[i]);
+		else
+			rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);
 		if (rc < 0)
 			return rc;
 	}
@@ -130,30 +185,22 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 	return 0;
 }
 
-/* Takes the originals at the steps' paths as the new base. */
-static int rebase(struct resource *r, const struct store_step *steps, size_t n, bool compare, struct atoll_error *err)
+int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool compare,
+		struct atoll_error *err)
 {
 	AUTO_FD tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
-	struct rebase b = { .r = r, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
+	struct rebase b = { .r = r, .base = base, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
 	AUTO_FREE const char **tops = NULL;
 	size_t n_tops = 0;
-	int rc;
+	int rc = tree < 0 ? tree : rebase_directories(&b, steps, n);
 
-	/* Files of one directory share a baseline: another of them may have renewed it. */
-	copy_release(r);
-	rc = copy_load(r, &b.base, err);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < n; i++)
-		if (steps[i].resource == r->row.id &&
-		    (steps[i].kind == STORE_STEP_META || steps[i].kind == STORE_STEP_TIME))
-			rebase_directory(&b, steps[i].path);
-	rc = tree < 0 ? tree : collect_tops(r, steps, n, &tops, &n_tops);
+	if (rc >= 0)
+		rc = collect_tops(r, steps, n, &tops, &n_tops);
 	if (rc >= 0)
 		rc = rebase_tops(&b, tops, n_tops);
 	peer_release(&b.peer);
 	if (rc >= 0)
-		rc = baseline_save(r->work_fd, COPY_BASELINE, b.base);
+		rc = baseline_save(r->work_fd, COPY_BASELINE, base);
 	if (rc >= 0)
 		rc = copy_settle(r->work_fd);
 	if (rc < 0)
@@ -162,12 +209,25 @@ static int rebase(struct resource *r, const struct store_step *steps, size_t n, 
 	return 0;
 }
 
+/* Files of one directory share a baseline: another of them may have renewed it. */
+static int load_afresh(struct resource *r, struct baseline **ret, struct atoll_error *err)
+{
+	copy_release(r);
+	return copy_load(r, ret, err);
+}
+
 int copy_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	return rebase(r, steps, n, false, err);
+	struct baseline *base = NULL;
+	int rc = load_afresh(r, &base, err);
+
+	return rc < 0 ? rc : copy_rebase(r, base, steps, n, false, err);
 }
 
 int copy_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
-	return rebase(r, steps, n, true, err);
+	struct baseline *base = NULL;
+	int rc = load_afresh(r, &base, err);
+
+	return rc < 0 ? rc : copy_rebase(r, base, steps, n, true, err);
 }

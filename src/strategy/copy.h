@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What copy.c and copy-rebase.c share. */
+/* What the strategies share whose workspace is a whole tree: copy.c, snapshot.c. */
 #ifndef STRATEGY_COPY_H
 #define STRATEGY_COPY_H
 
@@ -13,8 +13,32 @@ int copy_load(struct resource *r, struct baseline **ret,
 	      struct atoll_error *err); /* the resource's own; kept in priv */
 void copy_release(struct resource *r);
 int copy_settle(int tree_fd); /* later writes are told apart from the copying itself by their ctime */
+int copy_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
 void copy_describe(struct base_entry *e, const struct tree_stat *st);
 int copy_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 int copy_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+
+/* ---- copy-changes.c ---- */
+
+struct copy_walk {
+	struct classify classify;
+	/* What is known of path from the beginning; *ret NULL: it was not there. Stays as it is until the next call. 0 or -errno. */
+	int (*find)(struct copy_walk *w, const char *path, struct base_entry **ret);
+	void *arg; /* of it */
+	struct strbuf covered;
+	bool in_covered;
+};
+/* For each entry of the workspace, those of a directory behind it: a tree_walk_fn, whose argument is the walk. Marks what was found as seen. */
+int copy_visit(const struct tree_entry *e, void *arg);
+/* Afterwards: of a sorted list, what was not seen is missing in the workspace. */
+int copy_find_missing(struct copy_walk *w, struct baseline *base);
+void copy_walk_release(struct copy_walk *w);
+
+/* ---- copy-rebase.c ---- */
+
+/* Takes the originals at the steps' paths as what is known of them, and saves the baseline. compare: the workspace's entries there are to
+ * be compared with them, whatever they look like. */
+int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool compare,
+		struct atoll_error *err);
 
 #endif

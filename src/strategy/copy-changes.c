@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was changed in a workspace that is a whole tree: each entry by what is known of it from the beginning, and what is no longer there. */
+#include "strategy/copy.h"
+
+#include <string.h>
+
+#include "base/fd.h"
+
+static bool untouched(const struct base_entry *b, const struct tree_stat *st)
+{
+	return b->ctime == st->ctime && b->ino == st->ino && b->mtime == st->mtime && b->mode == st->mode &&
+	       b->uid == st->uid && b->gid == st->gid && (S_ISDIR(st->mode) || b->size == st->size);
+}
+
+/* A directory's ctime moves when anything in it does; what counts is what was done to itself. */
+static bool directory_unchanged(const struct base_entry *b, const struct tree_stat *st)
+{
+	return b->ctime != 0 && b->mtime == st->mtime && b->mode == st->mode && b->uid == st->uid &&
+	       b->gid == st->gid && b->ctime == st->ctime;
+}
+
+int copy_visit(const struct tree_entry *e, void *arg)
+{
+	struct copy_walk *w = arg;
+	struct base_entry *b = NULL;
+	struct tree_stat owner = { 0 };
+	struct change *c;
+	int r;
+
+	if (w->in_covered && !path_is_below(e->path, strbuf_str(&w->covered)))
+		w->in_covered = false;
+	if (*e->path && resource_excludes(w->classify.r, e->path))
+		return TREE_WALK_SKIP;
+	r = w->find(w, e->path, &b);
+	if (r < 0)
+		return r;
+	if (b)
+		b->seen = true;
+	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat)))
+		return TREE_WALK_GO;
+	if (b && !b->special && b->ctime) {
+		owner.uid = b->uid;
+		owner.gid = b->gid;
+	}
+	r = classify_entry(&w->classify, e, w->in_covered, b && !b->special && b->ctime ? &owner : NULL, &c);
+	if (r < 0)
+		return r;
+	if (c && b && c->kind == ATOLL_ADDED && !c->below)
+		c->gone = true;
+	if (c && S_ISDIR(e->stat.mode) && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && !w->in_covered) {
+		strbuf_truncate(&w->covered, 0);
+		strbuf_adds(&w->covered, e->path);
+		w->in_covered = true;
+	}
+	/* Compared with the copy's own base: what others did to the original's directory is not this sandbox's change. */
+	if (c && b && b->ctime && S_ISDIR(e->stat.mode) && c->kind == ATOLL_META) {
+		if (b->mtime == e->stat.mtime)
+			c->what &= ~(unsigned)ATOLL_WHAT_TIME;
+		if (b->mode == e->stat.mode)
+			c->what &= ~(unsigned)ATOLL_WHAT_MODE;
+		if (!c->what) {
+			free(c->path);
+			w->classify.changes->n--;
+		}
+	}
+	return TREE_WALK_GO;
+}
+
+static int add_missing(struct copy_walk *w, const struct base_entry *b, const char *top)
+{
+	const char *name = path_base_name(b->path);
+	int peer = peer_dir(&w->classify.peer, b->path, path_parent_size(b->path));
+	struct tree_stat st;
+	struct change *c;
+	int r = peer < 0 ? peer : tree_stat(peer, name, &st);
+
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
+		return r;
+	if (r < 0 && top)
+		return 0;
+	c = changes_add(w->classify.changes, b->path, b->pinned ? ATOLL_SKIPPED : ATOLL_DELETED);
+	if (!c)
+		return -ENOMEM;
+	if (b->pinned)
+		c->note = "holds a FIFO, socket or device of the original and stays";
+	c->below = top != NULL;
+	c->gone = r < 0;
+	c->has_before = r >= 0;
+	if (r >= 0)
+		c->before = st;
+	return 0;
+}
+
+/* What the baseline has and the copy no longer has. A directory that went as a whole takes what is below along, foreign additions
+ * included: they are found by walking the original's directory. */
+static int find_unseen(struct copy_walk *w, const struct baseline *base)
+{
+	const char *top = NULL;
+
+	for (size_t i = 0; i < base->n; i++) {
+		const struct base_entry *b = &base->v[i];
+		struct change *c;
+		int r;
+
+		if (b->seen || b->special || (top && path_is_below(b->path, top)))
+			continue;
+		top = NULL;
+		r = add_missing(w, b, NULL);
+		if (r < 0)
+			return r;
+		c = &w->classify.changes->v[w->classify.changes->n - 1];
+		if (b->pinned || c->gone || !S_ISDIR(c->before.mode)) {
+			if (c->gone)
+				top = b->path;
+			continue;
+		}
+		top = b->path;
+		r = changes_add_deleted_below(w->classify.changes, w->classify.r, w->classify.r->root_fd, b->path,
+					      b->path);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Below an entry that changed its type everything was listed as deleted already, and the baseline's children must not be again. */
+static void mark_below_types_seen(const struct copy_walk *w, struct baseline *base)
+{
+	for (size_t i = 0; i < w->classify.changes->n; i++) {
+		const struct change *c = &w->classify.changes->v[i];
+
+		if (c->kind != ATOLL_TYPE || !S_ISDIR(c->before.mode))
+			continue;
+		for (size_t k = 0; k < base->n; k++)
+			if (path_is_below(base->v[k].path, c->path))
+				base->v[k].seen = true;
+	}
+}
+
+int copy_find_missing(struct copy_walk *w, struct baseline *base)
+{
+	mark_below_types_seen(w, base);
+	return find_unseen(w, base);
+}
+
+void copy_walk_release(struct copy_walk *w)
+{
+	peer_release(&w->classify.peer);
+	strbuf_release(&w->covered);
+}
