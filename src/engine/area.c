@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "jail/jail.h"
 
@@ -175,32 +176,73 @@ static bool overlay_works(const char *area, int root_fd)
 	return works;
 }
 
-/* Makes the area in a place and tries what it is wanted for; removes it again if it does not serve. */
-static int try_place(const char *place, const char *uuid, int seq, int root_fd, bool overlay, bool *ret_same,
-		     char **ret_area)
+void area_keep_times(int root_fd, const struct tree_stat *before)
 {
-	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
-	AUTO_FD fd = -EBADF;
-	int r = area ? area_make(area) : -ENOMEM;
+	const struct timespec times[2] = { clock_timespec(before->atime), clock_timespec(before->mtime) };
+	struct tree_stat now;
 
-	if (r < 0)
-		return r;
-	fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = fd < 0 ? -errno : is_same(fd, root_fd);
+	if (tree_stat(root_fd, "", &now) >= 0 && now.mtime != before->mtime)
+		(void)sys_utimens(root_fd, "", times);
+}
+
+static int try_area(const char *area, int root_fd, const struct area_needs *needs, bool *ret_same)
+{
+	AUTO_FD fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : is_same(fd, root_fd);
+
 	if (r >= 0)
 		*ret_same = r > 0;
-	if (r >= 0 && overlay && !overlay_works(area, root_fd))
+	if (r >= 0 && needs && needs->overlay && !overlay_works(area, root_fd))
 		r = -EOPNOTSUPP;
+	if (r >= 0 && needs && needs->fits && !needs->fits(root_fd, fd))
+		r = -EOPNOTSUPP;
+	return MIN(r, 0);
+}
+
+/* Makes the area in a place and tries what it is wanted for; removes it again if it does not serve. */
+static int try_place(const char *place, const char *uuid, int seq, int root_fd, const struct area_needs *needs,
+		     bool *ret_same, char **ret_area)
+{
+	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
+	struct tree_stat before;
+	bool known = tree_stat(root_fd, "", &before) >= 0;
+	int r = area ? area_make(area) : -ENOMEM;
+
+	/* At once: who is killed in between leaves the original with another time. */
+	if (known)
+		area_keep_times(root_fd, &before);
+	if (r < 0)
+		return r;
+	r = try_area(area, root_fd, needs, ret_same);
 	if (r < 0) {
 		area_remove(area);
+		if (known)
+			area_keep_times(root_fd, &before);
 		return r;
 	}
 	*ret_area = TAKE_PTR(area);
 	return 0;
 }
 
-int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay,
-		char **ret_work, char **ret_stage, bool *ret_copies, struct atoll_error *err)
+/* Whether a place, or what would hold it, lies in the original's subvolume: elsewhere nothing needs to be made to know that it does not serve. */
+static bool may_be_same(const char *place, int root_fd)
+{
+	AUTO_FREE char *holder = strdup(place);
+	char *slash = holder ? strrchr(holder, '/') : NULL;
+	struct tree_stat at, root;
+
+	if (tree_stat(AT_FDCWD, place, &at) < 0) {
+		if (slash)
+			slash[slash == holder] = 0;
+		if (!slash || tree_stat(AT_FDCWD, holder, &at) < 0)
+			return true;
+	}
+	return tree_stat(root_fd, "", &root) < 0 || at.dev == root.dev;
+}
+
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path,
+		const struct area_needs *needs, char **ret_work, char **ret_stage, bool *ret_copies,
+		struct atoll_error *err)
 {
 	AUTO_FREE char *work = NULL;
 	AUTO_FREE char *stage = NULL;
@@ -213,8 +255,8 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 		if (!place)
 			break;
 		inside = path_is_below(place, root_path);
-		if (!*place || (inside && stage) ||
-		    try_place(place, uuid, seq, root_fd, overlay && !inside, &same, &area) < 0)
+		if (!*place || (inside && stage) || (work && !may_be_same(place, root_fd)) ||
+		    try_place(place, uuid, seq, root_fd, inside ? NULL : needs, &same, &area) < 0)
 			continue;
 		/* The best is one place for both; a place for either is remembered until then. */
 		if (same && !inside) {
@@ -232,14 +274,24 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			stage = TAKE_PTR(area);
 		else if (!inside && !work)
 			work = TAKE_PTR(area);
-		else
+		else if (!work || strcmp(work, area) != 0) /* the mount's root may be what is beside the original */
 			area_remove(area);
 	}
 	if (!work || !stage) {
+		struct tree_stat before;
+		bool known = tree_stat(root_fd, "", &before) >= 0;
+
 		if (work)
 			area_remove(work);
 		if (stage)
 			area_remove(stage);
+		if (known)
+			area_keep_times(root_fd, &before);
+		if (stage && needs->fits)
+			return error_set(
+				err, ATOLL_REFUSED, 0, "new", root_path,
+				"no place on the filesystem of \"%s\" but outside of it can be written for the workspace; make a directory \".atoll-%u\" (mode 0700, yours) beside it",
+				root_path, (unsigned)geteuid());
 		return error_set(
 			err, ATOLL_REFUSED, 0, "new", root_path,
 			"no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)",

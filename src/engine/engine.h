@@ -111,8 +111,16 @@ int resource_set_excluded(struct session *s, struct atoll_error *err);
 
 /* ---- area.c: where workspaces and staging lie ---- */
 
-int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path, bool overlay,
-		char **ret_work, char **ret_stage, bool *ret_copies, struct atoll_error *err);
+/* What a workspace asks of the place where it lies. */
+struct area_needs {
+	bool overlay;
+	bool (*fits)(int root_fd, int area_fd); /* NULL: nothing more */
+};
+int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path,
+		const struct area_needs *needs, char **ret_work, char **ret_stage, bool *ret_copies,
+		struct atoll_error *err);
+/* Gives the original's root the times that it had before an area was made in it, or went. */
+void area_keep_times(int root_fd, const struct tree_stat *before);
 /* Makes an area, and what holds it, unless it is there: ours, 0700, no link. */
 int area_make(const char *path);
 /* Removes a resource's areas and, if empty then, what held them. */

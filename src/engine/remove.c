@@ -34,10 +34,25 @@ static int delete_records(struct session *s, struct atoll_error *err)
 	return r;
 }
 
+/* What goes from inside the original is not to be seen in its times. */
+static int remove_unseen(const struct resource *r, const char *area)
+{
+	AUTO_FD root = path_is_below(area, r->row.path) ? open(r->row.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+							: -EBADF;
+	struct tree_stat before;
+	bool known = root >= 0 && tree_stat(root, "", &before) >= 0;
+	int rc = area_remove(area);
+
+	if (known)
+		area_keep_times(root, &before);
+	return rc;
+}
+
 /* An interrupted new had chosen a place that is not on record yet. */
 static void remove_unrecorded(struct session *s, struct resource *r)
 {
 	AUTO_FREE char *root = strdup(r->row.path);
+	struct tree_stat before;
 	AUTO_FD fd = -EBADF;
 
 	if (!root || kind_is_remote(r->row.kind)) {
@@ -50,8 +65,10 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 	if (kind_is_file(r->row.kind))
 		root[MAX(strrchr(root, '/') - root, 1)] = 0;
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0)
-		area_remove_candidates(s->a, s->box.uuid, r->row.seq, fd, root);
+	if (fd < 0 || tree_stat(fd, "", &before) < 0)
+		return;
+	area_remove_candidates(s->a, s->box.uuid, r->row.seq, fd, root);
+	area_keep_times(fd, &before);
 }
 
 /* Both areas of a resource; each that stays is added to the list. */
@@ -61,7 +78,7 @@ static int remove_area(const struct resource *r, struct strbuf *left)
 	int first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
-		int rc = areas[i] ? area_remove(areas[i]) : 0;
+		int rc = areas[i] ? remove_unseen(r, areas[i]) : 0;
 		AUTO_FREE char *quoted = rc < 0 ? str_format("\"%s\"", areas[i]) : NULL;
 
 		/* The two are often one, and files of one directory share theirs. */

@@ -8,8 +8,9 @@
 
 #define STRATEGY_MAX 16
 
-const struct strategy_ops *strategy_all[STRATEGY_MAX + 1] = { &strategy_git,    &strategy_overlay,  &strategy_copy,
-							      &strategy_sqlite, &strategy_postgres, &strategy_none };
+const struct strategy_ops *strategy_all[STRATEGY_MAX + 1] = { &strategy_git,  &strategy_overlay, &strategy_snapshot,
+							      &strategy_copy, &strategy_sqlite,  &strategy_postgres,
+							      &strategy_none };
 
 static bool is_called(const struct strategy_ops *ops, const char *name)
 {

@@ -6,6 +6,7 @@
 #include "strategy/strategy.h"
 
 extern const struct strategy_ops strategy_overlay;
+extern const struct strategy_ops strategy_snapshot;
 extern const struct strategy_ops strategy_copy;
 extern const struct strategy_ops strategy_postgres;
 extern const struct strategy_ops strategy_none;

@@ -52,6 +52,14 @@ struct strategy_cost {
 	uint64_t files, bytes; /* to be copied byte by byte */
 };
 
+/* What a strategy is asked to serve, before there is a resource. */
+struct strategy_probe {
+	int root_fd;
+	const char *root_path;
+	const char *const *apart; /* absolute: other resources of the sandbox, and what is Atoll's own */
+	size_t n_apart;
+};
+
 /* ---- parts: what a resource lands by its own doing, beside or instead of steps on files: rows of a database, a branch ---- */
 
 enum part_side { PART_OLD, PART_NEW, PART_FOREIGN }; /* FOREIGN: neither; somebody else changed what it touches */
@@ -78,6 +86,10 @@ struct strategy_ops {
 
 	/* must, of those that serve what is no file. Whether what was given can be served: its name, without secrets, malloc'ed. */
 	int (*resolve)(const char *given, char **ret_name, struct atoll_error *err);
+	/* may. Whether it can serve such a directory: 0, or 1 and why not, or -errno. Changes nothing. */
+	int (*probe)(const struct strategy_probe *p, struct strbuf *reason);
+	/* may. Whether its workspace can lie in that directory; without it, it can in any. */
+	bool (*fits)(int root_fd, int area_fd);
 	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
 	int (*begin)(struct resource *r, struct atoll_error *err);
 	/* may. What begin() will cost; 0 where blocks are shared. Changes nothing. */
@@ -181,7 +193,7 @@ bool strategy_is_known(const char *name); /* whatever it serves */
 /* Adds one of the program's own, by its strength; before any sandbox is opened, from one thread. -EINVAL if it lacks what it must provide,
  * or promises what needs isolation without it; -EEXIST if its name or strength is taken; -ENOSPC. */
 int strategy_register(const struct strategy_ops *ops);
-void strategy_names(struct strbuf *out); /* "overlay, copy_on_write, none" */
+void strategy_names(struct strbuf *out); /* "overlay, snapshot, copy_on_write, none" */
 
 /* ---- wrappers the engine calls ---- */
 

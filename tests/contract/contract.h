@@ -16,6 +16,7 @@
 #include <sys/xattr.h>
 
 #include "base/strbuf.h"
+#include "btrfs.h"
 #include "strategy/strategy.h"
 #include "tap.h"
 
@@ -81,11 +82,39 @@ TAP_UNUSED static char *scene_path(const char *name)
 	return str_format("%s/%s", tap_dir, name);
 }
 
+/* A strategy that asks where a workspace lies wants one filesystem for all of it, and each original to be a subvolume. */
+static bool needs_ground(void)
+{
+	const struct strategy_ops *ops = tap_variant ? strategy_find(tap_variant, ATOLL_KIND_DIR) : NULL;
+
+	return ops && ops->fits;
+}
+
+static void scene_ground(void)
+{
+	static bool is_there;
+
+	if (!is_there && needs_ground())
+		btrfs_ground();
+	is_there = true;
+}
+
+/* An empty directory to be an original, such as the strategy can serve. */
+TAP_UNUSED static void scene_original(const char *name)
+{
+	scene_ground();
+	if (needs_ground())
+		btrfs_subvolume(name);
+	else
+		CHECK_OK(mkdir(name, 0755));
+}
+
 TAP_UNUSED static void scene_open(void)
 {
 	struct atoll_error err = { 0 };
 	AUTO_FREE char *state = scene_path("state");
 
+	scene_ground();
 	setenv("HOME", tap_dir, 1);
 	CHECK_DONE(atoll_open(&(struct atoll_options){ state }, &a, &err), err);
 }
@@ -95,7 +124,7 @@ TAP_UNUSED static void scene_tree(const char *name)
 {
 	static const char *const entries[] = { "one", "two", "dir/inner", "dir", "link", "" };
 
-	CHECK_OK(mkdir(name, 0755));
+	scene_original(name);
 	AUTO_FD fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK_OK(mkdirat(fd, "dir", 0755));
 	tap_write(fd, "one", "one\n");
@@ -191,7 +220,9 @@ static void manifest_dir(int dirfd, const char *path, struct strbuf *out)
 	n = scandir(self, &list, NULL, alphasort);
 	CHECK_OK(n);
 	for (int i = 0; i < n; i++) {
-		if (strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0) {
+		/* Where nothing else can be exchanged with the original, its stage lies inside, hidden from every view. */
+		if (strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0 &&
+		    strncmp(list[i]->d_name, ".atoll-", 7) != 0) {
 			AUTO_FREE char *below = str_format("%s/%s", path, list[i]->d_name);
 
 			manifest_entry(fd, list[i]->d_name, below, out);

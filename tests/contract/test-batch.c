@@ -46,6 +46,7 @@ static void check_each_once(size_t n)
 CONTRACT_ISOLATING(a_conflict_in_one_resource_stops_all_and_a_second_commit_lands_all)
 {
 	static const char *const names[] = { "x/one", "y/one", "z/one" };
+	static const char *const asides[] = { "x/aside", "y/aside", "z/aside" };
 	static const char *const trees[] = { "x", "y", "z" };
 
 	begin_three();
@@ -54,7 +55,7 @@ CONTRACT_ISOLATING(a_conflict_in_one_resource_stops_all_and_a_second_commit_land
 
 		scene_run("for t in x y z; do echo edit >> $t/one; rm -f $t/two; mkdir -p $t/new; done");
 		/* Somebody else replaces the file; afterwards the very inode is put back. */
-		CHECK_OK(rename(names[bad], "aside"));
+		CHECK_OK(rename(names[bad], asides[bad]));
 		tap_write(tap_dirfd, names[bad], "foreign");
 		for (size_t i = 0; i < 3; i++)
 			before[i] = manifest(trees[i]);
@@ -67,7 +68,7 @@ CONTRACT_ISOLATING(a_conflict_in_one_resource_stops_all_and_a_second_commit_land
 			free(before[i]);
 		}
 		CHECK_OK(unlink(names[bad]));
-		CHECK_OK(rename("aside", names[bad]));
+		CHECK_OK(rename(asides[bad], names[bad]));
 	}
 	/* The names came and went: what was put back is still not what the sandbox began with, so it is said or landed, never lost. */
 	if (commit_with(NULL) == -ATOLL_CONFLICT)

@@ -569,7 +569,7 @@ CONTRACT_ISOLATING(a_removal_that_fails_says_so_and_the_next_one_goes_on)
 	begin();
 	scene_run("echo x > original/stuck");
 	workspace = resource_text(false);
-	stuck = str_format("%s/stuck", workspace);
+	stuck = str_format("%s/..", workspace);
 	need_immutable(stuck);
 	r = atoll_remove(a, "box", &(struct atoll_remove_options){ .force = true }, &err);
 	CHECK_EQ(set_immutable(stuck, false), 0);

@@ -13,7 +13,7 @@ static struct atoll_error err;
 static void make_files(void)
 {
 	scene_open();
-	CHECK_OK(mkdir("original", 0755));
+	scene_original("original");
 	for (int i = 0; i < FILES; i++) {
 		char name[64];
 

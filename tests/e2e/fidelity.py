@@ -30,7 +30,7 @@ def compare(direct, landed, since, ignore=()):
 def same_as_seen(view, landed):
     """The view may hide what the user cannot read, and numbers inodes its own way; all else is exact."""
     wrong = []
-    for path in sorted(set(view) | set(landed)):
+    for path in sorted((set(view) | set(landed)) - mf.HIDDEN):
         a, b = view.get(path), landed.get(path)
         if a is None or b is None:
             if not any(view.get(parent, {}).get("unreadable") for parent in parents(path)):
@@ -50,12 +50,12 @@ def parents(path):
     yield b"."
 
 
-def one_script(place, seed, strategy, who):
+def one_script(place, seed, strategy, who, ground=None):
     """Returns what differed, as lines."""
     rng = random.Random(seed)
     generator = scripts.Generator(rng, place.uid(who))
-    direct = t.build_tree(place, who, generator.base(), hint="direct", way="lenient")
-    boxed = place.fresh("boxed", who)
+    direct = t.build_tree(place, who, generator.base(), hint="direct", way="lenient", below=ground)
+    boxed = place.fresh("boxed", who, ground)
     subprocess.run(["cp", "-a", direct + "/.", boxed], check=True)
     box = t.Box(place, who, strategy, dirs=[boxed])
     since = time.time_ns() - 10**9
@@ -129,6 +129,24 @@ def generated(place, tap):
             tap.check(name + ": same as run directly", not bad,
                       *["seed %d: %s" % (seed, line) for seed, lines in bad[:4] for line in lines[:8]],
                       "%d of %d differ: %s" % (len(bad), len(seeds), [seed for seed, _ in bad]))
+
+
+def generated_on_subvolumes(place, tap):
+    """A smaller share of the scripts for what needs a file system of its own."""
+    for who in place.users():
+        name = "generated scripts on btrfs, snapshot, %s: same as run directly" % who
+        if not t.only(name):
+            continue
+        ground = place.mount("btrfs", who=who, subvolumes=True) if place.is_root else None
+        if not ground:
+            tap.skip(name, "a btrfs cannot be made or mounted here")
+            continue
+        seeds = range(1000, 1000 + (SCRIPTS if t.TORTURE else BLOCK))
+        results = t.parallel(lambda seed, w=who, g=ground: one_script(place, seed, "snapshot", w, g), seeds)
+        bad = [(seed, lines) for seed, lines in zip(seeds, results) if lines]
+        tap.check(name, not bad, *["seed %d: %s" % (seed, line) for seed, lines in bad[:4] for line in lines[:8]],
+                  "%d of %d differ: %s" % (len(bad), len(seeds), [seed for seed, _ in bad]))
+        place.unmount(ground)
 
 
 # ---- real tools ----
@@ -243,6 +261,7 @@ def sparse(place, tap):
 
 def main(place, tap):
     generated(place, tap)
+    generated_on_subvolumes(place, tap)
     real(place, tap)
     npm(place, tap)
     sparse(place, tap)

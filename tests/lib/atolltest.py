@@ -83,6 +83,7 @@ class Place:
         self.root = tempfile.mkdtemp(prefix="suite-", dir=base)
         os.chmod(self.root, 0o755)
         self.mounts = []
+        self.subvolumes = {}  # mount points, each with that of the file system which holds its image
         self.lock = threading.Lock()
         self.serial = 0
         self.is_root = os.geteuid() == 0
@@ -126,19 +127,33 @@ class Place:
         with self.lock:
             self.serial += 1
             path = os.path.join(below or self.root, "%s-%d" % (hint, self.serial))
-        os.mkdir(path, 0o755)
+        self.make_directory(path, below)
         os.chmod(path, 0o755)
         if self.is_root:
             os.chown(path, self.uid(who), self.uid(who))
         return path
 
-    def mount(self, kind, megabytes=None, who="root", options=()):
-        """A new file system of that kind (ext4, xfs, btrfs, tmpfs), its root belonging to who; None if it cannot be made."""
+    def make_directory(self, path, ground):
+        if ground in self.subvolumes:
+            subprocess.run(["btrfs", "-q", "subvolume", "create", path], check=True, stdout=subprocess.DEVNULL)
+        else:
+            os.mkdir(path, 0o755)
+
+    def copy(self, source, path, ground=None):
+        """A copy of a tree, to be an original on that ground."""
+        self.make_directory(path, ground)
+        subprocess.run(["cp", "-a", source + "/.", path], check=True)
+
+    def mount(self, kind, megabytes=None, who="root", options=(), subvolumes=False):
+        """A new file system of that kind (ext4, xfs, btrfs, tmpfs), its root belonging to who; None if it cannot be made.
+        subvolumes: of btrfs, what is made there for the suite are subvolumes, not directories."""
         point = self.fresh("mnt-" + kind)
         if kind == "tmpfs":
             command = ["mount", "-t", "tmpfs", "-o", ",".join(("size=%dm" % (megabytes or 64), *options)), "none", point]
         else:
-            image = point + ".img"
+            # In memory, where flushing takes no time.
+            holder = self.mount("tmpfs", 320) if subvolumes else None
+            image = holder + "/image" if holder else point + ".img"
             size = megabytes or {"ext4": 96, "xfs": 320, "btrfs": 256}[kind]
             with open(image, "wb") as file:
                 file.truncate(size << 20)
@@ -149,6 +164,9 @@ class Place:
         if done.returncode != 0:
             return None
         self.mounts.append(point)
+        if subvolumes:
+            self.subvolumes[point] = holder
+            mf.HIDDEN.update(b".atoll-%d" % self.uid(each) for each in self.users())
         os.chown(point, self.uid(who), self.uid(who))
         os.chmod(point, 0o755)
         return point
@@ -156,6 +174,11 @@ class Place:
     def unmount(self, point):
         subprocess.run(["umount", point], check=True)
         self.mounts.remove(point)
+        holder = self.subvolumes.pop(point, None)
+        if not self.subvolumes:
+            mf.HIDDEN.clear()
+        if holder:
+            self.unmount(holder)
         os.rmdir(point)
         if os.path.exists(point + ".img"):
             os.unlink(point + ".img")

@@ -95,10 +95,10 @@ SHAPES = {  # directories, files, what is done to them
 class Scenario:
     """Templates and expected manifests for one user and one strategy, and fresh sandboxes over copies of them."""
 
-    def __init__(self, place, who, strategy, program, box=t.Box, ground=None, shape="directories"):
+    def __init__(self, place, who, strategy, program, box=t.Box, ground=None, shape="directories", root_times=True):
         """box: the class that starts the program; another one may inject its faults from outside. ground: a directory on another
-        file system for originals and state."""
-        self.ground = ground
+        file system for originals and state. root_times: those of the directories themselves are compared too."""
+        self.ground, self.root_times = ground, root_times
         self.dirs, self.files, edit = SHAPES[shape]
         self.place, self.who, self.strategy, self.program, self.box = place, who, strategy, program, box
         self.template = t.build_tree(place, who, BASE, hint="template", below=ground)
@@ -118,6 +118,8 @@ class Scenario:
         found = [mf.manifest(os.path.join(work, d)) for d in "ab"]
         if self.files:  # the directory around single files is not theirs
             found[1][b"."]["mtime"] = None
+        for entries in () if self.root_times else found:
+            entries[b"."]["mtime"] = None
         return found
 
     def close(self):
@@ -137,6 +139,9 @@ class Trial:
         self.top = scenario.place.fresh("trial", scenario.who, scenario.ground)
         self.work = os.path.join(self.top, "work")
         subprocess.run(["cp", "-a", scenario.template, self.work], check=True)
+        for name in scenario.dirs if scenario.ground in scenario.place.subvolumes else ():
+            t.remove_tree(os.path.join(self.work, name))
+            scenario.place.copy(os.path.join(scenario.template, name), os.path.join(self.work, name), scenario.ground)
         self.box = scenario.box(scenario.place, scenario.who, scenario.strategy, state=self.top + "/state", program=scenario.program,
                                 dirs=[os.path.join(self.work, d) for d in scenario.dirs],
                                 files=[os.path.join(self.work, f) for f in scenario.files])

@@ -89,8 +89,13 @@ def _entry(dirfd, name, st, holes):
     return entry
 
 
+# Names (bytes) directly below any root that are always left out: the stage of a sandbox over a subvolume lies inside of it.
+HIDDEN = set()
+
+
 def manifest(path, holes=False, skip=()):
     """skip: names (bytes) directly below the root that are left out."""
+    skip = HIDDEN | set(skip)
     result, inodes = {}, {}
     if isinstance(path, str):
         path = os.fsencode(path)

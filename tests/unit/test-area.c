@@ -28,7 +28,7 @@ static int choose(const char *path, bool overlay, struct atoll_error *err)
 	free(work);
 	free(stage);
 	work = stage = NULL;
-	return area_choose(&a, UUID, 1, fd, path, overlay, &work, &stage, &copies, err);
+	return area_choose(&a, UUID, 1, fd, path, &(struct area_needs){ overlay, NULL }, &work, &stage, &copies, err);
 }
 
 static void mount_tmpfs(const char *path)
@@ -152,7 +152,7 @@ TEST(areas_of_several_resources_share_their_sandboxes_directory)
 	set_scene();
 	CHECK_EQ(choose(original, false, &err), 0);
 	fd = open(original, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CHECK_EQ(area_choose(&a, UUID, 2, fd, original, false, &second, &same, &copies, &err), 0);
+	CHECK_EQ(area_choose(&a, UUID, 2, fd, original, &(struct area_needs){ 0 }, &second, &same, &copies, &err), 0);
 	CHECK(strcmp(second, work) != 0);
 	CHECK_OK(area_remove(work));
 	CHECK(scene_has(AT_FDCWD, second));

@@ -53,6 +53,8 @@ TEST(a_further_one_takes_its_place_by_strength_and_is_found)
 	CHECK(strategy_all[place_of(&mine)] == &mine);
 	CHECK(place_of(&mine) > place_of(strategy_find("overlay", ATOLL_KIND_DIR)));
 	CHECK_EQ(place_of(strategy_find("copy_on_write", ATOLL_KIND_DIR)), place_of(&mine) + 1);
+	CHECK(place_of(&mine) > place_of(strategy_find("snapshot", ATOLL_KIND_DIR)));
+	CHECK(place_of(strategy_find("snapshot", ATOLL_KIND_DIR)) > place_of(strategy_find("overlay", ATOLL_KIND_DIR)));
 	CHECK_EQ(strategy_register(&mine), -EEXIST);
 }
 
