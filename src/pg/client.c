@@ -267,10 +267,12 @@ void pg_client_leave(struct pg_client *c)
 		pg_turn_leave_queue(c);
 	if (!p->owner && p->state == PG_OPEN && !p->backing && c->was_dirty)
 		p->owner = c;
-	if (p->owner == c && p->state != PG_LOST)
+	if (p->owner == c && p->state != PG_LOST) {
+		pg_turn_set_timer(p);
 		wind_up(c);
-	else
+	} else {
 		pg_client_left(c);
+	}
 }
 
 void pg_client_left(struct pg_client *c)

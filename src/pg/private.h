@@ -263,6 +263,7 @@ bool pg_turn_take(struct pg_client *c); /* true: it is the client's, and it may 
 void pg_turn_end(struct pg_client *c);
 void pg_turn_next(struct pg_proxy *p); /* to whoever waits first, if it is free */
 void pg_turn_leave_queue(struct pg_client *c);
+void pg_turn_set_timer(struct pg_proxy *p);
 /* Whoever waits does so no longer: what it asked for is answered by this error. */
 void pg_turn_refuse(struct pg_client *c, const struct pg_report *report);
 void pg_turn_expire(struct pg_source *s, uint32_t events);

@@ -5,15 +5,21 @@
 #include "base/clock.h"
 #include "pg/private.h"
 
+#define CANCEL_AGAIN_NS (100 * 1000000LL)
+
 static bool is_free(const struct pg_proxy *p)
 {
 	return !p->owner && p->state == PG_OPEN && !p->backing;
 }
 
-/* The earliest moment in which somebody has waited too long. */
-static void set_timer(struct pg_proxy *p)
+/* The earliest moment in which somebody has waited too long, or what a client that is gone has running is to be cancelled once more: a request may
+ * come before what it is meant for has begun. */
+void pg_turn_set_timer(struct pg_proxy *p)
 {
-	pg_loop_timer(p, p->queue && p->owner ? p->queue->waiting_since + (int64_t)p->wait_ms * 1000000 : 0);
+	int64_t late = p->queue && p->owner ? p->queue->waiting_since + (int64_t)p->wait_ms * 1000000 : INT64_MAX;
+	int64_t again = p->owner && p->owner->gone ? clock_monotonic_ns() + CANCEL_AGAIN_NS : INT64_MAX;
+
+	pg_loop_timer(p, MIN(late, again) == INT64_MAX ? 0 : MIN(late, again));
 }
 
 static void applied(struct pg_client *c, bool succeeded)
@@ -26,7 +32,9 @@ static void applied(struct pg_client *c, bool succeeded)
 		if (pg_settings_copy(&p->applied, &c->settings) < 0)
 			pg_proxy_lose(p, "out of memory");
 		c->dirty = false; /* it ends with a new savepoint */
-		if (c->cancel_asked) {
+		if (c->gone)
+			pg_client_leave(c);
+		if (c->cancel_asked && !c->gone) {
 			c->cancel_asked = false;
 			pg_turn_end(c);
 			pg_turn_refuse(c, &pg_cancelled);
@@ -63,7 +71,7 @@ static void apply(struct pg_client *c)
 static void give(struct pg_client *c)
 {
 	c->proxy->owner = c;
-	set_timer(c->proxy);
+	pg_turn_set_timer(c->proxy);
 	apply(c);
 }
 
@@ -85,7 +93,7 @@ bool pg_turn_take(struct pg_client *c)
 	*at = c;
 	c->waiting = true;
 	c->waiting_since = clock_monotonic_ns();
-	set_timer(p);
+	pg_turn_set_timer(p);
 	return false;
 }
 
@@ -99,7 +107,7 @@ void pg_turn_leave_queue(struct pg_client *c)
 		*at = c->next_waiting;
 	c->next_waiting = NULL;
 	c->waiting = false;
-	set_timer(c->proxy);
+	pg_turn_set_timer(c->proxy);
 }
 
 void pg_turn_next(struct pg_proxy *p)
@@ -124,7 +132,7 @@ void pg_turn_end(struct pg_client *c)
 	/* Whoever waits has waited for this one; each next one is another reason. */
 	for (struct pg_client *w = p->queue; w; w = w->next_waiting)
 		w->waiting_since = now;
-	set_timer(p);
+	pg_turn_set_timer(p);
 }
 
 /* The rest of its unit is not looked at. */
@@ -168,7 +176,9 @@ void pg_turn_expire(struct pg_source *s, uint32_t events)
 	if (read(s->fd, &count, sizeof(count)) < 0)
 		return;
 	p->timer_at = 0;
+	if (p->owner && p->owner->gone && p->owner->unit)
+		pg_cancel_owner(p);
 	while (p->owner && p->queue && p->queue->waiting_since <= late)
 		refuse_late(p->queue);
-	set_timer(p);
+	pg_turn_set_timer(p);
 }
