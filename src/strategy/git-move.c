@@ -2,9 +2,8 @@
 /*
  * Moving a branch of the original, with its index, to the new side and back.
  *
- * The branch says which side it is: forward it moves first, backward last. A mark in the part's directory says that the index may be on the other
- * one; whoever ends the op, on whichever side, makes it follow. In the index the entries that differ between the two commits are set, and nothing else: what somebody has staged
- * besides stays staged.
+ * The branch says which side it is: forward it moves first, backward last. A mark in the part's directory says that the index and other refs
+ * may be on the other one; whoever ends the op, on whichever side, makes them follow.
  */
 #include "strategy/git.h"
 
@@ -16,10 +15,7 @@
 #include "base/sys.h"
 
 #define PART "part"
-#define INDEX_OLD "index-old"
-#define INDEX_NEW "index-new"
 #define MOVING "moving"
-#define ENTRIES_MAX ((size_t)1 << 30)
 #define LOCK_TRIES 20
 #define LOCK_PAUSE_NS 50000000L
 
@@ -42,22 +38,11 @@ static void part_release(struct part *p)
 
 /* ---- the record ---- */
 
-static int save_entries(int dir_fd, const char *name, const struct git_entries *e, size_t hex_size)
-{
-	AUTO_STRBUF text = STRBUF_INIT;
-
-	git_entries_format(e, hex_size, &text);
-	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
-}
-
 int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
-	size_t hex_size = strlen(l->new.hex);
-	int r = save_entries(dir_fd, INDEX_OLD, &l->from, hex_size);
+	int r = git_index_save(dir_fd, l);
 
-	if (r >= 0)
-		r = save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
 	if (r >= 0)
 		r = git_moves_save(dir_fd, m);
 	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", s->branch, l->old.hex, l->new.hex, l->who, l->message);
@@ -98,12 +83,6 @@ static int load(struct resource *r, int dir_fd, struct part *ret, struct atoll_e
 }
 
 /* ---- locks ---- */
-
-/* Of what is Atoll's own for a while in the git directory. */
-static char *own_name(const struct resource *r, const char *what)
-{
-	return str_format("atoll-%s.%s", r->uuid, what);
-}
 
 static int take_lock(const struct git_repo *repo, const char *path, const char *owner)
 {
@@ -153,7 +132,7 @@ bool git_part_left(struct resource *r)
 {
 	AUTO_GIT_STATE s = { 0 };
 	AUTO_FD dir = fd_open_beneath(r->root_fd, ".git", O_RDONLY | O_DIRECTORY);
-	AUTO_FREE char *making = own_name(r, "lock");
+	AUTO_FREE char *making = git_index_own_name(r, "lock");
 
 	if (dir < 0)
 		return false;
@@ -163,130 +142,6 @@ bool git_part_left(struct resource *r)
 	if (git_lock_is_held(dir, "index", r->uuid) > 0 || git_lock_is_held(dir, "HEAD", r->uuid) > 0)
 		return true;
 	return git_state_load(r, &s, NULL) >= 0 && git_lock_is_held(dir, s.branch, r->uuid) > 0;
-}
-
-/* ---- the index ---- */
-
-static int put_in_place(int dir_fd, const char *name)
-{
-	AUTO_FD fd = fd_open_beneath(dir_fd, name, O_RDONLY);
-	int rc = fd < 0 ? fd : sys_fsync(fd);
-
-	if (rc >= 0)
-		rc = sys_rename(dir_fd, name, dir_fd, "index", 0);
-	return rc < 0 ? rc : sys_fsync(dir_fd);
-}
-
-static int copy_aside(int dir_fd, const char *name)
-{
-	struct tree_copy_report report = { 0 };
-	int rc = sys_unlink(dir_fd, name, 0);
-
-	if (rc < 0 && rc != -ENOENT)
-		return rc;
-	return tree_copy_entry(dir_fd, "index", dir_fd, name, 0, &report);
-}
-
-/* What is known of the files of these entries is brought up to date: of those alone, however many there are. A file that differs is
- * somebody's edit, and stays one. */
-static int refresh(const struct git_call *how, const char *entries, size_t size, struct atoll_error *err)
-{
-	AUTO_STRBUF paths = STRBUF_INIT;
-	struct git_call call = *how;
-
-	for (const char *at = entries; at < entries + size; at += strlen(at) + 1) {
-		const char *path = strchr(at, '\t');
-
-		if (path && at[0] != '0')
-			strbuf_add(&paths, path + 1, strlen(path));
-	}
-	if (paths.failed)
-		return error_oom(err, how->operation);
-	if (!paths.size)
-		return 0;
-	call.input = paths.data;
-	call.input_size = paths.size;
-	call.also = 1;
-	return git_call(&call, err,
-			(const char *const[]){ "add", "--refresh", "--pathspec-from-file=-", "--pathspec-file-nul",
-					       NULL });
-}
-
-/* With the entries (set: or with what is known of their files alone). */
-static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size, bool set,
-		       struct atoll_error *err)
-{
-	AUTO_FREE char *name = own_name(r, "index"), *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
-	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
-	struct atoll_error ignored = { 0 };
-	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
-
-	if (rc < 0)
-		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
-	call.input = entries;
-	call.input_size = size;
-	if (size && set)
-		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
-	if (rc < 0)
-		return rc;
-	(void)refresh(&call, entries, size,
-		      &ignored); /* without it git looks at the files once more, and no harm is done */
-	rc = put_in_place(repo->dir_fd, name);
-	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot write the index of \"%s\"", repo->top) : 0;
-}
-
-static int set_index(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
-{
-	AUTO_FREE char *entries = NULL;
-	size_t size = 0;
-	int rc = fd_read_file(dir_fd, forward ? INDEX_NEW : INDEX_OLD, ENTRIES_MAX, &entries, &size);
-
-	if (rc < 0)
-		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
-				 r->row.path);
-	return renew_index(r, &p->repo, entries, size, true, err);
-}
-
-/* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
-static bool is_in_index(const struct git_entries *index, const char *line)
-{
-	const char *path = strchr(line, '\t');
-	const struct git_entry *e = path ? git_entries_find(index, path + 1) : NULL;
-	struct git_id id;
-	unsigned mode;
-
-	if (!path || sscanf(line, "%o ", &mode) != 1)
-		return false;
-	if (!mode)
-		return !e;
-	return e && e->mode == mode && e->stage == 0 && git_id_parse(strchr(line, ' ') + 1, &id) &&
-	       git_id_equal(&id, &e->id);
-}
-
-/* Somebody's staged work in the way of going back. */
-static int check_index(int dir_fd, const struct part *p, struct atoll_error *err)
-{
-	AUTO_FREE char *old = NULL, *new = NULL;
-	AUTO_GIT_ENTRIES index = { 0 };
-	struct git_call call = { .repo = &p->repo, .operation = "undo" };
-	size_t old_size = 0, new_size = 0;
-	int rc = fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &old, &old_size);
-
-	if (rc >= 0)
-		rc = fd_read_file(dir_fd, INDEX_NEW, ENTRIES_MAX, &new, &new_size);
-	if (rc < 0)
-		return error_sys(err, rc, "undo", p->repo.top, "the record of the commit of \"%s\" cannot be read",
-				 p->repo.top);
-	rc = git_entries_of_index(&call, &index, err);
-	if (rc < 0)
-		return rc;
-	for (const char *a = old, *b = new; a < old + old_size &&b < new + new_size;
-	     a += strlen(a) + 1, b += strlen(b) + 1)
-		if (!is_in_index(&index, a) && !is_in_index(&index, b))
-			return error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
-					 "\"%s\" of \"%s\" has something else staged since the commit",
-					 strchr(b, '\t') ? strchr(b, '\t') + 1 : "", p->repo.top);
-	return 0;
 }
 
 /* ---- the ref ---- */
@@ -374,7 +229,7 @@ int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err)
 static int set_ref(struct resource *r, const struct part *p, bool forward, struct atoll_error *err)
 {
 	const struct git_id *from = forward ? &p->old : &p->new, *to = forward ? &p->new : &p->old;
-	AUTO_FREE char *tmp = own_name(r, "ref");
+	AUTO_FREE char *tmp = git_index_own_name(r, "ref");
 	const char *message = forward ? p->message : "atoll: undo";
 	int rc = tmp ? git_refs_write(p->repo.dir_fd, p->branch, to, tmp) : -ENOMEM;
 
@@ -404,7 +259,7 @@ static int check_way_back(int dir_fd, const struct part *p, struct atoll_error *
 		return error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
 				 "\"%s\" is on another branch now than the commit was made to: \"%s\"", p->repo.top,
 				 p->branch + strlen("refs/heads/"));
-	return check_index(dir_fd, p, err);
+	return git_index_check(dir_fd, &p->repo, err);
 }
 
 static int move_forward(struct resource *r, int dir_fd, const struct part *p, struct atoll_error *err)
@@ -414,7 +269,7 @@ static int move_forward(struct resource *r, int dir_fd, const struct part *p, st
 	if (!git_id_equal(&p->old, &p->new)) {
 		rc = set_ref(r, p, true, err);
 		if (rc >= 0)
-			rc = set_index(r, dir_fd, p, true, err);
+			rc = git_index_set(r, dir_fd, &p->repo, true, err);
 	}
 	return rc < 0 ? rc : git_moves_do(&p->repo, &p->moves, true, err);
 }
@@ -425,7 +280,7 @@ static int move_backward(struct resource *r, int dir_fd, const struct part *p, s
 
 	if (rc < 0 || git_id_equal(&p->old, &p->new))
 		return rc;
-	rc = set_index(r, dir_fd, p, false, err);
+	rc = git_index_set(r, dir_fd, &p->repo, false, err);
 	return rc < 0 ? rc : set_ref(r, p, false, err);
 }
 
@@ -480,23 +335,11 @@ static void remove_own(struct resource *r, const struct git_repo *repo)
 	static const char *const names[] = { "index", "index.lock", "ref", "lock" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		AUTO_FREE char *name = own_name(r, names[i]);
+		AUTO_FREE char *name = git_index_own_name(r, names[i]);
 
 		if (name)
 			sys_unlink(repo->dir_fd, name, 0);
 	}
-}
-
-/* Going back the files came after the index, which does not know them yet. Only for speed. */
-static void refresh_index(struct resource *r, int dir_fd, const struct git_repo *repo)
-{
-	AUTO_FREE char *entries = NULL;
-	struct atoll_error ignored = { 0 };
-	size_t size = 0;
-
-	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0 &&
-	    fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &entries, &size) >= 0)
-		(void)renew_index(r, repo, entries, size, false, &ignored);
 }
 
 static int end_in(struct resource *r, const struct git_repo *repo, const char *branch, struct atoll_error *err)
@@ -532,7 +375,7 @@ static int complete(struct resource *r, int dir_fd, const struct part *p, int si
 		return 0;
 	rc = git_part_lock(r, &p->repo, p->branch, "recover", err);
 	if (rc >= 0 && !git_id_equal(&p->old, &p->new))
-		rc = set_index(r, dir_fd, p, side == PART_NEW, err);
+		rc = git_index_set(r, dir_fd, &p->repo, side == PART_NEW, err);
 	if (rc >= 0)
 		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
 	if (rc >= 0)
@@ -553,7 +396,7 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 	if (rc < 0)
 		return rc;
 	if (side == PART_OLD) {
-		refresh_index(r, dir_fd, &p.repo);
+		git_index_refresh(r, dir_fd, &p.repo);
 		if (r->work_fd >= 0)
 			sys_unlink(r->work_fd, GIT_NEXT, 0);
 	}

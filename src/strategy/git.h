@@ -148,6 +148,17 @@ int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool fo
 
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
+/* ---- git-index.c: the original's index, and its entries on record ---- */
+int git_index_save(int dir_fd, const struct git_landing *l);
+/* The entries of one side; what is known of their files is brought up to date. Idempotent. */
+int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);
+/* ATOLL_CONFLICT if somebody has staged something else in one of the entries. */
+int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error *err);
+/* Going back the files come after the index, which does not know them yet. Only for speed. */
+void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo);
+/* Of what is Atoll's own for a while in the git directory. malloc'ed. */
+char *git_index_own_name(const struct resource *r, const char *what);
+
 /* ---- git-move.c ---- */
 int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m);
 int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,

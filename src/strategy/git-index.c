@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The original's index, changed by whoever holds its lock: the entries that differ between two commits are set, and nothing else, so that what
+ * somebody has staged besides stays staged. A copy is changed, by git, and renamed to its place.
+ */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define INDEX_OLD "index-old"
+#define INDEX_NEW "index-new"
+#define ENTRIES_MAX ((size_t)1 << 30)
+
+/* ---- the record ---- */
+
+char *git_index_own_name(const struct resource *r, const char *what)
+{
+	return str_format("atoll-%s.%s", r->uuid, what);
+}
+
+static int save_entries(int dir_fd, const char *name, const struct git_entries *e, size_t hex_size)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+
+	git_entries_format(e, hex_size, &text);
+	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
+}
+
+int git_index_save(int dir_fd, const struct git_landing *l)
+{
+	size_t hex_size = strlen(l->new.hex);
+	int r = save_entries(dir_fd, INDEX_OLD, &l->from, hex_size);
+
+	return r < 0 ? r : save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
+}
+
+/* ---- changing it ---- */
+
+static int put_in_place(int dir_fd, const char *name)
+{
+	AUTO_FD fd = fd_open_beneath(dir_fd, name, O_RDONLY);
+	int rc = fd < 0 ? fd : sys_fsync(fd);
+
+	if (rc >= 0)
+		rc = sys_rename(dir_fd, name, dir_fd, "index", 0);
+	return rc < 0 ? rc : sys_fsync(dir_fd);
+}
+
+static int copy_aside(int dir_fd, const char *name)
+{
+	struct tree_copy_report report = { 0 };
+	int rc = sys_unlink(dir_fd, name, 0);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	return tree_copy_entry(dir_fd, "index", dir_fd, name, 0, &report);
+}
+
+/* What is known of the files of these entries is brought up to date: of those alone, however many there are. A file that differs is
+ * somebody's edit, and stays one. */
+static int refresh(const struct git_call *how, const char *entries, size_t size, struct atoll_error *err)
+{
+	AUTO_STRBUF paths = STRBUF_INIT;
+	struct git_call call = *how;
+
+	for (const char *at = entries; at < entries + size; at += strlen(at) + 1) {
+		const char *path = strchr(at, '\t');
+
+		if (path && at[0] != '0')
+			strbuf_add(&paths, path + 1, strlen(path));
+	}
+	if (paths.failed)
+		return error_oom(err, how->operation);
+	if (!paths.size)
+		return 0;
+	call.input = paths.data;
+	call.input_size = paths.size;
+	call.also = 1;
+	return git_call(&call, err,
+			(const char *const[]){ "add", "--refresh", "--pathspec-from-file=-", "--pathspec-file-nul",
+					       NULL });
+}
+
+/* With the entries (set: or with what is known of their files alone). */
+static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size, bool set,
+		       struct atoll_error *err)
+{
+	AUTO_FREE char *name = git_index_own_name(r, "index"),
+		       *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
+	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
+	struct atoll_error ignored = { 0 };
+	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
+	call.input = entries;
+	call.input_size = size;
+	if (size && set)
+		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	if (rc < 0)
+		return rc;
+	(void)refresh(&call, entries, size,
+		      &ignored); /* without it git looks at the files once more, and no harm is done */
+	rc = put_in_place(repo->dir_fd, name);
+	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot write the index of \"%s\"", repo->top) : 0;
+}
+
+int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err)
+{
+	AUTO_FREE char *entries = NULL;
+	size_t size = 0;
+	int rc = fd_read_file(dir_fd, forward ? INDEX_NEW : INDEX_OLD, ENTRIES_MAX, &entries, &size);
+
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
+				 r->row.path);
+	return renew_index(r, repo, entries, size, true, err);
+}
+
+/* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
+static bool is_in_index(const struct git_entries *index, const char *line)
+{
+	const char *path = strchr(line, '\t');
+	const struct git_entry *e = path ? git_entries_find(index, path + 1) : NULL;
+	struct git_id id;
+	unsigned mode;
+
+	if (!path || sscanf(line, "%o ", &mode) != 1)
+		return false;
+	if (!mode)
+		return !e;
+	return e && e->mode == mode && e->stage == 0 && git_id_parse(strchr(line, ' ') + 1, &id) &&
+	       git_id_equal(&id, &e->id);
+}
+
+int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error *err)
+{
+	AUTO_FREE char *old = NULL, *new = NULL;
+	AUTO_GIT_ENTRIES index = { 0 };
+	struct git_call call = { .repo = repo, .operation = "undo" };
+	size_t old_size = 0, new_size = 0;
+	int rc = fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &old, &old_size);
+
+	if (rc >= 0)
+		rc = fd_read_file(dir_fd, INDEX_NEW, ENTRIES_MAX, &new, &new_size);
+	if (rc < 0)
+		return error_sys(err, rc, "undo", repo->top, "the record of the commit of \"%s\" cannot be read",
+				 repo->top);
+	rc = git_entries_of_index(&call, &index, err);
+	if (rc < 0)
+		return rc;
+	for (const char *a = old, *b = new; a < old + old_size &&b < new + new_size;
+	     a += strlen(a) + 1, b += strlen(b) + 1)
+		if (!is_in_index(&index, a) && !is_in_index(&index, b))
+			return error_set(err, ATOLL_CONFLICT, 0, "undo", repo->top,
+					 "\"%s\" of \"%s\" has something else staged since the commit",
+					 strchr(b, '\t') ? strchr(b, '\t') + 1 : "", repo->top);
+	return 0;
+}
+
+void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo)
+{
+	AUTO_FREE char *entries = NULL;
+	struct atoll_error ignored = { 0 };
+	size_t size = 0;
+
+	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0 &&
+	    fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &entries, &size) >= 0)
+		(void)renew_index(r, repo, entries, size, false, &ignored);
+}
