@@ -56,8 +56,8 @@ def on_subvolumes(place, tap):
             name = "%s, snapshot, %s, on btrfs" % (operation, who)
             if not t.only(name) or not (t.TORTURE or operation in ("new", "commit")):
                 continue
-            # The stage is made inside the original, whose own time is put back by the next call: in between it is lost.
-            scenario = f.Scenario(place, who, "snapshot", place.faults_bin, ground=ground, root_times=operation != "new")
+            # The stage is made inside the original, and goes from there; its own time is put back by the next call, and lost in between.
+            scenario = f.Scenario(place, who, "snapshot", place.faults_bin, ground=ground, root_times=operation not in ("new", "rm"))
             report(tap, name, *f.walk(scenario, stage, points, faults(f.count(scenario, stage, command))))
             scenario.close()
         place.unmount(ground)
