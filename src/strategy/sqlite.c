@@ -418,12 +418,24 @@ static int sqlite_landed(struct resource *r, const struct store_step *steps, siz
 	return sqlite_place_put(&p, err);
 }
 
-/* The part's directory goes when all have returned: without it this was done already. */
+/* The part's directory is removed afterwards, perhaps only a piece of it the first time: without its edits this was done already. */
 static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
 	const struct sqlite_priv *p = r->priv;
+	int rc;
 
-	return find_part(r, steps, n) && p && p->ended_fd >= 0 ? move_base(r, false, err) : 0;
+	if (!find_part(r, steps, n) || !p || p->ended_fd < 0 ||
+	    faccessat(p->ended_fd, "edits", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	rc = move_base(r, false, err);
+	if (rc < 0)
+		return rc;
+	rc = sys_rename(p->ended_fd, "edits", p->ended_fd, "edits.returned", 0);
+	if (rc >= 0)
+		rc = sys_fsync(p->ended_fd);
+	return rc < 0 ? error_sys(err, rc, "undo", r->row.path, "cannot note that the edits of \"%s\" are back",
+				  r->row.path)
+		      : 0;
 }
 
 const struct strategy_ops strategy_sqlite = {

@@ -290,7 +290,8 @@ def all_or_nothing(place, tap, who):
     tap.check("a commit killed or failed at points of %d, %d of them past its decision, %s" % (number, ends, who), not found, *found)
     done = box.commit()
     tap.check("lands at last, " + who, done.returncode == 0 and box.content() == new, t.said(done))
-    points, ends = faults(undo_number, 8), 0
+    # The last ones are where the undo data is removed, piece by piece.
+    points, ends = faults(undo_number, 8) + [(undo_number - k, "ENOSPC") for k in (13, 10, 7, 4)], 0
     while points and not found:
         stop = walk(box, box.undo, new, box.old, points, undo_number)
         if not stop:
