@@ -60,13 +60,19 @@ static int renew_layer(struct session *s, struct resource *r, struct atoll_error
 	return MIN(rc, 0);
 }
 
-static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_error *err)
+/* Files of one directory, and databases, have one workspace: it is made fresh for all of them at once. */
+static bool shares(const struct resource *r, const struct resource *other)
 {
-	int rc = store_begin(s->store, true, err);
+	return r == other || (resource_isolates(other) && r->row.work && other->row.work && *r->row.work &&
+			      strcmp(r->row.work, other->row.work) == 0);
+}
+
+static int mark_one(struct session *s, struct resource *r, bool dirty, struct atoll_error *err)
+{
+	int rc;
 
 	r->row.dirty = dirty;
-	if (rc >= 0)
-		rc = store_resource_update(s->store, &r->row, err);
+	rc = store_resource_update(s->store, &r->row, err);
 	if (rc >= 0 && !dirty)
 		rc = store_touch_put(s->store, r->row.id, NULL, 0, err);
 	if (rc >= 0 && !dirty)
@@ -75,6 +81,16 @@ static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_
 		rc = renew_layer(s, r, err);
 	if (rc >= 0 && !dirty && r->ops->ran)
 		rc = r->ops->ran(r, err);
+	return rc;
+}
+
+static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_error *err)
+{
+	int rc = store_begin(s->store, true, err);
+
+	for (size_t i = 0; i < s->n && rc >= 0; i++)
+		if (shares(r, &s->resources[i]))
+			rc = mark_one(s, &s->resources[i], dirty, err);
 	if (rc >= 0)
 		rc = store_commit(s->store, err);
 	store_abort(s->store);
@@ -102,35 +118,56 @@ void reset_empty_trash(int area_fd)
 		(void)tree_empty(trash);
 }
 
-int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
+static bool all_dirty(const struct session *s, const struct resource *r)
 {
-	int rc = r->row.dirty ? 0 : mark(s, r, true, err);
+	for (size_t i = 0; i < s->n; i++)
+		if (shares(r, &s->resources[i]) && !s->resources[i].row.dirty)
+			return false;
+	return true;
+}
 
-	if (rc < 0)
-		return rc;
-	if (r->ops->release)
-		r->ops->release(r);
+static int clear(struct session *s, struct resource *r)
+{
+	int rc;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (shares(r, &s->resources[i]) && s->resources[i].ops->release)
+			s->resources[i].ops->release(&s->resources[i]);
 	rc = discard(r, r->ops->workspace);
 	if (rc >= 0)
 		rc = discard(r, "work");
 	/* Before anything is flushed: what nobody wants any more need not be written first. */
 	if (rc >= 0)
 		reset_empty_trash(r->work_fd);
-	if (rc >= 0)
-		rc = tree_stamp(r->stage_fd, &r->row.stamp);
+	return rc < 0 ? rc : tree_stamp(r->stage_fd, &r->row.stamp);
+}
+
+/* From the stamp on it is known what others do. */
+static int begin_again(struct resource *r, int64_t stamp, struct atoll_error *err)
+{
+	r->row.stamp = stamp;
+	r->row.clock_offset = clock_offset_ns();
+	store_stamps_free(r->stamps, r->n_stamps);
+	r->stamps = NULL;
+	r->n_stamps = 0;
+	return state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
+}
+
+int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	int rc = all_dirty(s, r) ? 0 : mark(s, r, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = clear(s, r);
 	if (rc < 0)
 		return error_sys(err, rc, "rollback", r->row.path, "cannot clear the workspace of \"%s\"", r->row.path);
 	r->row.clock_offset = clock_offset_ns();
 	rc = r->ops->begin(r, err);
-	if (rc < 0)
-		return rc;
-	store_stamps_free(r->stamps, r->n_stamps);
-	r->stamps = NULL;
-	r->n_stamps = 0;
-	rc = state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
-	if (rc >= 0)
-		rc = mark(s, r, false, err);
-	return rc;
+	for (size_t i = 0; i < s->n && rc >= 0; i++)
+		if (shares(r, &s->resources[i]))
+			rc = begin_again(&s->resources[i], r->row.stamp, err);
+	return rc < 0 ? rc : mark(s, r, false, err);
 }
 
 static void report_reset(struct atoll_result *result, const struct store_resource *row, const struct atoll_error *why)
@@ -150,18 +187,22 @@ static void report_reset(struct atoll_result *result, const struct store_resourc
 int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err)
 {
 	AUTO_FREE size_t *order = NULL;
+	AUTO_FREE bool *dirty = calloc(s->n ? s->n : 1, sizeof *dirty);
 	struct atoll_error first = { 0 };
-	int rc = session_order(s, &order, err);
+	int rc = dirty ? session_order(s, &order, err) : error_oom(err, "rollback");
 
 	if (rc < 0)
 		return rc;
+	for (size_t i = 0; i < s->n; i++)
+		dirty[i] = s->resources[i].row.dirty;
 	for (size_t i = s->n; i-- > 0;) {
 		struct resource *r = &s->resources[order[i]];
 		struct atoll_error why = { 0 };
 
-		if (!r->row.dirty)
+		if (!dirty[order[i]])
 			continue;
-		reset_workspace(s, r, &why);
+		if (r->row.dirty) /* not with another that has the same workspace */
+			reset_workspace(s, r, &why);
 		report_reset(result, &r->row, &why);
 		if (!first.code)
 			first = why;

@@ -303,8 +303,31 @@ def all_or_nothing(place, tap, who):
         if again.returncode != 0 or box.content() != new:
             found.append("the edits did not come back: %s" % t.said(again))
     tap.check("an undo killed or failed at points of %d, %d of them past its decision, %s" % (undo_number, ends, who), not found, *found)
+    rolled_back(tap, box, who, found)
     box.drop()
     taken_away(place, tap, who, decided, new)
+
+
+def rolled_back(tap, box, who, found):
+    """A rollback that takes a commit back, of resources of which two share a workspace, killed now and again."""
+    number = None
+    for point in (None, -80, -55, -40, -25, -12):
+        now = box.content()
+        if now == box.old:
+            box.run("sh", "-c", 'printf new > "$1"', "sh", box.tree + "/file")
+            box.sql(EDIT)
+            box.run(t.PYTHON, "-I", "-c", RUN_SQL, box.second, "CREATE TABLE more(a); DELETE FROM people;")
+            box.commit()
+        if point is None:
+            done, number = box.count(box.rollback)
+            recovered = done
+        else:
+            done = box.rollback(fault="%d:kill" % (number + point))
+            recovered = box.recover()
+            box.rollback()
+        if recovered.returncode != 0 or box.content() != box.old or b"no changes" not in box.diff().stdout:
+            found.append("%s: %s; %s; %r" % (point, t.said(done), t.said(recovered), box.content()))
+    tap.check("a rollback killed at points of %s, %s" % (number, who), not found, *found)
 
 
 def taken_away(place, tap, who, decided, new):
