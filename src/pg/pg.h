@@ -30,6 +30,7 @@
  *
  * One thread. Nothing blocks but new, begin, and the calls from hold to commit, which wait for the server. Whoever can connect to the
  * socket is served: the directory is the guard. The password stays in this process, and is in no error message.
+ * The process ignores SIGPIPE (TLS writes by itself), and reaps nobody's children but its own: cancelling forks one, which is waited for by its id.
  */
 #ifndef PG_PG_H
 #define PG_PG_H
