@@ -34,8 +34,9 @@ static int check_selection(struct op *op, struct atoll_error *err)
 			bool found = !*path;
 
 			for (size_t c = 0; changes && c < changes->n && !found; c++)
-				found = path_is_below(changes->v[c].path, path) ||
-					path_is_below(path, changes->v[c].path);
+				found = changes->v[c].part ? part_is_selected(&op->s->resources[i], &op->selections[i])
+							   : path_is_below(changes->v[c].path, path) ||
+								     path_is_below(path, changes->v[c].path);
 			if (!found)
 				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path,
 						 "\"%s\" has no changes in the sandbox \"%s\"", path, op->s->box.name);

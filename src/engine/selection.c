@@ -91,13 +91,24 @@ static int add_absolute(struct session *s, struct selection *v, const char *path
 	return found;
 }
 
+/* What is no file is named as it is shown. */
+static int add_remote(struct session *s, struct selection *v, const char *name)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (kind_is_remote(s->resources[i].row.kind) && strcmp(s->resources[i].row.path, name) == 0)
+			return add(&v[i], "") < 0 ? -ENOMEM : 1;
+	return 0;
+}
+
 static int add_wanted(struct session *s, struct selection *v, const char *path)
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	AUTO_FREE char *joined = *path == '/' ? strdup(path) : cwd ? str_format("%s/%s", cwd, path) : NULL;
 	AUTO_FREE char *full = joined ? resolve(joined) : NULL;
-	int found = full ? add_absolute(s, v, full) : 0;
+	int found = add_remote(s, v, path);
 
+	if (found == 0 && full)
+		found = add_absolute(s, v, full);
 	if (found != 0 || *path == '/')
 		return found;
 	/* Not below the working directory's resource: relative to the first resource then. */

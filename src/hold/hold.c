@@ -26,6 +26,7 @@
 #define CONNINFO_MAX 65536
 #define PATIENCE_MS 2000 /* with a client that is inside a statement */
 #define START_MS 30000
+#define MOMENT_MS 500
 
 struct holder {
 	int area, sockets, control;
@@ -80,6 +81,20 @@ static void add_table(const struct pg_table *t, void *arg)
 	ret->n_tables++;
 }
 
+/* A client that has just been answered may still have something under way: it is given a moment. */
+static int inspect(struct holder *h, struct pg_inspection *ret, struct atoll_error *err)
+{
+	int64_t end = clock_monotonic_ns() + MOMENT_MS * 1000000LL;
+	struct atoll_error busy = { 0 };
+	int r;
+
+	while ((r = pg_proxy_inspect(h->proxy, ret, &busy)) == -ATOLL_BUSY && clock_monotonic_ns() < end)
+		(void)pg_proxy_step(h->proxy, 20);
+	if (r < 0)
+		*err = busy;
+	return r;
+}
+
 static int tell_status(struct holder *h, struct hold_reply *ret, struct atoll_error *err)
 {
 	struct pg_inspection found = { 0 };
@@ -92,7 +107,7 @@ static int tell_status(struct holder *h, struct hold_reply *ret, struct atoll_er
 	ret->open_ns = status.open_ns;
 	if (ret->ended)
 		return 0;
-	r = pg_proxy_inspect(h->proxy, &found, err);
+	r = inspect(h, &found, err);
 	if (r < 0)
 		return r;
 	ret->xid = found.xid;

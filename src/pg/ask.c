@@ -116,3 +116,19 @@ int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct at
 		return error_set(err, ATOLL_REFUSED, 0, "ask", NULL, "the database refuses: %s", ret->message);
 	return 0;
 }
+
+int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER begun = { 0 }, ended = { 0 };
+	AUTO_FREE char *begin =
+		str_format("SAVEPOINT %sq; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", p->savepoint);
+	AUTO_FREE char *end = str_format("ROLLBACK TO %sq; RELEASE %sq", p->savepoint, p->savepoint);
+	int r = begin && end ? pg_ask(p, begin, &begun, err) : error_oom(err, "ask");
+
+	if (r == 0)
+		r = pg_ask(p, sql, ret, err);
+	/* In a client's own transaction too: what it has done is before this savepoint. */
+	if (end && p->state != PG_LOST && pg_ask(p, end, &ended, r < 0 ? NULL : err) < 0)
+		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", ended.message);
+	return r;
+}

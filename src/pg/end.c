@@ -86,6 +86,25 @@ void pg_proxy_resume(struct pg_proxy *p)
 	pg_server_watch(p);
 }
 
+static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
+static int keep(struct pg_proxy *p, struct atoll_error *err);
+
+/* What a client has set (a role, a limit of time) is not for what the proxy does itself. Whoever comes next sets his own again. */
+static int be_plain(struct pg_proxy *p, struct atoll_error *err)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	AUTO_ANSWER answer = { 0 };
+	int r;
+
+	pg_settings_switch(&p->applied, &(struct pg_settings){ 0 }, &sql);
+	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT");
+	r = try(p, strbuf_str(&sql), &answer, err);
+	if (r < 0)
+		return r;
+	pg_settings_clear(&p->applied);
+	return keep(p, err);
+}
+
 /* Runs something that may fail and leaves nothing behind then. Nothing was done since the savepoint, so that is where it goes back to. */
 static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
@@ -107,7 +126,9 @@ int pg_proxy_check(struct pg_proxy *p, struct atoll_error *err)
 
 	if (p->state != PG_HELD)
 		return not_held(p, "check", err);
-	r = try(p, "SET CONSTRAINTS ALL IMMEDIATE", &answer, err);
+	r = be_plain(p, err);
+	if (r == 0)
+		r = try(p, "SET CONSTRAINTS ALL IMMEDIATE", &answer, err);
 	if (r < 0)
 		return r;
 	/* As it was: deferred ones are deferred, and triggers fire when it is really committed. */
@@ -168,12 +189,16 @@ static bool is_uuid(const char *text)
 int pg_proxy_mark(struct pg_proxy *p, const char *uuid, struct pg_marker *ret, struct atoll_error *err)
 {
 	struct pg_marker m = { 0 };
-	int r = -ATOLL_EXISTS;
+	int r;
 
 	if (p->state != PG_HELD)
 		return not_held(p, "mark", err);
 	if (!is_uuid(uuid))
 		return error_set(err, ATOLL_INVALID, 0, "mark", uuid, "\"%s\" is no UUID", uuid);
+	r = be_plain(p, err);
+	if (r < 0)
+		return r;
+	r = -ATOLL_EXISTS;
 	for (int i = 0; i < MARK_ATTEMPTS && r == -ATOLL_EXISTS; i++)
 		r = make_marker(p, uuid, &m.oid, err);
 	if (r == 0)
@@ -196,7 +221,9 @@ int pg_proxy_unmark(struct pg_proxy *p, const struct pg_marker *marker, struct a
 	if (p->state != PG_HELD)
 		return not_held(p, "mark", err);
 	snprintf(sql, sizeof(sql), "SELECT pg_catalog.lo_unlink(%u)", marker->oid);
-	r = pg_ask(p, sql, &answer, err);
+	r = be_plain(p, err);
+	if (r == 0)
+		r = try(p, sql, &answer, err);
 	return r < 0 ? r : keep(p, err);
 }
 
@@ -257,7 +284,9 @@ int pg_proxy_commit(struct pg_proxy *p, struct atoll_error *err)
 
 	if (p->state != PG_HELD)
 		return not_held(p, "commit", err);
-	r = make_durable(p, err);
+	r = be_plain(p, err);
+	if (r == 0)
+		r = make_durable(p, err);
 	return r < 0 ? r : finish(p, "COMMIT", "COMMIT", err);
 }
 

@@ -61,9 +61,9 @@ int pg_proxy_inspect(struct pg_proxy *p, struct pg_inspection *ret, struct atoll
 	int r = pg_proxy_can_ask(p, err);
 
 	if (r == 0)
-		r = pg_ask(p, "SELECT pg_catalog.txid_current_if_assigned()", &xid, err);
+		r = pg_question(p, "SELECT pg_catalog.txid_current_if_assigned()", &xid, err);
 	if (r == 0)
-		r = pg_ask(p, locks_sql, &locks, err);
+		r = pg_question(p, locks_sql, &locks, err);
 	if (r < 0)
 		return r;
 	i.xid = xid.values.n == 1 ? strtoull(xid.values.v[0], NULL, 10) : 0;

@@ -66,10 +66,8 @@ static int marker_is_there(void *conn, const struct pg_marker *m)
 	content = value(conn, sql, state);
 	if (content)
 		return strcmp(content, m->uuid) == 0;
-	/* None, somebody else's, or one that is no text: not the one that was made. */
-	if (strcmp(state, "42704") == 0 || strcmp(state, "42501") == 0 || strncmp(state, "22", 2) == 0)
-		return 0;
-	return -1;
+	/* None, or one that is no text: not the one that was made. One that may not be read may be it. */
+	return strcmp(state, "42704") == 0 || strncmp(state, "22", 2) == 0 ? 0 : -1;
 }
 
 /* Whether the transaction may still be under way; NULL: it is not. */
@@ -139,6 +137,10 @@ int pg_forget_marker(const char *conninfo, const struct pg_marker *marker, struc
 	there = marker_is_there(conn, marker);
 	if (there == 0)
 		return 0;
+	if (there < 0)
+		return error_set(err, ATOLL_FAILED, 0, "finish", NULL,
+				 "the marker of the transaction, large object %" PRIu32 ", cannot be read",
+				 marker->oid);
 	snprintf(sql, sizeof(sql), "SELECT pg_catalog.lo_unlink(%" PRIu32 ")", marker->oid);
 	{
 		AUTO_RESULT *result = PQexec(conn, sql);

@@ -308,6 +308,10 @@ void pg_extended_forget(struct pg_client *c);  /* its prepared statements are to
 /* The name of a prepared statement on the server. */
 void pg_extended_name(const struct pg_client *c, const char *name, char buffer[PG_SERVER_NAME_SIZE]);
 
+/* transaction.c: a limit that would end the transaction of all; it is accepted, and has no effect. */
+bool pg_transaction_is_fatal_limit(const char *key);
+/* ask.c: something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
+int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
 /* inspect.c: whether the server can be asked something just now: 0, ATOLL_STATE or ATOLL_BUSY. */
 int pg_proxy_can_ask(const struct pg_proxy *p, struct atoll_error *err);
 

@@ -50,6 +50,8 @@ static void keep(struct pg_client *c, const char *name, const char *value)
 	}
 	for (size_t i = 0; i <= n; i++)
 		key[i] = (char)tolower((unsigned char)name[i]);
+	if (pg_transaction_is_fatal_limit(key))
+		return;
 	if (!sql || pg_settings_put(&c->defaults, key, sql) < 0)
 		fatal(c, "53200", "out of memory");
 	if (strcmp(key, "application_name") == 0)

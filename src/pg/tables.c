@@ -17,7 +17,7 @@ int pg_proxy_tables(struct pg_proxy *p, void (*fn)(const struct pg_table *table,
 	int r = pg_proxy_can_ask(p, err);
 
 	if (r == 0)
-		r = pg_ask(p, tables_sql, &a, err);
+		r = pg_question(p, tables_sql, &a, err);
 	for (size_t i = 0; r == 0 && i + 3 < a.values.n; i += 4) {
 		const struct pg_table table = { a.values.v[i], strtoll(a.values.v[i + 1], NULL, 10),
 						strtoll(a.values.v[i + 2], NULL, 10),

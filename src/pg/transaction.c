@@ -63,10 +63,15 @@ static bool names_ours(const struct pg_client *c, const struct pg_statement *s)
 }
 
 /* Limits that would end the transaction of all. They are accepted, and have no effect. */
+bool pg_transaction_is_fatal_limit(const char *key)
+{
+	return strcmp(key, "idle_in_transaction_session_timeout") == 0 || strcmp(key, "idle_session_timeout") == 0 ||
+	       strcmp(key, "transaction_timeout") == 0;
+}
+
 static bool is_fatal_limit(const struct pg_statement *s)
 {
-	return strcmp(s->key, "idle_in_transaction_session_timeout") == 0 ||
-	       strcmp(s->key, "idle_session_timeout") == 0 || strcmp(s->key, "transaction_timeout") == 0;
+	return pg_transaction_is_fatal_limit(s->key);
 }
 
 bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement *s, bool alone)

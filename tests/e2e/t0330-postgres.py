@@ -133,6 +133,30 @@ def again(place, tap, who, server):
     w.close()
 
 
+def manners(place, tap, who, server):
+    """What clients set for themselves has no effect on what Atoll does."""
+    w = World(place, who, server)
+    server.sql("GRANT ALL ON %s TO other" % w.table)
+    w.edit("-c 'SET ROLE other' -c \"UPDATE %s SET name = 'Bob' WHERE id = 2\"" % w.table)
+    done = w.box.commit()
+    tap.check("another role of a client's leaves no marker, %s" % who, done.returncode == 0 and w.stands() == "new" and w.markers() == 0,
+              t.said(done), w.stands(), w.markers())
+    done = w.box.run("sh", "-c", "PGOPTIONS='-c idle_in_transaction_session_timeout=200' psql -XAtqc \"INSERT INTO %s VALUES (3, 'Cy')\"" % w.table)
+    time.sleep(0.6)
+    tap.check("a limit that a client comes with does not end the transaction, %s" % who, done.returncode == 0 and not w.resource()["lost"],
+              t.said(done), w.resource())
+    w.box.run("psql", "-XAtq", "-c", "SET statement_timeout = 1", "-c", "SELECT 1")
+    shown = [w.box.diff() for _ in range(3)]
+    tap.check("nor does its limit of time stop a diff, %s" % who, all(d.returncode == 0 and b"1 inserted" in d.stdout for d in shown),
+              *[t.said(d) for d in shown])
+    with open(w.file, "w", encoding="utf-8") as file:
+        file.write("foreign")
+    done = w.box.commit(w.resource()["path"])
+    tap.check("a database can be committed by its name, %s" % who, done.returncode == 0 and w.stands() == "foreign and Ann,Bob,Cy",
+              t.said(done), w.stands())
+    w.close()
+
+
 def refusals(place, tap, who, server):
     w = World(place, who, server)
     server.sql("ALTER TABLE %s ADD CONSTRAINT late UNIQUE (name) DEFERRABLE INITIALLY DEFERRED" % w.table)
@@ -189,9 +213,9 @@ def main(place, tap):
         return
     server = pg.Server(place)
     try:
-        server.sql("CREATE ROLE agent LOGIN")
+        server.sql("CREATE ROLE other; CREATE ROLE agent LOGIN NOINHERIT; GRANT other TO agent")
         for who in place.users():
-            for part in (life, again, refusals, losses):
+            for part in (life, again, manners, refusals, losses):
                 if t.only(part.__name__):
                     part(place, tap, who, server)
     finally:
