@@ -144,6 +144,31 @@ int git_entries_since(const struct git_call *how, const struct git_id *from, str
 				ret_from, ret_to, err);
 }
 
+int git_entries_edited(const struct git_call *how, const struct git_entries *list, struct git_entries *ret,
+		       struct atoll_error *err)
+{
+	AUTO_STRBUF info = STRBUF_INIT;
+	struct git_call call = *how;
+	int r;
+
+	git_entries_format(list, list->n ? strlen(list->v[0].id.hex) : 0, &info);
+	if (info.failed)
+		return error_oom(err, how->operation);
+	call.input = strbuf_str(&info);
+	call.input_size = info.size;
+	r = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	if (r < 0)
+		return r;
+	call = *how;
+	call.also = 1;
+	r = git_call(&call, err, (const char *const[]){ "update-index", "-q", "--refresh", NULL });
+	if (r < 0)
+		return r;
+	return list_differences(
+		how, (const char *const[]){ "diff-files", "-z", "--raw", "--no-renames", "--no-ext-diff", NULL }, ret,
+		NULL, err);
+}
+
 /* "1 XY SUB MODE-HEAD MODE-INDEX MODE-FILE HASH-HEAD HASH-INDEX PATH"; "u …" is unmerged. */
 static int parse_status(const char *line, struct git_entries *ret, bool *ret_staged)
 {
@@ -185,6 +210,9 @@ int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret,
 	at = strbuf_str(&out);
 	end = at + out.size;
 	while (r >= 0 && (line = next(&at, end))) {
+		/* What the user's configuration has it say besides, of stashes and branches. */
+		if (line[0] == '#')
+			continue;
 		r = parse_status(line, ret, ret_staged);
 		if (r == -EBUSY)
 			return error_set(err, ATOLL_REFUSED, 0, how->operation, how->repo->top,

@@ -148,6 +148,10 @@ int git_entries_since(const struct git_call *how, const struct git_id *from, str
  * are left out. Refused if something is unmerged. */
 int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
 			    struct atoll_error *err);
+/* Those of the list whose file in the checkout is another one, by content or git's own mode, whatever the repository's index says of it or
+ * hides. how->index: where an index can be made for it. */
+int git_entries_edited(const struct git_call *how, const struct git_entries *list, struct git_entries *ret,
+		       struct atoll_error *err);
 /* For `update-index --index-info -z`. */
 void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out);
 

@@ -209,6 +209,9 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 		mark_directories(list);
 		drop_marked(list);
 	}
+	rc = git_judge(&w, list, err);
+	if (rc < 0)
+		return NULL;
 	rc = git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
 	if (rc >= 0)
 		rc = add_commits(&w, list, err);

@@ -281,10 +281,16 @@ static int compare(struct git_work *w, struct atoll_error *err)
 	return git_entries_between(&call, &w->head, &w->tree, &w->head_old, &w->head_new, err);
 }
 
-bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged)
+const struct git_entry *git_work_original(const struct git_work *w, const char *path)
 {
 	bool moved = !git_id_equal(&w->base, &w->head);
-	const struct git_entry *before = git_entries_find(moved ? &w->head_old : &w->base_old, path);
+
+	return git_entries_find(moved ? &w->head_old : &w->base_old, path);
+}
+
+bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged)
+{
+	const struct git_entry *before = git_work_original(w, path);
 
 	*ret_judged = before && before->mode;
 	if (git_entries_find(&w->base_new, path))

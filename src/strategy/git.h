@@ -95,8 +95,16 @@ static inline bool git_work_has_nothing(const struct git_work *w)
 /* Whether the file lands, as far as git has a say: it is not tracked, or its content is the sandbox's own. judged: git says, not the times. */
 bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged);
 
+/* What the original's branch has at a path that differs; NULL if it does not. */
+const struct git_entry *git_work_original(const struct git_work *w, const char *path);
+
 /* Whether a file at or below the path is among the changes. */
 bool git_work_touches(const struct changes *changes, const char *path);
+
+/* ---- git-judge.c ---- */
+/* Of the changes that git has a say in, `judged` stays with those alone whose original somebody has touched and is what is committed all the
+ * same. The others are left to the times. */
+int git_judge(const struct git_work *w, struct changes *list, struct atoll_error *err);
 
 /* ---- git-changes.c ---- */
 struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *err);

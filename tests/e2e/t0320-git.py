@@ -271,6 +271,31 @@ def uncommitted_work_in_the_way_is_never_lost(repo, tap):
 
 
 @scene
+def what_git_status_leaves_out_is_never_lost(repo, tap):
+    repo.outside("git config status.showStash true; echo s >>lines; git stash -q; git config core.trustctime false; sleep 1.1; git status")
+    repo.outside("git update-index --skip-worktree a; git update-index --assume-unchanged d/b")
+    cases = (("echo PRECIOUS >a", "skip-worktree", "a"), ("echo PRECIOUS >d/b", "assume-unchanged", "d/b"),
+             ("chmod 600 lines", "a mode", "lines"), ("setfattr -n user.mine -v precious lines", "an attribute", "lines"),
+             ("touch -r lines ../ref; sed -i s/^2$/9/ lines; touch -r ../ref lines", "the same size and time", "lines"))
+    for script, name, path in cases:
+        repo.must(repo.box.rollback())
+        repo.inside("for f in a d/b lines; do echo sand >$f; done")
+        repo.outside(script)
+        before = mf.manifest(repo.path)[path.encode()]
+        done = repo.box.commit()
+        tap.check("what somebody did to a file is a conflict though git status is silent: " + name, done.returncode == 3 and
+                  path.encode() in done.stdout + done.stderr and mf.manifest(repo.path)[path.encode()] == before and
+                  repo.log() == ["first"], t.said(done), mf.manifest(repo.path)[path.encode()], before)
+        repo.outside("git update-index --no-skip-worktree a; git update-index --no-assume-unchanged d/b; setfattr -x user.mine lines || true; "
+                     "chmod 644 lines; git checkout -q .; git update-index --skip-worktree a; git update-index --assume-unchanged d/b")
+    repo.outside("git update-index --no-skip-worktree a; git update-index --no-assume-unchanged d/b; rm lines; git checkout -q lines; git rm -q d/b; "
+                 "git checkout -q HEAD d/b")
+    repo.commit("-m", "landed")
+    tap.check("and what is as it is committed may have been made anew", repo.log() == ["landed", "first"] and repo.read("d/b") == "sand\n" and
+              not repo.problems(), repo.log(), repo.problems())
+
+
+@scene
 def other_refs_land_when_that_is_asked_for(repo, tap):
     repo.outside("git branch dev; git branch fixed; git tag v0")
     repo.inside("git branch side; git tag -a -m one v1; git checkout -q dev; echo d >dev; git add dev; git commit -qm dev; git checkout -q atoll/box")
