@@ -30,10 +30,27 @@ static int save_entries(int dir_fd, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
 }
 
+/* What goes back is what was there: with what is carried in, staged contents that no commit has. */
+int git_index_read(const struct git_repo *repo, struct git_landing *l, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES all = { 0 };
+	struct git_call call = { .repo = repo, .operation = "commit" };
+	int rc = git_entries_of_index(&call, &all, err);
+
+	for (size_t i = 0; i < l->to.n && rc >= 0; i++) {
+		const char *path = l->to.v[i].path;
+		const struct git_entry *e = git_entries_find(&all, path);
+
+		if (git_entries_add(&l->index, path, e ? e->mode : 0, e ? &e->id : &l->to.v[i].id, 0) < 0)
+			return error_oom(err, "commit");
+	}
+	return rc;
+}
+
 int git_index_save(int dir_fd, const struct git_landing *l)
 {
 	size_t hex_size = strlen(l->new.hex);
-	int r = save_entries(dir_fd, INDEX_OLD, &l->from, hex_size);
+	int r = save_entries(dir_fd, INDEX_OLD, l->staged ? &l->index : &l->from, hex_size);
 
 	return r < 0 ? r : save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
 }

@@ -12,6 +12,7 @@ void git_landing_release(struct git_landing *l)
 {
 	git_entries_release(&l->from);
 	git_entries_release(&l->to);
+	git_entries_release(&l->index);
 	free(l->who);
 	free(l->message);
 	*l = (struct git_landing){ 0 };

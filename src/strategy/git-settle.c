@@ -54,18 +54,26 @@ static int copy_index(const struct git_repo *repo, int git_fd)
 	return r;
 }
 
-/* The original's, with what it knows of the files, and (keep: or as it is) the commit's entries. */
-static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at, bool keep,
+/* The original's, with what it knows of the files, and (carry: or as it is) the commit's entries. Whether it has those already is asked of the
+ * copy: whoever goes on in the original meanwhile, or went on before a commit that was cut off is finished, has staged something else, which
+ * would pass for the sandbox's edits. */
+static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at, bool carry,
 		     const char *operation, struct atoll_error *err)
 {
 	AUTO_FREE char *path = str_format("%s/%s/index", r->row.work, GIT_UPPER);
-	struct git_call call = { .repo = repo, .operation = operation, .index = path };
-	int rc = path ? copy_index(repo, git_fd) : -ENOMEM;
+	struct git_call call = { .repo = repo, .operation = operation, .index = path, .also = 1 };
+	int rc = path ? copy_index(repo, git_fd) : -ENOMEM, differs = 1;
 
 	if (rc < 0 && rc != -ENOENT)
 		return cannot_write(r, rc, operation, err);
-	if (keep)
+	if (carry && rc >= 0)
 		return 0;
+	if (rc >= 0)
+		differs = git_call(&call, err,
+				   (const char *const[]){ "diff-index", "--cached", "--quiet", at->hex, NULL });
+	if (differs <= 0)
+		return differs;
+	call.also = 0;
 	return git_call(&call, err, (const char *const[]){ "read-tree", rc < 0 ? "--reset" : "-m", at->hex, NULL });
 }
 
@@ -160,36 +168,34 @@ static int check_out(struct resource *r, const struct git_repo *repo, const stru
 }
 
 static int uncommitted(const struct git_repo *repo, const struct git_state *s, const char *operation,
-		       struct git_entries *ret, bool *ret_staged, struct atoll_error *err)
+		       struct git_entries *ret, struct atoll_error *err)
 {
 	struct git_call call = { .repo = repo, .operation = operation };
+	bool staged;
 
-	*ret_staged = false;
-	return s->carried ? 0 : git_entries_uncommitted(&call, ret, ret_staged, err);
+	return s->carried ? 0 : git_entries_uncommitted(&call, ret, &staged, err);
 }
 
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES list = { 0 };
-	bool staged;
-	int rc = uncommitted(repo, s, operation, &list, &staged, err);
+	int rc = uncommitted(repo, s, operation, &list, err);
 
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
 }
 
 int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       bool clean, const char *operation, struct atoll_error *err)
+	       enum git_settling how, const char *operation, struct atoll_error *err)
 {
 	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_GIT_ENTRIES list = { 0 };
-	bool staged = false;
 	int rc = git < 0 ? git : put_refs(git, s, at);
 
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
-	rc = clean ? 0 : uncommitted(repo, s, operation, &list, &staged, err);
+	rc = how == GIT_SETTLE_CLEAN ? 0 : uncommitted(repo, s, operation, &list, err);
 	if (rc >= 0)
-		rc = put_index(r, repo, git, at, s->carried || !staged, operation, err);
+		rc = put_index(r, repo, git, at, s->carried && how == GIT_SETTLE_NEW, operation, err);
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
 }

@@ -87,7 +87,7 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 		return cannot_make(r, rc, err);
 	rc = git_pin(r, repo, "base", &s->base, err);
 	if (rc >= 0)
-		rc = git_settle(r, repo, s, &s->base, false, "new", err);
+		rc = git_settle(r, repo, s, &s->base, GIT_SETTLE_NEW, "new", err);
 	return rc < 0 ? rc : git_state_save(r, s, err);
 }
 
@@ -166,12 +166,12 @@ static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_
 /* ---- after a commit ---- */
 
 static int land_at(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *id,
-		   bool clean, struct atoll_error *err)
+		   enum git_settling how, struct atoll_error *err)
 {
 	int rc = git_pin(r, repo, "tip", id, err);
 
 	if (rc >= 0)
-		rc = git_settle(r, repo, s, id, clean, "commit", err);
+		rc = git_settle(r, repo, s, id, how, "commit", err);
 	s->base = *id;
 	if (rc >= 0)
 		rc = git_state_save(r, s, err);
@@ -199,7 +199,7 @@ static int git_landed(struct resource *r, const struct store_step *steps, size_t
 		return cannot_make(r, rc, err);
 	if (rc == -ENOENT || !git_id_parse(next, &id))
 		return git_settle_files(r, &repo, &s, "commit", err);
-	return land_at(r, &repo, &s, &id, strstr(next, "clean") != NULL, err);
+	return land_at(r, &repo, &s, &id, strstr(next, "clean") ? GIT_SETTLE_CLEAN : GIT_SETTLE_LANDED, err);
 }
 
 /* ---- leaving the original ---- */

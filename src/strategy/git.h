@@ -45,10 +45,11 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 
 /* ---- git-settle.c ---- */
 
-/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along.
- * clean: nothing is uncommitted there, as is known already. */
+/* LANDED: what somebody stages from now on does not come along any more. CLEAN: nor was anything uncommitted there when it landed. */
+enum git_settling { GIT_SETTLE_NEW, GIT_SETTLE_LANDED, GIT_SETTLE_CLEAN };
+/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along. */
 int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       bool clean, const char *operation, struct atoll_error *err);
+	       enum git_settling how, const char *operation, struct atoll_error *err);
 /* The last of these alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
@@ -114,8 +115,10 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 struct git_landing {
 	struct git_id old, new;
 	struct git_entries from, to; /* what differs between them */
+	struct git_entries index;    /* the same paths as the original's index has them, if something is staged there */
 	char *who, *message;         /* for the logs */
 	bool clean;                  /* nothing is uncommitted in the original */
+	bool staged;                 /* its index is not its commit's */
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
@@ -157,6 +160,8 @@ int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool fo
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 /* ---- git-index.c: the original's index, and its entries on record ---- */
+/* Fills l->index, under the lock. */
+int git_index_read(const struct git_repo *repo, struct git_landing *l, struct atoll_error *err);
 int git_index_save(int dir_fd, const struct git_landing *l);
 /* The entries of one side; what is known of their files is brought up to date. Idempotent. */
 int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);

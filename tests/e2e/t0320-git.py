@@ -564,6 +564,44 @@ def crash_around_at(place, who, command, fault):
     return ["%s, %s: %s" % (command[0], fault, problem) for problem in problems]
 
 
+def kill_commit(repo, mark, number):
+    repo.box.commit("-m", "killed", fault="%d:kill" % number, program_environment={"ATOLL_FAULT_FROM": mark})
+
+
+def staged_content_comes_back(place, who, tap):
+    repo = Repo(place, who, make=False, program=place.faults_bin)
+    repo.outside("echo STAGED >a; echo n >n; git add a n; echo WORK >a; git rm -q --cached lines")
+    before = repo.git("ls-files -s")
+    repo.must(repo.new("--dirty"))
+    repo.inside("echo more >>a; echo more >>n; echo more >>lines")
+    kill_commit(repo, "decide", 1)
+    done = repo.box.recover()
+    tap.check("what was staged, and carried in, is staged again after a crash", done.returncode == 0 and repo.git("ls-files -s") == before and
+              repo.git("show :a") == "STAGED" and repo.read("a") == "WORK\n", t.said(done), repo.git("ls-files -s"), before)
+    repo.commit("-m", "landed")
+    tap.check("and once it has landed", repo.git("show :a") == "WORK\nmore", repo.git("show :a"))
+    repo.must(repo.box.undo())
+    tap.check("and after an undo", repo.git("ls-files -s") == before and repo.read("a") == "WORK\n", repo.git("ls-files -s"), before)
+    repo.close()
+
+
+def later_commits_stay_their_own(place, who, number, tap):
+    repo = Repo(place, who, program=place.faults_bin)
+    repo.inside("echo one >>a")
+    kill_commit(repo, "finish", number)
+    locks = repo.outside("find .git -name '*.lock'")
+    repo.outside("test -e .git/index.lock || { git rm -q d/b; git commit -qm x; }")
+    done = repo.box.recover()
+    repo.outside("test -e d/b || git revert --no-edit HEAD")
+    before = repo.git("rev-parse HEAD")
+    again = repo.box.commit("-m", "again")
+    said = repo.inside("git diff --cached --name-status HEAD")
+    tap.check("what others commit after a commit that was cut off, at %d, is not the sandbox's" % number, done.returncode == 0 and
+              again.returncode == 0 and repo.git("rev-parse HEAD") == before and repo.read("d/b") == "b\n" and said == "" and
+              not repo.problems(), t.said(done), t.said(again), repo.log(), said, repo.problems(), locks)
+    repo.close()
+
+
 def walk(tap, name, number, wanted, crash):
     step = 1 if t.TORTURE else max(1, number // wanted)
     faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
@@ -573,6 +611,9 @@ def walk(tap, name, number, wanted, crash):
 
 def walk_crashes(place, tap):
     who = place.users()[0]
+    staged_content_comes_back(place, who, tap)
+    for number in (12, 16, 20, 24):
+        later_commits_stay_their_own(place, who, number, tap)
     walk(tap, "a commit is all old or all new, and git goes on", count_points(make_for_crash(place, who), "commit", "box", "-m", "all"), 10,
          lambda fault: crash_at(place, who, fault))
     repo = make_for_crash(place, who)
