@@ -10,6 +10,14 @@
 
 /* ---- gathering ---- */
 
+/* What was asked for is no longer skipped. */
+static void take_requested(struct changes *changes)
+{
+	for (size_t i = 0; i < changes->n; i++)
+		if (changes->v[i].on_request)
+			changes->v[i].kind = changes->v[i].what ? ATOLL_MODIFIED : ATOLL_ADDED;
+}
+
 static int gather(struct op *op, struct atoll_error *err)
 {
 	op->resources = calloc(op->s->n ? op->s->n : 1, sizeof *op->resources);
@@ -20,6 +28,8 @@ static int gather(struct op *op, struct atoll_error *err)
 		op->changes[i] = strategy_changes(&op->s->resources[i], false, err);
 		if (!op->changes[i])
 			return -(int)MAX(err->code, ATOLL_FAILED);
+		if (op->options->refs)
+			take_requested(op->changes[i]);
 	}
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }

@@ -174,14 +174,22 @@ struct refs_made {
 static int add_ref(const char *name, const struct git_id *id, void *arg)
 {
 	const struct refs_made *m = arg;
+	const struct git_refs outside = { -EBADF, m->w->repo.dir_fd };
+	bool lands = git_moves_can_land(m->w, name);
+	struct git_id old;
+	struct change *c;
 
 	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0)
 		return 0;
-	return changes_add_part(m->list, name, ATOLL_SKIPPED,
-				git_moves_can_land(m->w, name) ? "was made inside, and lands with --refs only"
-							       : "was made inside, and stays there")
-		       ? 0
-		       : -ENOMEM;
+	c = changes_add_part(m->list, name, ATOLL_SKIPPED,
+			     lands ? "was made inside, and lands with --refs only"
+				   : "was made inside, and stays there");
+	if (!c)
+		return -ENOMEM;
+	c->on_request = lands;
+	if (lands && git_refs_read(&outside, name, &old) >= 0)
+		c->what = ATOLL_WHAT_CONTENT;
+	return 0;
 }
 
 static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)

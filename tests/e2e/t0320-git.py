@@ -300,7 +300,8 @@ def other_refs_land_when_that_is_asked_for(repo, tap):
     repo.outside("git branch dev; git branch fixed; git tag v0")
     repo.inside("git branch side; git tag -a -m one v1; git checkout -q dev; echo d >dev; git add dev; git commit -qm dev; git checkout -q atoll/box")
     tap.check("without a word they stay inside", repo.box.commit().returncode == 0 and "side" not in repo.git("for-each-ref"))
-    repo.commit("--refs")
+    done = repo.commit("--refs")
+    tap.check("and count as what has landed", b"3 changes: 2 added, 1 modified" in done.stdout, t.said(done))
     tap.check("alone they land too, and nothing else moves", repo.git("log --format=%s -1 dev") == "dev" and repo.log() == ["first"] and
               repo.git("rev-parse side") == repo.git("rev-parse main") and repo.git("cat-file -t v1") == "tag" and not repo.problems(),
               repo.git("for-each-ref"), repo.problems())
