@@ -356,11 +356,14 @@ static int end_unrecorded(struct resource *r, struct atoll_error *err)
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
 	AUTO_GIT_STATE s = { 0 };
 	struct atoll_error ignored = { 0 };
+	struct git_id id;
 	int rc = git_repo_reopen(r->row.path, "commit", &repo, err);
 
 	if (rc < 0)
 		return rc;
-	(void)git_state_load(r, &s, &ignored);
+	/* Without it the branch is the one that cannot have been left meanwhile, for HEAD was locked. */
+	if (git_state_load(r, &s, &ignored) < 0)
+		(void)git_refs_head(&(struct git_refs){ -EBADF, repo.dir_fd }, &s.branch, &id);
 	if (r->work_fd >= 0)
 		sys_unlink(r->work_fd, GIT_NEXT, 0);
 	return end_in(r, &repo, s.branch, err);

@@ -223,7 +223,8 @@ static int git_forget(struct resource *r, struct atoll_error *err)
 	}
 	if (rc >= 0)
 		sys_unlink(repo.dir_fd, "refs/atoll", AT_REMOVEDIR);
-	return rc;
+	/* One that is removed in doubt holds its locks still. */
+	return rc < 0 ? rc : git_part_end(r, -EBADF, err);
 }
 
 const struct strategy_ops strategy_git = {

@@ -603,6 +603,18 @@ def later_commits_stay_their_own(place, who, number, tap):
     repo.close()
 
 
+def abandoned_in_doubt(place, who, tap):
+    repo = Repo(place, who, program=place.faults_bin)
+    repo.inside("echo one >>a")
+    kill_commit(repo, "decide", 1)
+    locked = repo.outside("find .git -name '*.lock'")
+    done = repo.box.atoll("rm", "box", "--abandon")
+    left = repo.outside("find .git -name '*.lock' -o -name '*atoll*'")
+    tap.check("a sandbox that is abandoned in doubt leaves no lock", "index.lock" in locked and done.returncode == 0 and not left,
+              locked, t.said(done), left)
+    t.remove_tree(repo.top)
+
+
 def walk(tap, name, number, wanted, crash):
     step = 1 if t.TORTURE else max(1, number // wanted)
     faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
@@ -613,6 +625,7 @@ def walk(tap, name, number, wanted, crash):
 def walk_crashes(place, tap):
     who = place.users()[0]
     staged_content_comes_back(place, who, tap)
+    abandoned_in_doubt(place, who, tap)
     for number in (12, 16, 20, 24):
         later_commits_stay_their_own(place, who, number, tap)
     walk(tap, "a commit is all old or all new, and git goes on", count_points(make_for_crash(place, who), "commit", "box", "-m", "all"), 10,
