@@ -68,7 +68,10 @@ int git_repo_open(const char *path, struct git_repo *ret, struct atoll_error *er
 int git_repo_reopen(const char *path, const char *operation, struct git_repo *ret, struct atoll_error *err);
 /* What is going on in the checkout that a commit would disturb: refused, with its name. */
 int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err);
-/* The branch that is checked out ("refs/heads/main") and its commit. Refused: detached, unborn, checked out in another worktree too. */
+/* A split index, of which one file is a part only: refused, also if the configuration alone asks for it. */
+int git_repo_check_index(const struct git_repo *r, const char *operation, struct atoll_error *err);
+/* The branch that is checked out ("refs/heads/main") and its commit. Refused: detached, unborn, symbolic, checked out in another worktree
+ * too. */
 int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_branch, struct git_id *ret,
 		    struct atoll_error *err);
 

@@ -171,6 +171,25 @@ int git_repo_check_calm(const struct git_repo *r, const char *operation, struct 
 	return 0;
 }
 
+int git_repo_check_index(const struct git_repo *r, const char *operation, struct atoll_error *err)
+{
+	AUTO_STRBUF asked = STRBUF_INIT, shared = STRBUF_INIT;
+	struct git_call call = { .repo = r, .operation = operation, .output = &asked, .also = 1 };
+	int rc = git_call(&call, err, (const char *const[]){ "config", "--type=bool", "core.splitIndex", NULL });
+
+	call.output = &shared;
+	call.also = 0;
+	if (rc >= 0)
+		rc = git_call(&call, err, (const char *const[]){ "rev-parse", "--shared-index-path", NULL });
+	if (rc < 0)
+		return rc;
+	if (strncmp(strbuf_str(&asked), "true", 4) != 0 && !shared.size)
+		return 0;
+	return refuse(err, operation, r->top,
+		      "has a split index, or asks for one; set core.splitIndex to false, and run git update-index "
+		      "--no-split-index");
+}
+
 int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **ret)
 {
 	int fd = openat(r->dir_fd, "worktrees", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

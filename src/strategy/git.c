@@ -16,10 +16,10 @@ static int cannot_make(struct resource *r, int rc, struct atoll_error *err)
 
 /* ---- making it ---- */
 
-/* On a rollback everything is made anew. */
+/* On a rollback everything is made anew. What is recorded is exchanged when it is, and says until then what comes along. */
 static int remove_old(struct resource *r)
 {
-	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_STATE, GIT_NEXT };
+	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_NEXT };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
@@ -94,11 +94,16 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 static int git_begin(struct resource *r, struct atoll_error *err)
 {
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
-	AUTO_GIT_STATE s = { .carried = r->carry_dirty };
+	AUTO_GIT_STATE s = { 0 }, before = { 0 };
+	struct atoll_error ignored = { 0 };
 	int rc = git_repo_open(r->row.path, &repo, err);
 
+	(void)git_state_load(r, &before, &ignored);
+	s.carried = r->carry_dirty || before.carried;
 	if (rc >= 0)
 		rc = git_repo_check_calm(&repo, "new", err);
+	if (rc >= 0)
+		rc = git_repo_check_index(&repo, "new", err);
 	if (rc >= 0)
 		rc = git_repo_branch(&repo, "new", &s.branch, &s.base, err);
 	return rc < 0 ? rc : begin_in(r, &repo, &s, err);

@@ -356,6 +356,17 @@ def undo_respects_a_checkout_that_moved(repo, tap):
 
 
 @scene
+def rollback_carries_again_what_was_carried(repo, tap):
+    repo.box.rm()
+    repo.outside("echo mine >>a")
+    repo.must(repo.new("--dirty"))
+    repo.inside("echo sand >a")
+    repo.must(repo.box.rollback())
+    tap.check("what is uncommitted comes along again after a rollback", repo.inside("cat a; git status --porcelain") == "a\nmine\n M a",
+              repo.inside("cat a; git status --porcelain"))
+
+
+@scene
 def rollback_begins_anew(repo, tap):
     repo.inside("echo two >>a; git commit -qam inside; echo three >>a; echo u >u; git config x.y z")
     repo.outside("echo o >o; git add o; git commit -qm outside")
@@ -446,10 +457,13 @@ def bad_input_is_one_clear_line(repo, tap):
     repo.box.rm()
     repo.outside("mkdir plain; git init -q --bare bare.git; git init -q unborn; git clone -q --depth 1 file://$PWD/repo shallow; "
                  "git clone -q repo detached; git -C detached checkout -q --detach; git -C repo worktree add -q ../linked; "
-                 "git clone -q repo merging; touch merging/.git/MERGE_HEAD; echo file >file", cwd=repo.top)
+                 "git clone -q repo merging; touch merging/.git/MERGE_HEAD; echo file >file; "
+                 "git clone -q repo split; git -C split update-index --split-index; git clone -q repo asks; "
+                 "git -C asks config core.splitIndex yes", cwd=repo.top)
     for name, word in (("plain", "not a git repository"), ("bare.git", "bare repository"), ("unborn", "no commit yet"),
                        ("detached", "detached HEAD"), ("linked", "main checkout"), ("merging", "a merge is in progress"),
-                       ("repo/d", "lies in the repository"), ("file", "not a directory"), ("missing", "missing")):
+                       ("split", "split index"), ("asks", "split index"), ("repo/d", "lies in the repository"),
+                       ("file", "not a directory"), ("missing", "missing")):
         done = repo.box.atoll("new", "bad", "--git", os.path.join(repo.top, name))
         tap.check("new says what is wrong: %s" % name, done.returncode not in (0, 1) and word in done.stderr.decode() and
                   len(done.stderr.splitlines()) == 1, t.said(done))
