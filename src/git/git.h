@@ -91,6 +91,8 @@ int git_refs_file(const struct git_refs *g, const char *path, size_t max, char *
 int git_refs_head(const struct git_refs *g, char **ret_ref, struct git_id *ret);
 /* A ref's value, loose or packed; symbolic ones are followed. -ENOENT, -EINVAL if it is no value or no name. */
 int git_refs_read(const struct git_refs *g, const char *name, struct git_id *ret);
+/* Whether it stands for another one: writing it would make it a plain one. 1, 0 or -errno. */
+int git_refs_is_symbolic(const struct git_refs *g, const char *name);
 /* Whether a new ref of that name would be in nobody's way: neither it, nor one above or below it. 1, 0 or -errno. */
 int git_refs_is_free(const struct git_refs *g, const char *name);
 bool git_refs_is_name(const char *name);

@@ -195,6 +195,16 @@ int git_refs_read(const struct git_refs *g, const char *name, struct git_id *ret
 	return at ? -ELOOP : -ENOMEM;
 }
 
+int git_refs_is_symbolic(const struct git_refs *g, const char *name)
+{
+	AUTO_FREE char *text = NULL;
+	int r = git_refs_file(g, name, REF_MAX, &text, NULL);
+
+	if (r == -ENOENT || r == -EINVAL)
+		return 0;
+	return r < 0 ? r : strncmp(text, "ref:", 4) == 0;
+}
+
 static int packed_is_free(const struct git_refs *g, const char *name)
 {
 	AUTO_FREE char *text = NULL;

@@ -235,6 +235,10 @@ int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_
 		return refuse(err, operation, r->top, "has no commit yet; make one first");
 	if (rc < 0)
 		return error_sys(err, rc, operation, r->top, "cannot read \"%s\" of \"%s\"", branch, r->top);
+	if (git_refs_is_symbolic(&refs, branch) != 0)
+		return error_set(err, ATOLL_REFUSED, 0, operation, r->top,
+				 "the branch \"%s\" of \"%s\" stands for another one; check that one out",
+				 branch + strlen("refs/heads/"), r->top);
 	if (git_repo_worktree_on(r, branch, &other) > 0)
 		return error_set(err, ATOLL_REFUSED, 0, operation, r->top,
 				 "the branch of \"%s\" is checked out in its worktree \"%s\" too", r->top,

@@ -294,7 +294,10 @@ static int check_way(int dir_fd, const struct part *p, bool forward, struct atol
 {
 	int rc = forward || git_id_equal(&p->old, &p->new) ? 0 : check_way_back(dir_fd, p, err);
 
-	return rc < 0 || was_cut_off(dir_fd) ? rc : git_moves_check(&p->repo, &p->moves, err);
+	if (rc < 0 || was_cut_off(dir_fd))
+		return rc;
+	rc = forward ? 0 : git_moves_check_unused(&p->repo, &p->moves, err);
+	return rc < 0 ? rc : git_moves_check(&p->repo, &p->moves, err);
 }
 
 static int move(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)

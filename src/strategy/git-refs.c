@@ -63,10 +63,14 @@ static int find_one(const char *name, const struct git_id *id, void *arg)
 /* 1: forward, and in nobody's way; 0: not. */
 static int is_forward(const struct git_work *w, const struct git_move *m, struct atoll_error *err)
 {
+	const struct git_refs outside = { -EBADF, w->repo.dir_fd };
 	struct git_call call = git_work_call(w);
 	AUTO_FREE char *elsewhere = NULL;
 	int rc;
 
+	/* Git would move, or make, the one it stands for. */
+	if (git_refs_is_symbolic(&outside, m->name) != 0)
+		return 0;
 	if (!*m->old.hex)
 		return 1;
 	if (strncmp(m->name, "refs/tags/", 10) == 0 || git_repo_worktree_on(&w->repo, m->name, &elsewhere) != 0)
@@ -93,8 +97,10 @@ int git_moves_find(const struct git_work *w, const struct part_request *q, struc
 		if (rc < 0)
 			return rc;
 		refused += rc == 0;
-		if (rc == 0 && q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, ret->v[i].name,
-				       "is there already, and would not move forward, or is checked out elsewhere") < 0)
+		if (rc == 0 &&
+		    q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, ret->v[i].name,
+			    "is there already, and would not move forward, or is symbolic, or checked out elsewhere") <
+			    0)
 			return error_oom(err, w->operation);
 	}
 	return refused ? error_set(err, ATOLL_CONFLICT, 0, w->operation, w->repo.top,
@@ -170,6 +176,29 @@ int git_moves_check(const struct git_repo *repo, const struct git_moves *m, stru
 		if (side == PART_FOREIGN)
 			return error_set(err, ATOLL_CONFLICT, 0, "commit", repo->top,
 					 "\"%s\" of \"%s\" was changed by somebody else", m->v[i].name, repo->top);
+	}
+	return 0;
+}
+
+/* A checkout whose branch goes, or goes back, would no longer be of its commit. */
+int git_moves_check_unused(const struct git_repo *repo, const struct git_moves *m, struct atoll_error *err)
+{
+	const struct git_refs refs = { -EBADF, repo->dir_fd };
+	AUTO_FREE char *here = NULL;
+	struct git_id id;
+	int rc = git_refs_head(&refs, &here, &id);
+
+	if (rc < 0)
+		return error_sys(err, rc, "undo", repo->top, "cannot read HEAD of \"%s\"", repo->top);
+	for (size_t i = 0; i < m->n; i++) {
+		AUTO_FREE char *where = NULL;
+		bool used = here && strcmp(here, m->v[i].name) == 0;
+
+		if (!used && git_repo_worktree_on(repo, m->v[i].name, &where) == 0)
+			continue;
+		return error_set(err, ATOLL_CONFLICT, 0, "undo", repo->top,
+				 "\"%s\" landed with the commit and is checked out in \"%s\" now", m->v[i].name,
+				 used || !where ? repo->top : where);
 	}
 	return 0;
 }

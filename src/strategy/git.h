@@ -154,6 +154,8 @@ int git_moves_load(int dir_fd, struct git_moves *ret);
 int git_moves_side(const struct git_repo *repo, const struct git_move *m); /* enum part_side or -errno */
 /* ATOLL_CONFLICT if one of them stands on neither side. */
 int git_moves_check(const struct git_repo *repo, const struct git_moves *m, struct atoll_error *err);
+/* ATOLL_CONFLICT if one of them is checked out, here or in a linked worktree. */
+int git_moves_check_unused(const struct git_repo *repo, const struct git_moves *m, struct atoll_error *err);
 /* Idempotent. One that stands on neither side is somebody else's, and left. */
 int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool forward, struct atoll_error *err);
 

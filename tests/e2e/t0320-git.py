@@ -323,6 +323,31 @@ def other_refs_land_when_that_is_asked_for(repo, tap):
               repo.git("log --format=%s -1 dev") == "dev", t.said(done))
 
 
+@scene
+def a_ref_that_is_checked_out_or_stands_for_another_stays(repo, tap):
+    repo.inside("git branch feature; echo x >>a; git commit -qam x")
+    repo.commit("--refs")
+    repo.outside("git worktree add -q ../wt feature")
+    done = repo.box.undo()
+    tap.check("undo takes no branch away that a worktree has checked out", done.returncode == 3 and b"feature" in done.stdout + done.stderr and
+              b"wt" in done.stdout + done.stderr and repo.git("rev-parse feature") and repo.log() == ["x", "first"] and
+              repo.read("a") == "a\nx\n" and not repo.problems(), t.said(done), repo.git("for-each-ref"), repo.problems())
+    repo.outside("git worktree remove ../wt")
+    repo.must(repo.box.undo())
+    tap.check("and does so once it has not", "feature" not in repo.git("for-each-ref") and repo.log() == ["first"], repo.git("for-each-ref"))
+    repo.outside("git branch real; git symbolic-ref refs/heads/alias refs/heads/real")
+    repo.inside("git update-ref --no-deref refs/heads/alias HEAD")
+    done = repo.box.commit("--refs")
+    tap.check("a ref that stands for another one is not overwritten", done.returncode == 3 and b"refs/heads/alias" in done.stdout + done.stderr and
+              repo.git("symbolic-ref refs/heads/alias") == "refs/heads/real", t.said(done))
+    repo.outside("git branch -m main real2; git symbolic-ref refs/heads/main refs/heads/real2; git symbolic-ref HEAD refs/heads/main")
+    done = repo.box.commit()
+    tap.check("nor is the branch, if it is one", done.returncode == 4 and b"stands for another one" in done.stderr and
+              repo.git("symbolic-ref refs/heads/main") == "refs/heads/real2" and not repo.problems(), t.said(done), repo.problems())
+    done = repo.box.atoll("new", "second", "--git", repo.path)
+    tap.check("and no sandbox begins there", done.returncode == 4 and b"stands for another one" in done.stderr, t.said(done))
+
+
 # ---- undo ----
 
 @scene
