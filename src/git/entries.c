@@ -2,6 +2,7 @@
 /* Lists of tracked entries, from what git prints with -z: paths are bytes, whatever is in them. */
 #include "git/git.h"
 
+#include <ctype.h>
 #include <string.h>
 
 void git_entries_release(struct git_entries *e)
@@ -23,7 +24,7 @@ int git_entries_add(struct git_entries *e, const char *path, unsigned mode, cons
 		e->v = grown;
 		e->capacity = capacity;
 	}
-	e->v[e->n] = (struct git_entry){ strdup(path), mode, *id, stage };
+	e->v[e->n] = (struct git_entry){ strdup(path), mode, *id, stage, 0 };
 	return e->v[e->n].path ? (int)(e->n++, 0) : -ENOMEM;
 }
 
@@ -54,18 +55,27 @@ static int unexpected(const struct git_call *how, const char *what, struct atoll
 			 "what git %s says of \"%s\" is not understood", what, how->repo->top);
 }
 
-/* "MODE HASH STAGE\tPATH" */
+/* "MARK MODE HASH STAGE\tPATH"; the mark is a letter, a small one of what is assumed to be unchanged. */
 static int parse_index_line(const char *line, struct git_entries *ret)
 {
 	const char *tab = strchr(line, '\t');
+	char mark = *line;
 	unsigned mode;
 	struct git_id id;
-	int stage;
+	int stage, r;
+
+	if (!isalpha((unsigned char)mark) || line[1] != ' ')
+		return -EINVAL;
+	line += 2;
 
 	if (!tab || sscanf(line, "%o ", &mode) != 1 || line[6] != ' ' || !git_id_parse(line + 7, &id) ||
 	    sscanf(line + 7 + strlen(id.hex), " %d", &stage) != 1)
 		return -EINVAL;
-	return git_entries_add(ret, tab + 1, mode, &id, stage);
+	r = git_entries_add(ret, tab + 1, mode, &id, stage);
+	if (r >= 0)
+		ret->v[ret->n - 1].marks = (toupper((unsigned char)mark) == 'S' ? GIT_MARK_SKIP : 0) |
+					   (islower((unsigned char)mark) ? GIT_MARK_ASSUME : 0);
+	return r;
 }
 
 int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err)
@@ -76,7 +86,7 @@ int git_entries_of_index(const struct git_call *how, struct git_entries *ret, st
 	int r;
 
 	call.output = &out;
-	r = git_call(&call, err, (const char *const[]){ "ls-files", "-s", "-z", NULL });
+	r = git_call(&call, err, (const char *const[]){ "ls-files", "-s", "-v", "-z", NULL });
 	at = strbuf_str(&out);
 	end = at + out.size;
 	while (r >= 0 && (line = next(&at, end))) {

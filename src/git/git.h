@@ -131,7 +131,10 @@ struct git_entry {
 	unsigned mode;
 	struct git_id id;
 	int stage;
+	unsigned marks; /* GIT_MARK_…, of an index */
 };
+#define GIT_MARK_SKIP 1u   /* skip-worktree */
+#define GIT_MARK_ASSUME 2u /* assume-unchanged */
 struct git_entries {
 	struct git_entry *v;
 	size_t n, capacity;
@@ -141,7 +144,7 @@ void git_entries_release(struct git_entries *e);
 int git_entries_add(struct git_entries *e, const char *path, unsigned mode, const struct git_id *id, int stage);
 /* NULL if there is none; by bytes, as git sorts them. */
 const struct git_entry *git_entries_find(const struct git_entries *e, const char *path);
-/* All of an index, from `ls-files -s -z`. */
+/* All of an index, from `ls-files -s -v -z`. */
 int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);
 /* Two lists of the same paths: what differs between two trees, as it is in each of them. */
 int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,

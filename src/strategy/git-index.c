@@ -13,6 +13,8 @@
 
 #define INDEX_OLD "index-old"
 #define INDEX_NEW "index-new"
+#define INDEX_SKIP "index-skip"     /* paths that are marked so, each ended by NUL */
+#define INDEX_ASSUME "index-assume" /* likewise */
 #define ENTRIES_MAX ((size_t)1 << 30)
 
 /* ---- the record ---- */
@@ -43,15 +45,32 @@ int git_index_read(const struct git_repo *repo, struct git_landing *l, struct at
 
 		if (git_entries_add(&l->index, path, e ? e->mode : 0, e ? &e->id : &l->to.v[i].id, 0) < 0)
 			return error_oom(err, "commit");
+		l->index.v[i].marks = e ? e->marks : 0;
 	}
 	return rc;
+}
+
+static int save_marked(int dir_fd, const char *name, const struct git_entries *e, unsigned mark)
+{
+	AUTO_STRBUF paths = STRBUF_INIT;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (e->v[i].marks & mark)
+			strbuf_add(&paths, e->v[i].path, strlen(e->v[i].path) + 1);
+	if (paths.failed)
+		return -ENOMEM;
+	return paths.size ? git_put_file(dir_fd, name, paths.data, paths.size) : 0;
 }
 
 int git_index_save(int dir_fd, const struct git_landing *l)
 {
 	size_t hex_size = strlen(l->new.hex);
-	int r = save_entries(dir_fd, INDEX_OLD, l->staged ? &l->index : &l->from, hex_size);
+	int r = save_marked(dir_fd, INDEX_SKIP, &l->index, GIT_MARK_SKIP);
 
+	if (r >= 0)
+		r = save_marked(dir_fd, INDEX_ASSUME, &l->index, GIT_MARK_ASSUME);
+	if (r >= 0)
+		r = save_entries(dir_fd, INDEX_OLD, &l->index, hex_size);
 	return r < 0 ? r : save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
 }
 
@@ -102,9 +121,47 @@ static int refresh(const struct git_call *how, const char *entries, size_t size,
 					       NULL });
 }
 
+/* The entries of one side as they are found by path: whether it has this one. */
+static bool has_entry(const char *entries, size_t size, const char *wanted)
+{
+	for (const char *at = entries; at < entries + size; at += strlen(at) + 1) {
+		const char *path = strchr(at, '\t');
+
+		if (path && at[0] != '0' && strcmp(path + 1, wanted) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* An entry that was set anew has lost its mark, which is the user's. */
+static int mark_again(const struct git_call *how, int dir_fd, const char *name, const char *option, const char *entries,
+		      size_t size, struct atoll_error *err)
+{
+	AUTO_FREE char *marked = NULL;
+	AUTO_STRBUF paths = STRBUF_INIT;
+	struct git_call call = *how;
+	size_t marked_size = 0;
+	int rc = fd_read_file(dir_fd, name, ENTRIES_MAX, &marked, &marked_size);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return error_sys(err, rc, how->operation, how->repo->top,
+				 "the record of the commit of \"%s\" cannot be read", how->repo->top);
+	for (const char *at = marked; at < marked + marked_size; at += strlen(at) + 1)
+		if (has_entry(entries, size, at))
+			strbuf_add(&paths, at, strlen(at) + 1);
+	if (paths.failed)
+		return error_oom(err, how->operation);
+	call.input = strbuf_str(&paths);
+	call.input_size = paths.size;
+	return paths.size ? git_call(&call, err, (const char *const[]){ "update-index", option, "-z", "--stdin", NULL })
+			  : 0;
+}
+
 /* With the entries (set: or with what is known of their files alone). */
-static int renew_index(struct resource *r, const struct git_repo *repo, const char *entries, size_t size, bool set,
-		       struct atoll_error *err)
+static int renew_index(struct resource *r, int dir_fd, const struct git_repo *repo, const char *entries, size_t size,
+		       bool set, struct atoll_error *err)
 {
 	AUTO_FREE char *name = git_index_own_name(r, "index"),
 		       *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
@@ -122,6 +179,12 @@ static int renew_index(struct resource *r, const struct git_repo *repo, const ch
 		return rc;
 	(void)refresh(&call, entries, size,
 		      &ignored); /* without it git looks at the files once more, and no harm is done */
+	if (set)
+		rc = mark_again(&call, dir_fd, INDEX_SKIP, "--skip-worktree", entries, size, err);
+	if (rc >= 0 && set)
+		rc = mark_again(&call, dir_fd, INDEX_ASSUME, "--assume-unchanged", entries, size, err);
+	if (rc < 0)
+		return rc;
 	rc = put_in_place(repo->dir_fd, name);
 	return rc < 0 ? error_sys(err, rc, "commit", repo->top, "cannot write the index of \"%s\"", repo->top) : 0;
 }
@@ -135,7 +198,7 @@ int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, b
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
 				 r->row.path);
-	return renew_index(r, repo, entries, size, true, err);
+	return renew_index(r, dir_fd, repo, entries, size, true, err);
 }
 
 /* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
@@ -187,5 +250,5 @@ void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *re
 
 	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0 &&
 	    fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &entries, &size) >= 0)
-		(void)renew_index(r, repo, entries, size, false, &ignored);
+		(void)renew_index(r, dir_fd, repo, entries, size, false, &ignored);
 }

@@ -111,7 +111,8 @@ static int check(const struct git_work *w, struct git_landing *l, const struct p
 	AUTO_GIT_ENTRIES uncommitted = { 0 };
 	struct report p = { .w = w, .q = q };
 	struct git_call call = { .repo = &w->repo, .operation = "commit" };
-	int rc = git_entries_uncommitted(&call, &uncommitted, &l->staged, err);
+	bool staged;
+	int rc = git_entries_uncommitted(&call, &uncommitted, &staged, err);
 
 	if (rc < 0)
 		return rc;
@@ -120,7 +121,7 @@ static int check(const struct git_work *w, struct git_landing *l, const struct p
 	check_files(&p, l, &uncommitted);
 	check_plan(&p, l);
 	rc = conclude(&p, err);
-	return rc < 0 || !l->staged ? rc : git_index_read(&w->repo, l, err);
+	return rc < 0 ? rc : git_index_read(&w->repo, l, err);
 }
 
 /* ---- preparing ---- */

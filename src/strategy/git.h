@@ -115,10 +115,9 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 struct git_landing {
 	struct git_id old, new;
 	struct git_entries from, to; /* what differs between them */
-	struct git_entries index;    /* the same paths as the original's index has them, if something is staged there */
+	struct git_entries index;    /* the same paths as the original's index has them */
 	char *who, *message;         /* for the logs */
 	bool clean;                  /* nothing is uncommitted in the original */
-	bool staged;                 /* its index is not its commit's */
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing

@@ -610,18 +610,20 @@ def kill_commit(repo, mark, number):
 
 def staged_content_comes_back(place, who, tap):
     repo = Repo(place, who, make=False, program=place.faults_bin)
-    repo.outside("echo STAGED >a; echo n >n; git add a n; echo WORK >a; git rm -q --cached lines")
-    before = repo.git("ls-files -s")
+    repo.outside("echo STAGED >a; echo n >n; git add a n; echo WORK >a; git rm -q --cached lines; git update-index --assume-unchanged d/b; "
+                 "git update-index --skip-worktree n")
+    before = repo.git("ls-files -s -v")
     repo.must(repo.new("--dirty"))
-    repo.inside("echo more >>a; echo more >>n; echo more >>lines")
+    repo.inside("echo more >>a; echo more >>n; echo more >>lines; echo more >>d/b")
     kill_commit(repo, "decide", 1)
     done = repo.box.recover()
-    tap.check("what was staged, and carried in, is staged again after a crash", done.returncode == 0 and repo.git("ls-files -s") == before and
-              repo.git("show :a") == "STAGED" and repo.read("a") == "WORK\n", t.said(done), repo.git("ls-files -s"), before)
+    tap.check("what was staged, and carried in, is staged again after a crash", done.returncode == 0 and repo.git("ls-files -s -v") == before and
+              repo.git("show :a") == "STAGED" and repo.read("a") == "WORK\n", t.said(done), repo.git("ls-files -s -v"), before)
     repo.commit("-m", "landed")
-    tap.check("and once it has landed", repo.git("show :a") == "WORK\nmore", repo.git("show :a"))
+    tap.check("and once it has landed", repo.git("show :a") == "WORK\nmore" and repo.git("ls-files -v d/b n") == "h d/b\nS n",
+              repo.git("show :a"), repo.git("ls-files -v"))
     repo.must(repo.box.undo())
-    tap.check("and after an undo", repo.git("ls-files -s") == before and repo.read("a") == "WORK\n", repo.git("ls-files -s"), before)
+    tap.check("and after an undo", repo.git("ls-files -s -v") == before and repo.read("a") == "WORK\n", repo.git("ls-files -s -v"), before)
     repo.close()
 
 
