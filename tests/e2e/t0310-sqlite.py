@@ -204,7 +204,7 @@ def hostile(place, tap, who):
         tap.check("%s in its place does not land, %s" % (what, who), done.returncode not in (0, 1) and dump(box.path) == before and
                   shown.returncode is not None, t.said(done), t.said(shown))
         back = box.rollback()
-        tap.check("and can be rolled back, " + who, back.returncode == 0 and box.sql(EDIT).returncode == 0 and
+        tap.check("%s in its place can be rolled back, %s" % (what, who), back.returncode == 0 and box.sql(EDIT).returncode == 0 and
                   box.commit().returncode == 0 and dump(box.path) != before, t.said(back))
         box.drop()
 

@@ -681,6 +681,19 @@ def walk_crashes(place, tap):
              lambda fault, command=command: crash_around_at(place, who, command, fault))
 
 
+class Named:
+    """A scene's points, with the user for whom it is played in their names."""
+
+    def __init__(self, tap, who):
+        self.tap, self.who = tap, who
+
+    def check(self, name, *more):
+        return self.tap.check("%s, %s" % (name, self.who), *more)
+
+    def skip(self, name, *more):
+        return self.tap.skip("%s, %s" % (name, self.who), *more)
+
+
 def main(place, tap):
     for index, function in enumerate(SCENES):
         for who in place.users():
@@ -691,7 +704,7 @@ def main(place, tap):
                 continue
             try:
                 repo = Repo(place, who)
-                function(repo, tap)
+                function(repo, Named(tap, who))
                 repo.close()
             except (Failed, subprocess.TimeoutExpired, OSError) as failure:
                 tap.check("%s, %s" % (name, who), False, failure)

@@ -197,7 +197,7 @@ static void *watch(void *arg)
 static void set_scene(void)
 {
 	scene_open();
-	CHECK_OK(mkdir("original", 0755));
+	scene_original("original");
 	for (int i = 0; i < FILES; i++) {
 		char name[32];
 
