@@ -750,7 +750,7 @@ def bad_servers(tap, server, program, place):
 
 
 def main(place, tap):
-    program = os.path.join(os.environ["BUILD"], "tests/pg/proxy-server")
+    program = place.helper("tests/pg/proxy-server")
     if not pg.binaries():
         tap.check("PostgreSQL is installed", False, "scripts/install-deps test brings it")
         return

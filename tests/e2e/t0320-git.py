@@ -275,7 +275,7 @@ def what_git_status_leaves_out_is_never_lost(repo, tap):
     repo.outside("git config status.showStash true; echo s >>lines; git stash -q; git config core.trustctime false; sleep 1.1; git status")
     repo.outside("git update-index --skip-worktree a; git update-index --assume-unchanged d/b")
     cases = (("echo PRECIOUS >a", "skip-worktree", "a"), ("echo PRECIOUS >d/b", "assume-unchanged", "d/b"),
-             ("chmod 600 lines", "a mode", "lines"), ("setfattr -n user.mine -v precious lines", "an attribute", "lines"),
+             ("chmod 600 lines", "a mode", "lines"), ("python3 -c 'import os; os.setxattr(\"lines\", \"user.mine\", b\"precious\")'", "an attribute", "lines"),
              ("touch -r lines ../ref; sed -i s/^2$/9/ lines; touch -r ../ref lines", "the same size and time", "lines"))
     for script, name, path in cases:
         repo.must(repo.box.rollback())
@@ -286,7 +286,7 @@ def what_git_status_leaves_out_is_never_lost(repo, tap):
         tap.check("what somebody did to a file is a conflict though git status is silent: " + name, done.returncode == 3 and
                   path.encode() in done.stdout + done.stderr and mf.manifest(repo.path)[path.encode()] == before and
                   repo.log() == ["first"], t.said(done), mf.manifest(repo.path)[path.encode()], before)
-        repo.outside("git update-index --no-skip-worktree a; git update-index --no-assume-unchanged d/b; setfattr -x user.mine lines || true; "
+        repo.outside("git update-index --no-skip-worktree a; git update-index --no-assume-unchanged d/b; python3 -c 'import os; os.removexattr(\"lines\", \"user.mine\")' 2>/dev/null || true; "
                      "chmod 644 lines; git checkout -q .; git update-index --skip-worktree a; git update-index --assume-unchanged d/b")
     repo.outside("git update-index --no-skip-worktree a; git update-index --no-assume-unchanged d/b; rm lines; git checkout -q lines; git rm -q d/b; "
                  "git checkout -q HEAD d/b")

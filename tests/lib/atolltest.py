@@ -89,7 +89,7 @@ class Place:
         self.is_root = os.geteuid() == 0
         self.bin = self._program("ATOLL", "atoll")
         self.faults_bin = self._program("ATOLL_FAULTS_BIN", "atoll-faults")
-        self._helper("src/hold/atoll-postgres")
+        self.helper("src/hold/atoll-postgres")
         self.lib = os.path.join(self.root, "lib")
         os.mkdir(self.lib, 0o755)
         for name in ("manifest.py", "editor.py", "without.py"):
@@ -108,11 +108,12 @@ class Place:
         os.chmod(target, 0o755)
         return target
 
-    def _helper(self, name):
-        """A program that atoll starts: it is found beside it."""
+    def helper(self, name):
+        """Another program of the build, where everybody may start it; atoll finds its own ones there, beside itself."""
         source = os.path.join(os.environ.get("BUILD", ""), name)
-        if self.bin and os.path.exists(source):
-            shutil.copy(source, os.path.dirname(self.bin))
+        if not self.bin or not os.path.exists(source):
+            return None
+        return shutil.copy(source, os.path.dirname(self.bin))
 
     def users(self):
         return ("root", "user") if self.is_root else ("user",)
