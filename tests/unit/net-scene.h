@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/prctl.h>
 
 #include "base/macros.h"
@@ -214,11 +215,14 @@ TAP_UNUSED static void *scene_echo_one(void *arg)
 	return NULL;
 }
 
+static sem_t scene_echo_ready;
+
 TAP_UNUSED static void *scene_echo_all(void *arg)
 {
 	int fd, listener = (int)(intptr_t)arg;
 	pthread_t t;
 
+	sem_post(&scene_echo_ready);
 	while ((fd = accept(listener, NULL, NULL)) >= 0)
 		if (pthread_create(&t, NULL, scene_echo_one, (void *)(intptr_t)fd) == 0)
 			pthread_detach(t);
@@ -232,8 +236,12 @@ TAP_UNUSED static unsigned scene_echo_server(void)
 	int fd = scene_listen(&port);
 	pthread_t t;
 
+	CHECK_EQ(sem_init(&scene_echo_ready, 0, 0), 0);
 	CHECK_EQ(pthread_create(&t, NULL, scene_echo_all, (void *)(intptr_t)fd), 0);
 	pthread_detach(t);
+	/* This process forks next: a thread that is just being made could hold a lock of the allocator's then, for ever in the child. */
+	while (sem_wait(&scene_echo_ready) < 0 && errno == EINTR)
+		;
 	return port;
 }
 
