@@ -13,21 +13,13 @@ static struct resource *decider(const struct op *op)
 	return op->decider ? &op->s->resources[op->decider - 1] : NULL;
 }
 
-static bool has_something(const struct changes *c)
-{
-	for (size_t i = 0; c && i < c->n; i++)
-		if (c->v[i].part && c->v[i].kind != ATOLL_SKIPPED)
-			return true;
-	return false;
-}
-
 int decide_plan(struct op *op, struct atoll_error *err)
 {
 	for (size_t i = 0; i < op->s->n; i++) {
 		const struct resource *r = &op->s->resources[i];
 
 		if (!(r->ops->capabilities & STRATEGY_DECIDES) || !part_is_selected(r, &op->selections[i]) ||
-		    !has_something(op->changes[i]))
+		    !part_is_changed(op->changes[i], false))
 			continue;
 		if (op->decider)
 			return error_set(

@@ -26,8 +26,7 @@ static int refuse_selection(struct op *op, const struct resource *r, struct atol
 		       : error_oom(err, "commit");
 }
 
-/* refs: what otherwise stays inside is meant too. */
-static bool has_part(const struct changes *c, bool refs)
+bool part_is_changed(const struct changes *c, bool refs)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].part && (refs || c->v[i].kind != ATOLL_SKIPPED))
@@ -50,7 +49,7 @@ int part_plan(struct op *op, size_t index, struct atoll_error *err)
 		return 0;
 	if (!part_is_selected(r, v))
 		return v->n ? refuse_selection(op, r, err) : 0;
-	if (!has_part(op->changes[index], op->options->refs))
+	if (!part_is_changed(op->changes[index], op->options->refs))
 		return 0;
 	step = plan_add(op, r, STORE_STEP_PART, name_of(r));
 	if (!step)

@@ -86,8 +86,28 @@ void pg_proxy_resume(struct pg_proxy *p)
 	pg_server_watch(p);
 }
 
-static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
-static int keep(struct pg_proxy *p, struct atoll_error *err);
+/* Runs something that may fail and leaves nothing behind then. Nothing was done since the savepoint, so that is where it goes back to. */
+static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER ignored = { 0 };
+	char back[64];
+	int r = pg_ask(p, sql, ret, err);
+
+	snprintf(back, sizeof(back), "ROLLBACK TO %s", p->savepoint);
+	if (r < 0 && p->state != PG_LOST && pg_ask(p, back, &ignored, NULL) < 0)
+		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", ignored.message);
+	return r;
+}
+
+/* What was done in HELD stays, whatever is tried next. */
+static int keep(struct pg_proxy *p, struct atoll_error *err)
+{
+	AUTO_ANSWER answer = { 0 };
+	char sql[120];
+
+	snprintf(sql, sizeof(sql), "RELEASE %s; SAVEPOINT %s", p->savepoint, p->savepoint);
+	return pg_ask(p, sql, &answer, err);
+}
 
 /* What a client has set (a role, a limit of time) is not for what the proxy does itself. Whoever comes next sets his own again. */
 static int be_plain(struct pg_proxy *p, struct atoll_error *err)
@@ -103,19 +123,6 @@ static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 		return r;
 	pg_settings_clear(&p->applied);
 	return keep(p, err);
-}
-
-/* Runs something that may fail and leaves nothing behind then. Nothing was done since the savepoint, so that is where it goes back to. */
-static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
-{
-	AUTO_ANSWER ignored = { 0 };
-	char back[64];
-	int r = pg_ask(p, sql, ret, err);
-
-	snprintf(back, sizeof(back), "ROLLBACK TO %s", p->savepoint);
-	if (r < 0 && p->state != PG_LOST && pg_ask(p, back, &ignored, NULL) < 0)
-		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", ignored.message);
-	return r;
 }
 
 int pg_proxy_check(struct pg_proxy *p, struct atoll_error *err)
@@ -169,16 +176,6 @@ static int make_marker(struct pg_proxy *p, const char *uuid, uint32_t *ret_oid, 
 		return strcmp(answer.state, "23505") == 0 ? -ATOLL_EXISTS : r;
 	*ret_oid = oid;
 	return 0;
-}
-
-/* What was done in HELD stays, whatever is tried next. */
-static int keep(struct pg_proxy *p, struct atoll_error *err)
-{
-	AUTO_ANSWER answer = { 0 };
-	char sql[120];
-
-	snprintf(sql, sizeof(sql), "RELEASE %s; SAVEPOINT %s", p->savepoint, p->savepoint);
-	return pg_ask(p, sql, &answer, err);
 }
 
 static bool is_uuid(const char *text)

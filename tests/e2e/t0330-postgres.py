@@ -70,18 +70,9 @@ class World:
 
     def close(self):
         self.box.atoll("rm", "box", "--abandon")
-        gone = not wait(lambda: self.holder() is None) and self.holder()
+        gone = not pg.wait_until(lambda: self.holder() is None) and self.holder()
         self.server.sql("DROP TABLE %s" % self.table)
         return gone
-
-
-def wait(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def life(place, tap, who, server):
@@ -103,7 +94,7 @@ def life(place, tap, who, server):
     tap.check("a dry run changes nothing, %s" % who, done.returncode == 0 and w.stands() == "old", t.said(done), w.stands())
     done = w.box.commit("-m", "both")
     tap.check("commit lands both, %s" % who, done.returncode == 0 and w.stands() == "new", t.said(done), w.stands())
-    tap.check("no marker and no process is left, %s" % who, w.markers() == 0 and wait(lambda: w.holder() is None), w.markers(), w.holder())
+    tap.check("no marker and no process is left, %s" % who, w.markers() == 0 and pg.wait_until(lambda: w.holder() is None), w.markers(), w.holder())
     done = w.box.undo()
     tap.check("what a database has committed is not taken back, nor anything with it, %s" % who,
               done.returncode == 4 and w.stands() == "new", t.said(done), w.stands())
@@ -191,7 +182,7 @@ def losses(place, tap, who, server):
         w = World(place, who, server)
         w.edit()
         lose(w)
-        lost = wait(lambda: w.resource()["lost"])
+        lost = pg.wait_until(lambda: w.resource()["lost"])
         tap.check("with %s the edits of the database are lost, and show says so, %s" % (text, who), lost, w.resource())
         done = w.box.commit()
         tap.check("commit refuses as a whole then, %s, %s" % (text, who), done.returncode == 4 and b"lost" in done.stderr and w.stands() == "old",
