@@ -28,7 +28,7 @@
 #define START_MS 30000
 #define MOMENT_MS 500
 
-struct holder {
+struct keeper {
 	int area, sockets, control;
 	struct pg_proxy *proxy;
 	struct pg_marker marker;
@@ -46,7 +46,7 @@ static int write_note(int area, const char *name, const char *text)
 	return r < 0 ? r : sys_fsync(fd);
 }
 
-static void note_lost(const struct holder *h, const char *why)
+static void note_lost(const struct keeper *h, const char *why)
 {
 	(void)write_note(h->area, HOLD_LOST, why);
 }
@@ -82,7 +82,7 @@ static void add_table(const struct pg_table *t, void *arg)
 }
 
 /* A client that has just been answered may still have something under way: it is given a moment. */
-static int inspect(struct holder *h, struct pg_inspection *ret, struct atoll_error *err)
+static int inspect(struct keeper *h, struct pg_inspection *ret, struct atoll_error *err)
 {
 	int64_t end = clock_monotonic_ns() + MOMENT_MS * 1000000LL;
 	struct atoll_error busy = { 0 };
@@ -95,7 +95,7 @@ static int inspect(struct holder *h, struct pg_inspection *ret, struct atoll_err
 	return r;
 }
 
-static int tell_status(struct holder *h, struct hold_reply *ret, struct atoll_error *err)
+static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_error *err)
 {
 	struct pg_inspection found = { 0 };
 	struct pg_status status;
@@ -116,7 +116,7 @@ static int tell_status(struct holder *h, struct hold_reply *ret, struct atoll_er
 	return ret->xid ? pg_proxy_tables(h->proxy, add_table, ret, err) : 0;
 }
 
-static int check(struct holder *h, struct atoll_error *err)
+static int check(struct keeper *h, struct atoll_error *err)
 {
 	int r = pg_proxy_hold(h->proxy, PATIENCE_MS, false, err);
 
@@ -124,7 +124,7 @@ static int check(struct holder *h, struct atoll_error *err)
 }
 
 /* The marker of a commit that came to nothing must not land with the next one. */
-static int unmark(struct holder *h, struct atoll_error *err)
+static int unmark(struct keeper *h, struct atoll_error *err)
 {
 	int r = h->marked ? pg_proxy_unmark(h->proxy, &h->marker, err) : 0;
 
@@ -132,7 +132,7 @@ static int unmark(struct holder *h, struct atoll_error *err)
 	return r;
 }
 
-static int resume(struct holder *h, struct atoll_error *err)
+static int resume(struct keeper *h, struct atoll_error *err)
 {
 	int r = unmark(h, err);
 
@@ -140,7 +140,7 @@ static int resume(struct holder *h, struct atoll_error *err)
 	return r;
 }
 
-static int mark(struct holder *h, const char *token, struct atoll_error *err)
+static int mark(struct keeper *h, const char *token, struct atoll_error *err)
 {
 	char uuid[37];
 	int r = unmark(h, err);
@@ -152,7 +152,7 @@ static int mark(struct holder *h, const char *token, struct atoll_error *err)
 	return r < 0 ? r : marker_write(h->area, token, &h->marker, err);
 }
 
-static int prepare(struct holder *h, const char *token, struct atoll_error *err)
+static int prepare(struct keeper *h, const char *token, struct atoll_error *err)
 {
 	struct atoll_error ignored;
 	int r = check(h, err);
@@ -164,7 +164,7 @@ static int prepare(struct holder *h, const char *token, struct atoll_error *err)
 	return r;
 }
 
-static int commit(struct holder *h, struct atoll_error *err)
+static int commit(struct keeper *h, struct atoll_error *err)
 {
 	int r = pg_proxy_commit(h->proxy, err);
 
@@ -173,7 +173,7 @@ static int commit(struct holder *h, struct atoll_error *err)
 	return r;
 }
 
-static int end(struct holder *h, struct atoll_error *err)
+static int end(struct keeper *h, struct atoll_error *err)
 {
 	h->proxy = pg_proxy_free(h->proxy);
 	h->over = true;
@@ -182,7 +182,7 @@ static int end(struct holder *h, struct atoll_error *err)
 	return 0;
 }
 
-static int answer(struct holder *h, const struct hold_request *q, struct hold_reply *ret, struct atoll_error *err)
+static int answer(struct keeper *h, const struct hold_request *q, struct hold_reply *ret, struct atoll_error *err)
 {
 	int r;
 
@@ -214,7 +214,7 @@ static bool is_ours(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static void serve_one(struct holder *h)
+static void serve_one(struct keeper *h)
 {
 	AUTO_FD fd = accept4(h->control, NULL, NULL, SOCK_CLOEXEC);
 	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
@@ -232,7 +232,7 @@ static void serve_one(struct holder *h)
 	(void)!send(fd, reply, sizeof *reply, MSG_NOSIGNAL);
 }
 
-static void look_for_loss(struct holder *h)
+static void look_for_loss(struct keeper *h)
 {
 	struct pg_status status;
 
@@ -250,7 +250,7 @@ static void look_for_loss(struct holder *h)
 	(void)end(h, NULL);
 }
 
-static void serve(struct holder *h)
+static void serve(struct keeper *h)
 {
 	while (!h->over) {
 		struct pollfd fds[] = { { .fd = h->control, .events = POLLIN },
@@ -267,7 +267,7 @@ static void serve(struct holder *h)
 
 /* ---- beginning ---- */
 
-static int listen_control(struct holder *h, struct atoll_error *err)
+static int listen_control(struct keeper *h, struct atoll_error *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int r = sys_unlink(h->area, HOLD_CONTROL, 0);
@@ -282,7 +282,7 @@ static int listen_control(struct holder *h, struct atoll_error *err)
 	return 0;
 }
 
-static int begin(struct holder *h, const char *conninfo, struct atoll_error *err)
+static int begin(struct keeper *h, const char *conninfo, struct atoll_error *err)
 {
 	const struct pg_options options = { .conninfo = conninfo };
 	int r = pg_proxy_new(&options, &h->proxy, err);
@@ -311,7 +311,7 @@ static void detach(void)
 		close(null);
 }
 
-static _Noreturn void keep(struct holder *h, const char *conninfo, int report)
+static _Noreturn void keep(struct keeper *h, const char *conninfo, int report)
 {
 	struct atoll_error err = { 0 };
 
@@ -364,7 +364,7 @@ static int wait_for_other(int area)
 
 int hold_start(const char *path, struct atoll_error *err)
 {
-	struct holder h = { .area = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+	struct keeper h = { .area = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			    .sockets = -EBADF,
 			    .control = -EBADF };
 	AUTO_FREE char *conninfo = NULL;

@@ -82,7 +82,7 @@ static int ask_if_there(int area_fd, enum hold_what what, struct hold_reply *ret
 }
 
 /* Whoever holds the transaction rolls it back and goes. */
-static int end_holder(int area_fd, struct atoll_error *err)
+static int end_keeper(int area_fd, struct atoll_error *err)
 {
 	return ask_if_there(area_fd, HOLD_END, NULL, err);
 }
@@ -90,7 +90,7 @@ static int end_holder(int area_fd, struct atoll_error *err)
 static int forget_edits(int area_fd, struct atoll_error *err)
 {
 	static const char *const names[] = { HOLD_OPEN, HOLD_LOST };
-	int rc = end_holder(area_fd, err);
+	int rc = end_keeper(area_fd, err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++) {
 		rc = sys_unlink(area_fd, names[i], 0);
@@ -137,7 +137,7 @@ static void sweep_markers(int area_fd, const char *area)
 static int pg_forget(struct resource *r, struct atoll_error *err)
 {
 	AUTO_FD area = *r->row.work ? open(r->row.work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int rc = area < 0 ? 0 : end_holder(area, err);
+	int rc = area < 0 ? 0 : end_keeper(area, err);
 
 	if (area >= 0 && rc >= 0)
 		sweep_markers(area, r->row.work);
@@ -154,7 +154,7 @@ static int refuse_lost(const struct resource *r, const char *operation, const ch
 		r->row.path, why, r->sandbox);
 }
 
-static int start_holder(struct resource *r, struct atoll_error *err)
+static int start_keeper(struct resource *r, struct atoll_error *err)
 {
 	const char *const arguments[] = { "hold", r->row.work, NULL };
 	AUTO_STRBUF why = STRBUF_INIT;
@@ -174,7 +174,7 @@ static int pg_view(struct resource *r, struct strategy_view *ret, struct atoll_e
 	AUTO_FD sockets = fd_open_beneath(r->work_fd, HOLD_SOCKETS, O_RDONLY | O_DIRECTORY);
 	int rc = sockets < 0 ? error_sys(err, sockets, "run", r->row.path,
 					 "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work)
-			     : start_holder(r, err);
+			     : start_keeper(r, err);
 
 	if (rc < 0)
 		return rc;
@@ -338,7 +338,7 @@ static int pg_decide_commit(struct resource *r, const char *token, struct atoll_
 			*err = why;
 		return rc;
 	}
-	/* The holder was killed, or lost the server, perhaps in between: only the server knows. */
+	/* The keeper was killed, or lost the server, perhaps in between: only the server knows. */
 	rc = ask_server(r, token, err);
 	if (rc > 0)
 		return 0;

@@ -54,7 +54,7 @@ class World:
         shown = json.loads(self.box.atoll("show", "box", "--json").stdout)
         return next(r for r in shown["resources"] if r["kind"] == "postgresql")
 
-    def holder(self):
+    def keeper(self):
         """The process that holds the transaction, or None."""
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
@@ -70,7 +70,7 @@ class World:
 
     def close(self):
         self.box.atoll("rm", "box", "--abandon")
-        gone = not pg.wait_until(lambda: self.holder() is None) and self.holder()
+        gone = not pg.wait_until(lambda: self.keeper() is None) and self.keeper()
         self.server.sql("DROP TABLE %s" % self.table)
         return gone
 
@@ -94,7 +94,7 @@ def life(place, tap, who, server):
     tap.check("a dry run changes nothing, %s" % who, done.returncode == 0 and w.stands() == "old", t.said(done), w.stands())
     done = w.box.commit("-m", "both")
     tap.check("commit lands both, %s" % who, done.returncode == 0 and w.stands() == "new", t.said(done), w.stands())
-    tap.check("no marker and no process is left, %s" % who, w.markers() == 0 and pg.wait_until(lambda: w.holder() is None), w.markers(), w.holder())
+    tap.check("no marker and no process is left, %s" % who, w.markers() == 0 and pg.wait_until(lambda: w.keeper() is None), w.markers(), w.keeper())
     done = w.box.undo()
     tap.check("what a database has committed is not taken back, nor anything with it, %s" % who,
               done.returncode == 4 and w.stands() == "new", t.said(done), w.stands())
@@ -172,7 +172,7 @@ def losses(place, tap, who, server):
         server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'agent' AND state LIKE 'idle in%'")
 
     def kill(w):
-        os.kill(w.holder(), signal.SIGKILL)
+        os.kill(w.keeper(), signal.SIGKILL)
 
     def restart(w):
         server.stop()
