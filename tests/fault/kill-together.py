@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import pgtest as pg  # noqa: E402
+import stepped  # noqa: E402
 
 SAMPLES = 6
 EDIT = """set -e
@@ -98,8 +99,8 @@ def count(place, who, server):
 
 
 def crash(w):
-    """The server dies as by a power cut, and comes back."""
-    w.server.stop("immediate")
+    """Every process of the server is killed, and it comes back."""
+    w.server.kill()
     w.server.start()
 
 
@@ -177,6 +178,34 @@ def walk_outside(place, tap, who, server):
               "%d of them failed" % len(wrong))
 
 
+def served_no_more(place, tap, who, server, number):
+    """The server is killed while the commit stands at a call of its own, is back or is not, and the commit goes on."""
+    step = 3 if t.TORTURE else max(1, number // 4)
+    wrong, sides = [], {"old": 0, "new": 0}
+    points = [("", n) for n in range(1, number + 1, step)] + [("decide", n) for n in (1, 2, 3)] + [("finish", 1)]
+    for i, (mark, n) in enumerate(points):
+        point = "the server killed at %d %s" % (n, mark)
+        w = World(place, who, server, place.faults_bin)
+        try:
+            under_way = stepped.Stepped(w.box, n, "commit", "box", "-m", "together", mark=mark or None)
+            under_way.stopped()
+            server.kill()
+            if i % 2:
+                server.start()
+            done = under_way.finish()
+            if not i % 2:
+                server.start()
+            found, side = settle(w, point + ", commit: " + t.said(done), True)
+            wrong += found
+            sides[side] = sides.get(side, 0) + 1
+            if (done.returncode == 0) != (side == "new") and done.returncode != 7:
+                wrong.append("%s: all four are %s, and commit said %s" % (point, side, t.said(done)))
+        finally:
+            w.close()
+    tap.check("the server killed at %d points of a commit that goes on: all four are old (%d) or new (%d), and it says so, %s" % (
+        len(points), sides["old"], sides["new"], who), not wrong and sides["old"] and sides["new"], *wrong[:4], sides)
+
+
 def unreachable(place, tap, who, server, number):
     """While the server is away how it ended is not guessed."""
     doubts = 0
@@ -185,7 +214,7 @@ def unreachable(place, tap, who, server, number):
         w = World(place, who, server, place.faults_bin)
         try:
             w.box.commit(fault="%d:kill" % n)
-            server.stop("immediate")
+            server.kill()
             done = w.box.recover()
             doubts += done.returncode == 7
             if done.returncode not in (0, 7):
@@ -209,6 +238,7 @@ def main(place, tap):
             if t.TORTURE or who == place.users()[-1]:
                 walk_outside(place, tap, who, server)
                 unreachable(place, tap, who, server, number)
+                served_no_more(place, tap, who, server, number)
     finally:
         server.stop()
 

@@ -2,8 +2,7 @@
 /*
  * What two clients and a server might say to the proxy, in any order: libFuzzer's bytes are a list of pieces, each from one of them.
  *
- *	CC=clang meson setup build-fuzz -Dfuzz=true && ninja -C build-fuzz tests/fuzz/fuzz-pg-message
- *	build-fuzz/tests/fuzz/fuzz-pg-message -max_total_time=600 tests/fuzz/corpus-pg-message
+ *	make torture TESTS=fuzz
  *
  * Whatever they say: the sanitizers find nothing, what goes to the server is well-formed, and no query in it ends the transaction.
  */

@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -54,11 +55,26 @@ class Server:
     def start(self):
         # Its output must not hold a pipe of ours open: the server lives on after pg_ctl.
         with open(os.path.join(self.home, "start.log"), "w", encoding="utf-8") as log:
-            subprocess.run(["pg_ctl", "-D", self.data, "-l", os.path.join(self.home, "log"), "-w", "start"], cwd=self.home,
-                           env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, **self.identity)
+            done = subprocess.run(["pg_ctl", "-D", self.data, "-l", os.path.join(self.home, "log"), "-w", "start"], cwd=self.home,
+                                  env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, **self.identity)
+        if done.returncode != 0:
+            with open(os.path.join(self.home, "log"), encoding="utf-8", errors="replace") as log:
+                raise RuntimeError("the server does not start: " + log.read()[-1000:])
 
     def stop(self, mode="immediate"):
         self.run(["pg_ctl", "-D", self.data, "-m", mode, "-w", "stop"])
+
+    def kill(self):
+        """All of its processes at once, by SIGKILL: nobody says goodbye, and nothing is written any more."""
+        with open(os.path.join(self.data, "postmaster.pid"), encoding="ascii") as file:
+            main = int(file.readline())
+        os.kill(main, signal.SIGSTOP)  # it starts nobody anew meanwhile
+        with open("/proc/%d/task/%d/children" % (main, main), encoding="ascii") as file:
+            pids = [int(word) for word in file.read().split()] + [main]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        if not wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in pids)):
+            raise RuntimeError("a killed server lives on")
 
     def sql(self, text, **more):
         """By a connection of its own, beside the proxy: what everybody else sees."""

@@ -9,10 +9,10 @@ LIMIT = 120
 
 
 class Stepped:
-    """A command that stops before each counted call, beginning with the given one after the mark."""
+    """A command that stops before each counted call, beginning with the given one after the mark, or from the start."""
 
     def __init__(self, box, number, *arguments, mark="apply"):
-        environment = dict(box.environment, ATOLL_FAULT="%d:step" % number, ATOLL_FAULT_FROM=mark)
+        environment = dict(box.environment, ATOLL_FAULT="%d:step" % number, **({"ATOLL_FAULT_FROM": mark} if mark else {}))
         self.process = subprocess.Popen([box.program, *arguments], cwd=box.place.root, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
 
