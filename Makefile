@@ -27,7 +27,7 @@ all: deps-build
 	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 
 faults: deps-build
-	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true
+	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true -Doptimization=1
 
 coverage: deps-test
 	@'$(ROOT)/scripts/coverage' $(TESTS)
