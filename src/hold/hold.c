@@ -5,7 +5,6 @@
  * when it is told to, or when the transaction is lost; then it says why in "lost".
  */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -27,12 +26,15 @@
 #define PATIENCE_MS 2000 /* with a client that is inside a statement */
 #define START_MS 30000
 #define MOMENT_MS 500
+#define LOOK_MS 1000 /* whether the area is still there */
 
 struct keeper {
 	int area, sockets, control;
 	struct pg_proxy *proxy;
 	struct pg_marker marker;
 	bool marked; /* it is in the transaction */
+	bool asked;  /* somebody is at the control socket */
+	int64_t looked_at;
 	bool over;
 };
 
@@ -232,14 +234,22 @@ static void serve_one(struct keeper *h)
 	(void)!send(fd, reply, sizeof *reply, MSG_NOSIGNAL);
 }
 
+/* Somebody has removed the area by hand: nobody will ever ask. */
+static bool is_abandoned(struct keeper *h)
+{
+	int64_t now = clock_monotonic_ns();
+
+	if (now - h->looked_at < LOOK_MS * 1000000LL)
+		return false;
+	h->looked_at = now;
+	return faccessat(h->area, HOLD_CONNINFO, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 static void look_for_loss(struct keeper *h)
 {
 	struct pg_status status;
 
-	if (h->over)
-		return;
-	/* Somebody has removed the area by hand: nobody will ever ask. */
-	if (faccessat(h->area, HOLD_CONNINFO, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+	if (is_abandoned(h)) {
 		(void)end(h, NULL);
 		return;
 	}
@@ -250,18 +260,37 @@ static void look_for_loss(struct keeper *h)
 	(void)end(h, NULL);
 }
 
+static void asked(void *arg)
+{
+	((struct keeper *)arg)->asked = true;
+}
+
+static int watch_control(struct keeper *h)
+{
+	struct atoll_error ignored;
+
+	h->asked = false;
+	return pg_proxy_watch(h->proxy, h->control, asked, h, &ignored);
+}
+
+/* Who comes meanwhile is not watched: what is asked for may itself wait in the loop. */
+static int serve_control(struct keeper *h)
+{
+	(void)pg_proxy_watch(h->proxy, -EBADF, asked, h, NULL);
+	serve_one(h);
+	return h->over ? 0 : watch_control(h);
+}
+
+/* One loop for clients and control: what clients do passes through it twice a statement. */
 static void serve(struct keeper *h)
 {
-	while (!h->over) {
-		struct pollfd fds[] = { { .fd = h->control, .events = POLLIN },
-					{ .fd = pg_proxy_fd(h->proxy), .events = POLLIN } };
+	int r = watch_control(h);
 
-		if (poll(fds, ARRAY_SIZE(fds), 1000) < 0 && errno != EINTR)
-			return;
-		(void)pg_proxy_step(h->proxy, 0);
+	while (r >= 0 && !h->over) {
+		r = pg_proxy_step(h->proxy, LOOK_MS);
 		look_for_loss(h);
-		if (!h->over && fds[0].revents)
-			serve_one(h);
+		if (r >= 0 && !h->over && h->asked)
+			r = serve_control(h);
 	}
 }
 

@@ -37,6 +37,12 @@ struct pg_source {
 	void (*ready)(struct pg_source *s, uint32_t events);
 };
 
+/* Whether looking for something without sleeping has paid lately. */
+enum { PG_SPIN_SERVER, PG_SPIN_CLIENT, PG_SPIN_COUNT };
+struct pg_spin {
+	int credit, pause, paused;
+};
+
 struct pg_group {
 	struct pg_client *client;                          /* NULL: the proxy's alone */
 	void (*then)(struct pg_client *c, bool succeeded); /* set: the proxy's own, on behalf of the client */
@@ -133,6 +139,8 @@ struct pg_proxy {
 	void *guest_arg;
 	int64_t timer_at;
 	int epoll, depth;
+	bool can_spin, lively; /* lively: the last wait has found something */
+	struct pg_spin spins[PG_SPIN_COUNT];
 	pid_t cancel_pid; /* who makes the request */
 	bool cancel_wanted;
 
@@ -175,6 +183,9 @@ struct pg_proxy {
 /* ---- loop.c ---- */
 int pg_loop_open(struct pg_proxy *p);
 int pg_loop_want(struct pg_proxy *p, struct pg_source *s, uint32_t events); /* 0: nothing for now */
+struct epoll_event;
+/* epoll_wait(), which looks a while before it sleeps where that is likely to pay. */
+int pg_loop_wait(struct pg_proxy *p, struct epoll_event *events, int n, int timeout_ms);
 void pg_loop_drop(struct pg_proxy *p, struct pg_source *s);
 void pg_loop_timer(struct pg_proxy *p, int64_t at_ns); /* on the monotonic clock; 0: none */
 

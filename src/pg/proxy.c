@@ -256,7 +256,7 @@ static void go_on(struct pg_proxy *p)
 int pg_proxy_step(struct pg_proxy *p, int timeout_ms)
 {
 	struct epoll_event events[64];
-	int n = epoll_wait(p->epoll, events, ARRAY_SIZE(events), timeout_ms);
+	int n = pg_loop_wait(p, events, ARRAY_SIZE(events), timeout_ms);
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;

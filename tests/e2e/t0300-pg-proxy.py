@@ -749,6 +749,32 @@ def bad_servers(tap, server, program, place):
     proxy.close()
 
 
+def used(process):
+    """Seconds that it has run on a processor."""
+    with open("/proc/%d/schedstat" % process.pid, encoding="ascii") as file:
+        return int(file.read().split()[0]) / 1e9
+
+
+def quiet(tap, proxy):
+    """Looking for what is likely to come ends soon where it does not come."""
+    w = proxy.wire()
+    w.query("BEGIN")
+    for _ in range(50):
+        w.query("SELECT 1")
+    before = used(proxy.process)
+    time.sleep(0.5)
+    tap.check("a client that thinks inside a transaction costs nothing", used(proxy.process) - before < 0.05, used(proxy.process) - before)
+    before = used(proxy.process)
+    w.query("SELECT pg_sleep(0.5)")
+    tap.check("nor does a long statement", used(proxy.process) - before < 0.05, used(proxy.process) - before)
+    before = used(proxy.process)
+    for _ in range(200):
+        w.query("SELECT pg_sleep(0.001)")
+    tap.check("nor do many that take longer than is looked for", used(proxy.process) - before < 0.1, used(proxy.process) - before)
+    w.query("ROLLBACK")
+    w.close()
+
+
 def main(place, tap):
     program = place.helper("tests/pg/proxy-server")
     if not pg.binaries():
@@ -759,7 +785,7 @@ def main(place, tap):
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
         for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
-                     lambda: session(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
+                     lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()
         tap.check("the transaction was never lost", proxy.tell("status").startswith("ok open"), proxy.tell("status"))
         last = proxy.wire()
