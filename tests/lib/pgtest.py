@@ -27,10 +27,10 @@ def binaries():
 class Server:
     """PostgreSQL in a directory of its own, run by an ordinary user who has a name: the server wants one."""
 
-    def __init__(self, place, options=()):
+    def __init__(self, place, options=(), home=None):
         self.bin = binaries()
         self.identity = {}
-        self.home = place.fresh("pg")
+        self.home = home or place.fresh("pg")
         if os.geteuid() == 0:
             names = [entry.pw_name for entry in pwd.getpwall()]
             user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
@@ -41,7 +41,7 @@ class Server:
                         "max_prepared_transactions=5", "shared_buffers=16MB", *options)
         self.environment = {"PATH": self.bin + ":/usr/bin:/bin", "HOME": self.home, "LC_ALL": "C", "PGUSER": "owner",
                             "PGHOST": self.home, "PGPORT": str(PORT), "PGDATABASE": "shop"}
-        self.run(["initdb", "-D", self.data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"], check=True)
+        self.run(["initdb", "-D", self.data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--wal-segsize=1", "--no-sync", "--no-instructions"], check=True)
         with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as file:
             file.write("\n".join(self.options) + "\n")
         self.start()
