@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 
-from measure import Failed, interleaved, processor_time, shown, spawn
+import resources
+from measure import Failed, interleaved, ms, processor_time, shown, spawn
 
 GIB = 1 << 30
 
@@ -25,10 +26,6 @@ def layer(account, name):
         if text.strip().startswith("workspace"):
             return text.split(None, 1)[1]
     raise Failed("atoll show %s names no workspace" % name)
-
-
-def ms(seconds):
-    return seconds * 1000
 
 
 def versus(samples, ours, theirs):
@@ -324,4 +321,4 @@ def memory(account, report, quick):
     call(account, "rm", "many", "--force")
 
 
-ALL = [run, live, cycle, work, new, commit, size, naive, large_file, memory]
+ALL = [run, live, cycle, work, new, commit, size, naive, large_file, memory, *resources.ALL]

@@ -34,6 +34,10 @@ def processor_time(argv, env):
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def ms(seconds):
+    return seconds * 1000
+
+
 def shown(argv, account):
     """A command as a reader would type it, in the directory of the measurements."""
     text = " ".join(a.replace(account.root + "/", "").replace("/mnt/bin/", "") for a in argv)
