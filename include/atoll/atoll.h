@@ -446,6 +446,7 @@ enum atoll_outcome {
 	ATOLL_OUTCOME_NOT_ISOLATED,
 	ATOLL_OUTCOME_UNCHANGED,
 	ATOLL_OUTCOME_IRREVERSIBLE, /* committed, and its strategy cannot take that back */
+	ATOLL_OUTCOME_IN_DOUBT, /* it could not be told how it is to end, or asked how it ended; the next recovery does */
 	ATOLL_OUTCOME_COUNT
 };
 const char *atoll_outcome_name(enum atoll_outcome outcome);

@@ -128,6 +128,11 @@ static void print_outcomes(const struct atoll_result *result)
 		else if (r->outcome == ATOLL_OUTCOME_ROLLBACK_FAILED)
 			message_error("\"%s\" could not be put back%s; run: atoll recover", strbuf_str(&path),
 				      strbuf_str(&cause));
+		else if (r->outcome == ATOLL_OUTCOME_IN_DOUBT)
+			message_error("\"%s\" is in doubt%s; run: atoll recover", strbuf_str(&path),
+				      strbuf_str(&cause));
+		else if (r->outcome == ATOLL_OUTCOME_ROLLED_BACK && r->cause && !r->workspace_dirty)
+			message_error("\"%s\" was rolled back%s", strbuf_str(&path), strbuf_str(&cause));
 		else if (r->outcome == ATOLL_OUTCOME_NOT_ISOLATED)
 			message_warning("\"%s\" is not isolated: what was written there is in place already",
 					strbuf_str(&path));

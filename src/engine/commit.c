@@ -179,19 +179,18 @@ static int take_back(struct op *op, int cause, struct atoll_error *err)
 	bool left = false;
 	int r = apply(op, BACKWARD, true, &left, &why);
 
+	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	if (r >= 0)
 		r = finish_failed(op, &why);
-	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
 	if (r < 0)
 		return error_set(err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
 				 "the commit of \"%s\" failed and could not be taken back (%s); run atoll recover",
 				 op->s->box.name, why.message);
 	/* What was left is theirs, and named; nothing remains to be done. */
-	if (left)
-		return error_set(
-			err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
-			"the commit of \"%s\" was taken back, but for paths that somebody else changed meanwhile",
-			op->s->box.name);
+	if (left || op->contradicted)
+		return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+				 "the commit of \"%s\" was taken back, but for %s that somebody else changed meanwhile",
+				 op->s->box.name, left ? "paths" : "a database");
 	return cause;
 }
 
@@ -208,6 +207,7 @@ static int decide(struct op *op, struct atoll_error *err)
 	r = finish_decide_commit(op, &why);
 	if (r < 0 && op->decider) {
 		op_set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
+		(void)vote_end_all(op, true, NULL);
 		return error_set(
 			err, ATOLL_IN_DOUBT, why.sys_errno, "commit", op->s->box.name,
 			"everything of \"%s\" has landed, but that could not be recorded (%s); run atoll recover",
@@ -218,9 +218,28 @@ static int decide(struct op *op, struct atoll_error *err)
 	return r;
 }
 
-static int land(struct op *op, struct atoll_error *err)
+/* Landed, whatever happens now: what is left is repeated by the next command. But one that was not told to commit has not yet. */
+static int finish(struct op *op, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
+
+	op_set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
+	op->result->commit = op->row.number;
+	if (finish_commit(op, &later) < 0) {
+		if (op->untold)
+			return error_set(err, ATOLL_IN_DOUBT, later.sys_errno, "commit", op->s->box.name,
+					 "the commit of \"%s\" is decided, but %s", op->s->box.name, later.message);
+		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
+	}
+	if (op->contradicted)
+		return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,
+				 "the commit of \"%s\" has landed, but for a database that somebody else rolled back",
+				 op->s->box.name);
+	return 0;
+}
+
+static int land(struct op *op, struct atoll_error *err)
+{
 	int r;
 
 	sys_fault_mark("apply");
@@ -241,12 +260,7 @@ static int land(struct op *op, struct atoll_error *err)
 	if (r < 0)
 		return take_back(op, r, err);
 	sys_fault_mark("finish");
-	op_set_outcomes(op, ATOLL_OUTCOME_COMMITTED);
-	op->result->commit = op->row.number;
-	/* Landed, whatever happens now: what is left is repeated by the next command. */
-	if (finish_commit(op, &later) < 0)
-		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
-	return 0;
+	return finish(op, err);
 }
 
 static int stage_and_land(struct op *op, struct atoll_error *err)

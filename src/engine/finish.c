@@ -149,7 +149,9 @@ static int set_phase_lazily(struct op *op, enum store_op_phase phase, struct ato
 int finish_commit(struct op *op, struct atoll_error *err)
 {
 	int ended = part_end_all(op, err);
+	int told = vote_end_all(op, true, ended < 0 ? NULL : err);
 
+	ended = MIN(ended, told);
 	if (ended >= 0)
 		ended = decide_end(op, true, err);
 	if (ended < 0)
@@ -419,7 +421,9 @@ int finish_failed(struct op *op, struct atoll_error *err)
 {
 	bool commit = op->row.kind == STORE_OP_COMMIT;
 	int r = part_end_all(op, err);
+	int told = commit ? vote_end_all(op, false, r < 0 ? NULL : err) : 0;
 
+	r = MIN(r, told);
 	if (r >= 0 && commit)
 		r = decide_end(op, false, err);
 	if (r >= 0)

@@ -24,6 +24,7 @@
  *	PREPARED               commit.c    plan and op in one durable transaction         (I1)
  *	apply                  apply.c     steps, each an exchange or rename, recognised by inode identity (step.c)
  *	closing sync           apply.c     every directory touched
+ *	votes                  vote.c      where several databases take part: all but one are made ready for either end
  *	decision               decide.c    where a database takes part: its own commit    (I3)
  *	DECIDED                commit.c    one durable transaction                        (I3)
  *	finish                 finish.c    new base, cleaning up; may be repeated
@@ -48,7 +49,9 @@ struct op {
 	struct store_op_resource *resources; /* parallel to s->resources; op 0: this resource takes no part */
 	struct store_step *steps;
 	size_t n, capacity;
-	size_t decider; /* 0, or 1 + the index of the resource whose own commit is the decision */
+	size_t decider;    /* 0, or 1 + the index of the resource whose own commit is the decision */
+	bool untold;       /* one that has voted could not be told how it was decided */
+	bool contradicted; /* and one was ended by somebody else, otherwise */
 	struct atoll_result *result;
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
@@ -104,12 +107,21 @@ int part_end_all(struct op *op, struct atoll_error *err);
 int part_drop_left(struct session *s, struct atoll_error *err);
 
 /* decide.c: the participant whose own commit is the decision; all of them do nothing where there is none */
-int decide_plan(struct op *op, struct atoll_error *err); /* finds it; several are refused */
+int decide_plan(struct op *op, struct atoll_error *err); /* finds it, and among several chooses one */
 void decide_load(struct op *op);                         /* finds it in an op from the journal */
 int decide_prepare(struct op *op, struct atoll_error *err);
-int decide_commit(struct op *op, struct atoll_error *err);  /* 0, -ATOLL_IN_DOUBT, or it has not */
-int decide_outcome(struct op *op, struct atoll_error *err); /* 1, 0, or it cannot be told */
-int decide_end(struct op *op, bool committed, struct atoll_error *err);
+int decide_commit(struct op *op, struct atoll_error *err);              /* 0, -ATOLL_IN_DOUBT, or it has not */
+int decide_outcome(struct op *op, struct atoll_error *err);             /* 1, 0, or it cannot be told */
+int decide_end(struct op *op, bool committed, struct atoll_error *err); /* of those that vote, too */
+
+/* vote.c: where several would have to decide, all but one are made ready first and end as that one; nothing where there are none */
+bool vote_is_cast_by(const struct op *op, size_t index);
+/* Of all that would have to decide, by their indices: who does. The others vote. Refused if that cannot be. */
+int vote_plan(struct op *op, const size_t *several, size_t n, struct atoll_error *err);
+int vote_prepare(struct op *op, struct atoll_error *err);
+int vote_all(struct op *op, struct atoll_error *err); /* a failure is one before the decision: everything goes back */
+/* Each that can be told how it was decided is; what becomes of the others is in the result, and op->untold. May be repeated. */
+int vote_end_all(struct op *op, bool committed, struct atoll_error *err);
 
 /* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
 int check_plan(struct op *op, struct atoll_error *err);

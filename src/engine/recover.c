@@ -170,7 +170,7 @@ static int settle_commit(struct op *op, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	op->result->commit = back ? 0 : op->row.number;
-	return left || op->lost ? in_doubt(op, err) : 0;
+	return left || op->lost || op->contradicted ? in_doubt(op, err) : 0;
 }
 
 static int settle_undo(struct op *op, struct atoll_error *err)

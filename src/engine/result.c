@@ -177,7 +177,7 @@ const char *atoll_outcome_name(enum atoll_outcome outcome)
 		[ATOLL_OUTCOME_NOT_ATTEMPTED] = "not attempted", [ATOLL_OUTCOME_COMMITTED] = "committed",
 		[ATOLL_OUTCOME_ROLLED_BACK] = "rolled back",     [ATOLL_OUTCOME_ROLLBACK_FAILED] = "rollback failed",
 		[ATOLL_OUTCOME_NOT_ISOLATED] = "not isolated",   [ATOLL_OUTCOME_UNCHANGED] = "unchanged",
-		[ATOLL_OUTCOME_IRREVERSIBLE] = "irreversible",
+		[ATOLL_OUTCOME_IRREVERSIBLE] = "irreversible",   [ATOLL_OUTCOME_IN_DOUBT] = "in doubt",
 	};
 
 	return (unsigned)outcome < ATOLL_OUTCOME_COUNT ? names[outcome] : "unknown";

@@ -453,7 +453,7 @@ static int stage_resource(struct op *op, size_t index, size_t *busy, struct atol
 
 static bool takes_part(const struct op *op, size_t index)
 {
-	if (op->decider == index + 1)
+	if (op->decider == index + 1 || vote_is_cast_by(op, index))
 		return true;
 	for (size_t i = 0; i < op->n; i++)
 		if (op->steps[i].resource == op->s->resources[index].row.id)

@@ -17,196 +17,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/random.h"
 #include "base/sys.h"
 #include "hold/hold.h"
-#include "hold/message.h"
+#include "hold/keeper.h"
 
 #define CONNINFO_MAX 65536
-#define PATIENCE_MS 2000 /* with a client that is inside a statement */
 #define START_MS 30000
-#define MOMENT_MS 500
 #define LOOK_MS 1000 /* whether the area is still there */
 
-struct keeper {
-	int area, sockets, control;
-	struct pg_proxy *proxy;
-	struct pg_marker marker;
-	bool marked; /* it is in the transaction */
-	bool asked;  /* somebody is at the control socket */
-	int64_t looked_at;
-	bool over;
-};
-
-/* ---- files of the area ---- */
-
-static int write_note(int area, const char *name, const char *text)
-{
-	AUTO_FD fd = sys_open(area, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	int r = fd < 0 ? fd : sys_write(fd, text, strlen(text));
-
-	return r < 0 ? r : sys_fsync(fd);
-}
-
-static void note_lost(const struct keeper *h, const char *why)
-{
-	(void)write_note(h->area, HOLD_LOST, why);
-}
-
-/* ---- what is asked ---- */
-
-static void list_locks(const struct pg_inspection *found, struct hold_reply *ret)
-{
-	size_t at = 0;
-
-	for (size_t i = 0; i < found->n_locks && at < sizeof ret->locks; i++) {
-		int n = snprintf(ret->locks + at, sizeof ret->locks - at, "%s%s (%s)", i ? ", " : "",
-				 found->locks[i].relation, found->locks[i].mode);
-
-		at += n < 0 ? 0 : (size_t)n;
-	}
-}
-
-static void add_table(const struct pg_table *t, void *arg)
-{
-	struct hold_reply *ret = arg;
-	struct hold_table *to = &ret->tables[ret->n_tables];
-
-	if (ret->n_tables == HOLD_TABLES_MAX) {
-		ret->more = 1;
-		return;
-	}
-	snprintf(to->name, sizeof to->name, "%s", t->name);
-	to->inserted = t->inserted;
-	to->updated = t->updated;
-	to->deleted = t->deleted;
-	ret->n_tables++;
-}
-
-/* A client that has just been answered may still have something under way: it is given a moment. */
-static int inspect(struct keeper *h, struct pg_inspection *ret, struct atoll_error *err)
-{
-	int64_t end = clock_monotonic_ns() + MOMENT_MS * 1000000LL;
-	struct atoll_error busy = { 0 };
-	int r;
-
-	while ((r = pg_proxy_inspect(h->proxy, ret, &busy)) == -ATOLL_BUSY && clock_monotonic_ns() < end)
-		(void)pg_proxy_step(h->proxy, 20);
-	if (r < 0)
-		*err = busy;
-	return r;
-}
-
-static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_error *err)
-{
-	struct pg_inspection found = { 0 };
-	struct pg_status status;
-	int r;
-
-	pg_proxy_status(h->proxy, &status);
-	ret->ended = status.state == PG_ENDED || status.state == PG_LOST;
-	ret->clients = (uint32_t)status.clients;
-	ret->open_ns = status.open_ns;
-	if (ret->ended)
-		return 0;
-	r = inspect(h, &found, err);
-	if (r < 0)
-		return r;
-	ret->xid = found.xid;
-	list_locks(&found, ret);
-	pg_inspection_release(&found);
-	return ret->xid ? pg_proxy_tables(h->proxy, add_table, ret, err) : 0;
-}
-
-static int check(struct keeper *h, struct atoll_error *err)
-{
-	int r = pg_proxy_hold(h->proxy, PATIENCE_MS, false, err);
-
-	return r < 0 ? r : pg_proxy_check(h->proxy, err);
-}
-
-/* The marker of a commit that came to nothing must not land with the next one. */
-static int unmark(struct keeper *h, struct atoll_error *err)
-{
-	int r = h->marked ? pg_proxy_unmark(h->proxy, &h->marker, err) : 0;
-
-	h->marked = h->marked && r < 0;
-	return r;
-}
-
-static int resume(struct keeper *h, struct atoll_error *err)
-{
-	int r = unmark(h, err);
-
-	pg_proxy_resume(h->proxy);
-	return r;
-}
-
-static int mark(struct keeper *h, const char *token, struct atoll_error *err)
-{
-	char uuid[37];
-	int r = unmark(h, err);
-
-	random_uuid(uuid);
-	if (r >= 0)
-		r = pg_proxy_mark(h->proxy, uuid, &h->marker, err);
-	h->marked |= r >= 0;
-	return r < 0 ? r : marker_write(h->area, token, &h->marker, err);
-}
-
-static int prepare(struct keeper *h, const char *token, struct atoll_error *err)
-{
-	struct atoll_error ignored;
-	int r = check(h, err);
-
-	if (r >= 0)
-		r = mark(h, token, err);
-	if (r < 0)
-		(void)resume(h, &ignored);
-	return r;
-}
-
-static int commit(struct keeper *h, struct atoll_error *err)
-{
-	int r = pg_proxy_commit(h->proxy, err);
-
-	if (r == -ATOLL_REFUSED)
-		note_lost(h, err->message);
-	return r;
-}
-
-static int end(struct keeper *h, struct atoll_error *err)
-{
-	h->proxy = pg_proxy_free(h->proxy);
-	h->over = true;
-	(void)sys_unlink(h->area, HOLD_OPEN, 0);
-	(void)sys_unlink(h->area, HOLD_CONTROL, 0);
-	return 0;
-}
-
-static int answer(struct keeper *h, const struct hold_request *q, struct hold_reply *ret, struct atoll_error *err)
-{
-	int r;
-
-	switch (q->what) {
-	case HOLD_STATUS:
-		return tell_status(h, ret, err);
-	case HOLD_CHECK:
-		r = check(h, err);
-		pg_proxy_resume(h->proxy);
-		return r;
-	case HOLD_PREPARE:
-		return prepare(h, q->token, err);
-	case HOLD_COMMIT:
-		return commit(h, err);
-	case HOLD_RESUME:
-		return resume(h, err);
-	case HOLD_END:
-		return end(h, err);
-	default:
-		return error_set(err, ATOLL_INVALID, 0, "database", NULL, "unknown request");
-	}
-}
+/* ---- requests ---- */
 
 static bool is_ours(int fd)
 {
@@ -230,7 +49,7 @@ static void serve_one(struct keeper *h)
 	if (recv(fd, &q, sizeof q, 0) != (ssize_t)sizeof q)
 		return;
 	q.token[sizeof q.token - 1] = 0;
-	(void)answer(h, &q, reply, &reply->error);
+	(void)keeper_answer(h, &q, reply, &reply->error);
 	(void)!send(fd, reply, sizeof *reply, MSG_NOSIGNAL);
 }
 
@@ -250,14 +69,14 @@ static void look_for_loss(struct keeper *h)
 	struct pg_status status;
 
 	if (is_abandoned(h)) {
-		(void)end(h, NULL);
+		keeper_end(h);
 		return;
 	}
 	pg_proxy_status(h->proxy, &status);
 	if (status.state != PG_LOST)
 		return;
-	note_lost(h, status.reason);
-	(void)end(h, NULL);
+	keeper_lose(h, status.reason);
+	keeper_end(h);
 }
 
 static void asked(void *arg)
@@ -319,7 +138,7 @@ static int begin(struct keeper *h, const char *conninfo, struct atoll_error *err
 	if (r >= 0)
 		r = pg_proxy_listen(h->proxy, h->sockets, 0600, err);
 	if (r >= 0) {
-		r = write_note(h->area, HOLD_OPEN, "");
+		r = keeper_note(h->area, HOLD_OPEN, "");
 		r = r < 0 ? error_sys(err, r, "run", HOLD_OPEN, "cannot note that a transaction is open") : 0;
 	}
 	return r < 0 ? r : listen_control(h, err);

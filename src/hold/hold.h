@@ -22,6 +22,7 @@ int hold_start(const char *area, struct atoll_error *err);
 /* marker.c: what tells how the commit of an op ended, in the op's directory. */
 int marker_write(int area_fd, const char *token, const struct pg_marker *m, struct atoll_error *err);
 int marker_remove(int area_fd, const char *token, struct atoll_error *err);
+bool marker_was_removed(int area_fd, const char *token); /* the op's directory is there, and has none */
 int marker_read(int area_fd, const char *token, struct pg_marker *ret, struct atoll_error *err);
 
 #endif

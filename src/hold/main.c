@@ -122,6 +122,50 @@ static int outcome(char **arguments, struct atoll_error *err)
 	return r;
 }
 
+/* Whether it ended as it was to: what was not there any more is asked after by its marker. -ATOLL_IN_DOUBT: it may still be getting there. */
+static int tell_vote(const char *conninfo, const struct pg_marker *marker, const char *gid, bool commit, bool *ret,
+		     struct atoll_error *err)
+{
+	bool found = false, committed = commit;
+	int r = commit ? pg_prepared_commit(conninfo, gid, &found, err)
+		       : pg_prepared_rollback(conninfo, gid, &found, err);
+
+	if (r >= 0 && !found)
+		r = pg_outcome(conninfo, marker, &committed, err);
+	*ret = committed == commit;
+	return r;
+}
+
+/* AREA TOKEN GID commit|rollback: "done", or "otherwise" if somebody else has ended it the other way. */
+static int end_vote(char **arguments, struct atoll_error *err)
+{
+	const struct timespec pause = { 0, ASK_PAUSE_MS * 1000000L };
+	bool commit = strcmp(arguments[3], "commit") == 0, done = false;
+	AUTO_FREE char *conninfo = NULL;
+	AUTO_FD area = -EBADF;
+	struct pg_marker marker;
+	int r = read_conninfo(arguments[0], &area, &conninfo, err);
+
+	/* The marker goes when everybody has committed: that was done, and cut off before it was on record. */
+	if (r >= 0 && commit && marker_was_removed(area, arguments[1])) {
+		printf("done\n");
+		return 0;
+	}
+	if (r >= 0)
+		r = marker_read(area, arguments[1], &marker, err);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < ASK_TRIES; i++) {
+		r = tell_vote(conninfo, &marker, arguments[2], commit, &done, err);
+		if (r != -ATOLL_IN_DOUBT)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (r >= 0)
+		printf("%s\n", done ? "done" : "otherwise");
+	return r;
+}
+
 static int forget(char **arguments, struct atoll_error *err)
 {
 	AUTO_FREE char *conninfo = NULL;
@@ -145,6 +189,7 @@ static const struct command {
 		 { "probe", 0, probe },
 		 { "hold", 1, hold },
 		 { "outcome", 2, outcome },
+		 { "end-vote", 4, end_vote },
 		 { "forget", 2, forget } };
 
 int main(int argc, char **argv)

@@ -28,6 +28,13 @@ int marker_write(int area_fd, const char *token, const struct pg_marker *m, stru
 	return r < 0 ? error_sys(err, r, "commit", token, "cannot keep the marker of the transaction") : 0;
 }
 
+bool marker_was_removed(int area_fd, const char *token)
+{
+	AUTO_FD dir = open_op(area_fd, token);
+
+	return dir >= 0 && faccessat(dir, HOLD_MARKER, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 int marker_remove(int area_fd, const char *token, struct atoll_error *err)
 {
 	AUTO_FD dir = open_op(area_fd, token);

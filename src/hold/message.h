@@ -26,16 +26,20 @@ enum hold_what {
 	HOLD_CHECK,   /* whether it could be committed; everything goes on */
 	HOLD_PREPARE, /* the same, and the marker; clients wait from here on */
 	HOLD_COMMIT,
+	HOLD_ROOM,   /* whether it could be prepared on the server (two-phase commit); everything goes on */
+	HOLD_VOTE,   /* prepares it on the server, after HOLD_PREPARE */
 	HOLD_RESUME, /* after a prepare, and no commit */
 	HOLD_END     /* what was not committed is rolled back, and the process ends */
 };
 
+enum { HOLD_TABLES_MAX = 128, HOLD_NAME_SIZE = 160, HOLD_GID_SIZE = 128 };
+
 struct hold_request {
 	uint32_t what;
-	char token[40]; /* PREPARE: of the op, in whose directory the marker is kept */
+	uint32_t votes;          /* CHECK, PREPARE: it is going to be prepared on the server */
+	char token[40];          /* PREPARE: of the op, in whose directory the marker is kept */
+	char gid[HOLD_GID_SIZE]; /* VOTE: the name it gets there */
 };
-
-enum { HOLD_TABLES_MAX = 128, HOLD_NAME_SIZE = 160 };
 
 struct hold_table {
 	char name[HOLD_NAME_SIZE];
@@ -49,6 +53,8 @@ struct hold_reply {
 	uint64_t xid;    /* 0: nothing was written */
 	int64_t open_ns; /* how long */
 	char locks[512]; /* "public.people (RowExclusiveLock), …" */
+	uint32_t room;   /* ROOM: as in struct strategy_room */
+	char place[64], why[256];
 	uint32_t n_tables, more;
 	struct hold_table tables[HOLD_TABLES_MAX];
 };

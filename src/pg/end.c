@@ -295,6 +295,7 @@ static bool is_gid(const char *gid)
 int pg_proxy_prepare(struct pg_proxy *p, const char *gid, struct atoll_error *err)
 {
 	AUTO_FREE char *sql = str_format("PREPARE TRANSACTION '%s'", gid);
+	AUTO_ANSWER ignored = { 0 };
 	int r;
 
 	if (p->state != PG_HELD)
@@ -304,7 +305,11 @@ int pg_proxy_prepare(struct pg_proxy *p, const char *gid, struct atoll_error *er
 				 gid);
 	if (!sql)
 		return error_oom(err, "prepare");
-	r = make_durable(p, err);
+	r = be_plain(p, err);
+	if (r == 0)
+		r = before_finish(p, "SELECT pg_catalog.pg_advisory_unlock_all()", &ignored, err);
+	if (r == 0)
+		r = make_durable(p, err);
 	return r < 0 ? r : finish(p, sql, "PREPARE TRANSACTION", err);
 }
 

@@ -66,7 +66,7 @@ static void remember(struct pg_client *c, const char *name, const struct pg_stat
 
 	pg_known_remove(&c->statements, name);
 	if (!plain)
-		r = pg_known_put(&c->statements, name, s->kind, s->kind == PG_DEFINE ? NULL : s->text, s->size);
+		r = pg_known_put(&c->statements, name, s->kind, s->kind >= PG_NOTIFY ? NULL : s->text, s->size);
 	if (r == 0 && *name)
 		r = pg_names_add(&c->prepared, name);
 	if (r < 0)

@@ -127,10 +127,20 @@ int pg_proxy_mark(struct pg_proxy *p, const char *uuid, struct pg_marker *ret, s
 /* Takes it out again, where the transaction is to go on. */
 int pg_proxy_unmark(struct pg_proxy *p, const struct pg_marker *marker, struct atoll_error *err);
 
+/* Whether it could be prepared, as far as that can be told beforehand: the server's setting, and what it refuses to prepare. */
+struct pg_room {
+	unsigned room;  /* how many more the server takes; 0: this one cannot be prepared */
+	char place[64]; /* names the server */
+	char why[256];  /* what the room depends on, in one line */
+};
+/* By asking the server, in OPEN or HELD; the same answers as of pg_proxy_inspect(). */
+int pg_proxy_room(struct pg_proxy *p, struct pg_room *ret, struct atoll_error *err);
+
 /* Durably: synchronous_commit is on for it. 0: ENDED, committed. ATOLL_REFUSED: ENDED, the server has rolled it back. ATOLL_IN_DOUBT: LOST in
  * the middle; pg_outcome() will tell. */
 int pg_proxy_commit(struct pg_proxy *p, struct atoll_error *err);
-/* PREPARE TRANSACTION. The same answers; after a refusal everything is rolled back. */
+/* PREPARE TRANSACTION, in the name of the connection's own role; advisory locks of the session are released first, because the server does not
+ * prepare what holds one in two ways. The same answers; after a refusal everything is rolled back. */
 int pg_proxy_prepare(struct pg_proxy *p, const char *gid, struct atoll_error *err);
 int pg_proxy_rollback(struct pg_proxy *p, struct atoll_error *err);
 /* ENDED only. */

@@ -164,7 +164,9 @@ struct pg_proxy {
 	char *deferred;             /* names of the constraints that are deferred by themselves; NULL: none */
 	bool deferred_stale;
 	bool held_cursors; /* somebody has declared one WITH HOLD: not all can be closed at the end of a transaction */
-	bool backing;      /* a ROLLBACK TO is under way: settings may be others when it is done */
+	bool used_temporary,
+		used_notify; /* by a client in this transaction, perhaps rolled back: the server may not prepare it */
+	bool backing;        /* a ROLLBACK TO is under way: settings may be others when it is done */
 	int32_t last_id;
 
 	struct pg_client *clients, *owner;

@@ -259,9 +259,15 @@ static enum pg_statement_kind parse_explain(struct parser *p)
 
 static enum pg_statement_kind parse_create(struct parser *p)
 {
-	while (word(p, "global") || word(p, "local") || word(p, "temp") || word(p, "temporary") || word(p, "unlogged"))
+	enum pg_statement_kind kind = PG_DEFINE;
+
+	while (word(p, "global") || word(p, "local") || word(p, "or") || word(p, "replace"))
 		;
-	return pg_token_is_word(&p->token, "table") ? parse_inner_execute(p, PG_DEFINE) : PG_DEFINE;
+	if (word(p, "temp") || word(p, "temporary"))
+		kind = PG_DEFINE_TEMPORARY;
+	else
+		word(p, "unlogged");
+	return pg_token_is_word(&p->token, "table") ? parse_inner_execute(p, kind) : kind;
 }
 
 static enum pg_statement_kind parse_deallocate(struct parser *p)
@@ -328,6 +334,8 @@ static enum pg_statement_kind parse_select(struct parser *p)
 
 	if (word(p, "pg_catalog") && !character(p, '.'))
 		return PG_PLAIN;
+	if (word(p, "pg_notify"))
+		return PG_NOTIFY;
 	if (!word(p, "set_config") || !character(p, '(') || !parse_key_string(p) || !character(p, ','))
 		return PG_PLAIN;
 	if (p->token.kind != PG_TOKEN_STRING)
@@ -347,6 +355,11 @@ static enum pg_statement_kind parse_select(struct parser *p)
 static enum pg_statement_kind parse_lock(struct parser *p)
 {
 	return PG_LOCK;
+}
+
+static enum pg_statement_kind parse_notify(struct parser *p)
+{
+	return PG_NOTIFY;
 }
 
 static enum pg_statement_kind parse_define(struct parser *p)
@@ -375,6 +388,9 @@ static const struct {
 	{ "discard", parse_discard },
 	{ "declare", parse_declare },
 	{ "lock", parse_lock },
+	{ "notify", parse_notify },
+	{ "listen", parse_notify },
+	{ "unlisten", parse_notify },
 	{ "create", parse_create },
 	{ "alter", parse_define },
 	{ "do", parse_define },

@@ -37,7 +37,10 @@ enum pg_statement_kind {
 	PG_DECLARE,
 	PG_DECLARE_HOLD,
 	PG_LOCK,
-	PG_DEFINE, /* CREATE, ALTER, DROP, DO, CALL: constraints may be others afterwards */
+	/* all that must be known of these is that they are */
+	PG_NOTIFY,           /* LISTEN, UNLISTEN, NOTIFY, SELECT pg_notify() */
+	PG_DEFINE_TEMPORARY, /* CREATE TEMPORARY */
+	PG_DEFINE,           /* CREATE, ALTER, DROP, DO, CALL: constraints may be others afterwards */
 };
 
 enum pg_isolation { PG_ISOLATION_DEFAULT, PG_READ_UNCOMMITTED, PG_READ_COMMITTED, PG_REPEATABLE_READ, PG_SERIALIZABLE };

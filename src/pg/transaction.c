@@ -116,8 +116,15 @@ void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
 	if (s->kind == PG_SET_LOCAL && !c->in_block && c->proxy->script.n == 1 && strncasecmp(s->text, "set", 3) == 0)
 		pg_client_warn(c, "25P01", "SET LOCAL can only be used in transaction blocks");
 	switch ((int)s->kind) {
+	case PG_DEFINE_TEMPORARY:
+		c->proxy->used_temporary = true;
+		note_define(c);
+		break;
 	case PG_DEFINE:
 		note_define(c);
+		break;
+	case PG_NOTIFY:
+		c->proxy->used_notify = true;
 		break;
 	case PG_SET_CONSTRAINTS:
 		c->touched_constraints = true;

@@ -113,9 +113,10 @@ void store_op_release(struct store_op *op);
 /* How an op treats one resource. */
 enum store_source {
 	STORE_SOURCE_MOVE, /* workspace inodes are exchanged in place; at the end the workspace layer is switched as a whole */
-	STORE_SOURCE_RETIRE, /* the same, but each entry leaves the workspace on its own (partial commit) */
-	STORE_SOURCE_COPY,   /* staged copies are exchanged */
-	STORE_SOURCE_DECIDES /* no files: its own commit is the op's decision */
+	STORE_SOURCE_RETIRE,  /* the same, but each entry leaves the workspace on its own (partial commit) */
+	STORE_SOURCE_COPY,    /* staged copies are exchanged */
+	STORE_SOURCE_DECIDES, /* no files: its own commit is the op's decision */
+	STORE_SOURCE_VOTES    /* no files: made ready before the decision, and ended as that says */
 };
 struct store_op_resource {
 	int64_t op, resource;

@@ -138,25 +138,28 @@ static int exchange(int fd, const struct hold_request *q, struct hold_reply *ret
 	return n < 0 ? -errno : -ECONNRESET;
 }
 
-int postgres_ask(int area_fd, enum hold_what what, const char *token, struct hold_reply *ret, struct atoll_error *err)
+int postgres_request(int area_fd, const struct hold_request *q, struct hold_reply *ret, struct atoll_error *err)
 {
-	struct hold_request q = { .what = what };
 	AUTO_FD fd = reach(area_fd);
 	int r;
 
 	if (fd == -ENOENT || fd == -ECONNREFUSED)
 		return error_set(err, ATOLL_NOT_FOUND, -fd, "database", NULL, "no transaction is open");
-	snprintf(q.token, sizeof q.token, "%s", token ? token : "");
 	/* A commit takes as long as it takes; a question is not worth waiting for a server that hangs. */
-	if (fd >= 0 && what == HOLD_STATUS)
+	if (fd >= 0 && q->what == HOLD_STATUS)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = STATUS_SECONDS },
 				 sizeof(struct timeval));
-	r = fd < 0 ? fd : exchange(fd, &q, ret);
+	r = fd < 0 ? fd : exchange(fd, q, ret);
 	if (r < 0)
 		return error_sys(err, r, "database", NULL, "the process that holds the transaction does not answer");
 	if (ret->error.code && err)
 		*err = ret->error;
 	return -(int)ret->error.code;
+}
+
+int postgres_ask(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err)
+{
+	return postgres_request(area_fd, &(struct hold_request){ .what = what }, ret, err);
 }
 
 int postgres_lost(int area_fd, struct strbuf *why)

@@ -65,12 +65,11 @@ static int write_conninfo(struct resource *r, struct atoll_error *err)
 	return rc < 0 ? rc : write_file(r, ENVIRONMENT, &lines, err);
 }
 
-/* Where nobody holds a transaction there is nothing to say, and ret stays as it is. ret may be NULL. */
-static int ask_if_there(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err)
+int postgres_ask_if_there(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err)
 {
 	AUTO_FREE struct hold_reply *own = calloc(1, sizeof *own);
 	struct atoll_error why = { 0 };
-	int rc = own ? postgres_ask(area_fd, what, NULL, own, &why) : error_oom(&why, "database");
+	int rc = own ? postgres_ask(area_fd, what, own, &why) : error_oom(&why, "database");
 
 	if (rc == -ATOLL_NOT_FOUND)
 		return 0;
@@ -84,10 +83,10 @@ static int ask_if_there(int area_fd, enum hold_what what, struct hold_reply *ret
 /* Whoever holds the transaction rolls it back and goes. */
 static int end_keeper(int area_fd, struct atoll_error *err)
 {
-	return ask_if_there(area_fd, HOLD_END, NULL, err);
+	return postgres_ask_if_there(area_fd, HOLD_END, NULL, err);
 }
 
-static int forget_edits(int area_fd, struct atoll_error *err)
+int postgres_forget_edits(int area_fd, struct atoll_error *err)
 {
 	static const char *const names[] = { HOLD_OPEN, HOLD_LOST };
 	int rc = end_keeper(area_fd, err);
@@ -104,7 +103,7 @@ static int forget_edits(int area_fd, struct atoll_error *err)
 static int pg_begin(struct resource *r, struct atoll_error *err)
 {
 	static const char *const dirs[] = { FILES, HOLD_SOCKETS };
-	int rc = forget_edits(r->work_fd, err);
+	int rc = postgres_forget_edits(r->work_fd, err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs) && rc >= 0; i++) {
 		rc = sys_mkdir(r->work_fd, dirs[i], 0700);
@@ -128,8 +127,7 @@ static int sweep_one(const struct tree_entry *e, void *arg)
 	return TREE_WALK_SKIP;
 }
 
-/* All that lie in ops of the past. One whose server is away just now is left for the next time; it is a row of 36 bytes, and harmless. */
-static void sweep_markers(int area_fd, const char *area)
+void postgres_sweep_markers(int area_fd, const char *area)
 {
 	(void)tree_walk(area_fd, TREE_WALK_NO_ROOT, sweep_one, (void *)area, NULL);
 }
@@ -140,13 +138,13 @@ static int pg_forget(struct resource *r, struct atoll_error *err)
 	int rc = area < 0 ? 0 : end_keeper(area, err);
 
 	if (area >= 0 && rc >= 0)
-		sweep_markers(area, r->row.work);
+		postgres_sweep_markers(area, r->row.work);
 	return rc;
 }
 
 /* ---- what is there ---- */
 
-static int refuse_lost(const struct resource *r, const char *operation, const char *why, struct atoll_error *err)
+int postgres_refuse_lost(const struct resource *r, const char *operation, const char *why, struct atoll_error *err)
 {
 	return error_set(
 		err, ATOLL_STATE, 0, operation, r->row.path,
@@ -163,10 +161,10 @@ static int start_keeper(struct resource *r, struct atoll_error *err)
 	if (rc < 0)
 		return error_sys(err, rc, "run", r->row.path, "cannot look into \"%s\"", r->row.work);
 	if (rc > 0)
-		return refuse_lost(r, "run", strbuf_str(&why), err);
+		return postgres_refuse_lost(r, "run", strbuf_str(&why), err);
 	rc = postgres_run(arguments, NULL, NULL, err);
 	/* A commit that was killed while it was prepared has left the clients waiting. */
-	return rc < 0 ? rc : ask_if_there(r->work_fd, HOLD_RESUME, NULL, err);
+	return rc < 0 ? rc : postgres_ask_if_there(r->work_fd, HOLD_RESUME, NULL, err);
 }
 
 static int pg_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
@@ -255,7 +253,7 @@ static struct changes *pg_changes(struct resource *r, bool exact, struct atoll_e
 	else if (lost > 0)
 		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, strbuf_str(&why)) ? 0 : error_oom(err, "diff");
 	else
-		rc = ask_if_there(r->work_fd, HOLD_STATUS, reply, err);
+		rc = postgres_ask_if_there(r->work_fd, HOLD_STATUS, reply, err);
 	if (rc >= 0 && add_tables(c, reply) < 0)
 		rc = error_oom(err, "diff");
 	return rc < 0 ? NULL : TAKE_PTR(c);
@@ -288,92 +286,10 @@ static int pg_detail(const struct store_resource *row, struct strbuf *ret)
 
 	if (rc > 0)
 		return 2;
-	if (area < 0 || !reply || rc < 0 || postgres_ask(area, HOLD_STATUS, NULL, reply, NULL) < 0)
+	if (area < 0 || !reply || rc < 0 || postgres_ask(area, HOLD_STATUS, reply, NULL) < 0)
 		return 0;
 	describe(ret, reply);
 	return 1;
-}
-
-/* ---- the decision ---- */
-
-static int with_reply(struct resource *r, enum hold_what what, const char *token, struct atoll_error *err)
-{
-	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
-
-	return reply ? postgres_ask(r->work_fd, what, token, reply, err) : error_oom(err, "commit");
-}
-
-static int pg_decide_prepare(struct resource *r, const char *token, struct atoll_error *err)
-{
-	AUTO_STRBUF why = STRBUF_INIT;
-	int rc = postgres_lost(r->work_fd, &why);
-
-	if (rc > 0)
-		return refuse_lost(r, "commit", strbuf_str(&why), err);
-	return with_reply(r, token ? HOLD_PREPARE : HOLD_CHECK, token, err);
-}
-
-/* "committed" or "rolled back", by the marker in the op's directory. */
-static int ask_server(struct resource *r, const char *token, struct atoll_error *err)
-{
-	const char *const arguments[] = { "outcome", r->row.work, token, NULL };
-	AUTO_STRBUF answer = STRBUF_INIT;
-	int rc = postgres_run(arguments, NULL, &answer, err);
-
-	if (rc < 0)
-		return error_set(
-			err, ATOLL_IN_DOUBT, 0, "recover", r->row.path,
-			"how the commit of \"%s\" ended cannot be told now (%s); it is asked again by the next command, or atoll recover",
-			r->row.path, err->message);
-	return strcmp(strbuf_str(&answer), "committed") == 0;
-}
-
-static int pg_decide_commit(struct resource *r, const char *token, struct atoll_error *err)
-{
-	struct atoll_error why = { 0 };
-	int rc = with_reply(r, HOLD_COMMIT, token, &why);
-
-	if (rc == 0 || rc == -ATOLL_REFUSED) {
-		if (rc < 0 && err)
-			*err = why;
-		return rc;
-	}
-	/* The keeper was killed, or lost the server, perhaps in between: only the server knows. */
-	rc = ask_server(r, token, err);
-	if (rc > 0)
-		return 0;
-	return rc < 0 ? rc
-		      : error_set(err, ATOLL_FAILED, 0, "commit", r->row.path, "\"%s\" was not committed: %s",
-				  r->row.path, why.message);
-}
-
-/* Who holds the transaction still has not committed it, and nobody will ask him to while this sandbox is locked. */
-static int pg_decide_outcome(struct resource *r, const char *token, struct atoll_error *err)
-{
-	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
-	struct atoll_error ignored;
-
-	if (!reply)
-		return error_oom(err, "recover");
-	if (postgres_ask(r->work_fd, HOLD_STATUS, NULL, reply, &ignored) == 0 && !reply->ended)
-		return 0;
-	return ask_server(r, token, err);
-}
-
-static int pg_decide_end(struct resource *r, const char *token, bool committed, struct atoll_error *err)
-{
-	struct atoll_error ignored;
-	int rc;
-
-	/* Where nobody holds it any more, or the server is gone, there is nothing to go on with. */
-	if (!committed) {
-		(void)ask_if_there(r->work_fd, HOLD_RESUME, NULL, &ignored);
-		return 0;
-	}
-	rc = forget_edits(r->work_fd, err);
-	if (rc >= 0)
-		sweep_markers(r->work_fd, r->row.work);
-	return rc;
 }
 
 const struct strategy_ops strategy_postgres = {
@@ -381,7 +297,7 @@ const struct strategy_ops strategy_postgres = {
 	.alias = "transaction",
 	.summary = "one transaction of the database's server; commits last, and cannot be taken back",
 	.strength = 15,
-	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_DECIDES,
+	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_DECIDES | STRATEGY_VOTES,
 	.kinds = STRATEGY_SERVES(ATOLL_KIND_POSTGRES),
 	.workspace = FILES,
 	.resolve = pg_resolve,
@@ -392,8 +308,12 @@ const struct strategy_ops strategy_postgres = {
 	.changes = pg_changes,
 	.base = pg_base,
 	.forget = pg_forget,
-	.decide_prepare = pg_decide_prepare,
-	.decide_commit = pg_decide_commit,
-	.decide_outcome = pg_decide_outcome,
-	.decide_end = pg_decide_end,
+	.decide_prepare = postgres_decide_prepare,
+	.decide_commit = postgres_decide_commit,
+	.decide_outcome = postgres_decide_outcome,
+	.decide_end = postgres_decide_end,
+	.vote_room = postgres_vote_room,
+	.vote_prepare = postgres_vote_prepare,
+	.vote = postgres_vote,
+	.vote_end = postgres_vote_end,
 };

@@ -38,13 +38,16 @@ bool strategy_is_known(const char *name)
 static bool is_complete(const struct strategy_ops *ops)
 {
 	const unsigned isolated = STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_LAYERED | STRATEGY_PART |
-				  STRATEGY_DECIDES;
+				  STRATEGY_DECIDES | STRATEGY_VOTES;
 
 	if (!ops->name || !ops->summary || !ops->kinds || !ops->begin || !ops->view)
 		return false;
 	if ((ops->capabilities & STRATEGY_DECIDES) &&
 	    (!ops->decide_prepare || !ops->decide_commit || !ops->decide_outcome ||
 	     (ops->capabilities & (STRATEGY_UNDO_AFTER | STRATEGY_PART))))
+		return false;
+	if ((ops->capabilities & STRATEGY_VOTES) && (!(ops->capabilities & STRATEGY_DECIDES) || !ops->vote_room ||
+						     !ops->vote_prepare || !ops->vote || !ops->vote_end))
 		return false;
 	if ((ops->capabilities & STRATEGY_PART) && (!ops->part_prepare || !ops->part_side || !ops->part_move))
 		return false;

@@ -24,6 +24,8 @@ enum {
 	STRATEGY_OVERLAY = 1 << 4, /* needs overlayfs in a mount namespace */
 	STRATEGY_PART = 1 << 5,    /* lands, wholly or partly, by its own doing: part_prepare() and so on */
 	STRATEGY_DECIDES = 1 << 6, /* its own commit is final, and the op's decision: decide_prepare() and so on */
+	STRATEGY_VOTES =
+		1 << 7, /* and it can be made ready for whatever somebody else decides: vote_prepare() and so on */
 };
 #define STRATEGY_SERVES(kind) (1u << (kind))
 
@@ -72,6 +74,14 @@ struct part_request {
 	/* Adds a line to the report: ATOLL_ITEM_CONFLICT, _REFUSED, _BUSY or _NOTE. 0 or -ENOMEM. */
 	int (*tell)(void *arg, enum atoll_item_kind kind, const char *path, const char *why);
 	void *tell_arg;
+};
+
+/* Whether a resource could vote, where several would have to decide. */
+struct strategy_room {
+	unsigned
+		room; /* how many can be made ready at its place; 0: this one cannot, and must be the one that decides */
+	char place[64]; /* those of one place share its room */
+	char why[256];  /* what the room depends on, in one line, for whoever has too little of it */
 };
 
 struct strategy_ops {
@@ -149,6 +159,20 @@ struct strategy_ops {
 	int (*decide_outcome)(struct resource *r, const char *token, struct atoll_error *err);
 	/* may. The op is over: what the token was known by is removed. Idempotent. */
 	int (*decide_end)(struct resource *r, const char *token, bool committed, struct atoll_error *err);
+
+	/* Several would have to decide: one of them does, and the others vote (two-phase commit). Each of them gets decide_end() too.
+	 *
+	 * must, if VOTES. Whether and how many of them could. Changes nothing. */
+	int (*vote_room)(struct resource *r, struct strategy_room *ret, struct atoll_error *err);
+	/* must, if VOTES. In place of decide_prepare(), of which the same is true: checks what vote() would check, too. */
+	int (*vote_prepare)(struct resource *r, const char *token, struct atoll_error *err);
+	/* must, if VOTES. When all else is in place and the op is on record. 0: whatever dies from here on, it can be committed as well as rolled
+	 * back, and it waits for vote_end(). Anything else: vote_end() finds out how far it got; its edits may be lost. */
+	int (*vote)(struct resource *r, const char *token, struct atoll_error *err);
+	/* must, if VOTES. How it was decided, now or after a crash, whether it has voted or not. Durable when it returns. Idempotent: what is
+	 * not there has had its end. 0; 1: rolled back, and with the vote its edits are lost; -ATOLL_CONFLICT: somebody else has ended it, and
+	 * otherwise; any other failure: it cannot be told now, and is to be told again. */
+	int (*vote_end)(struct resource *r, const char *token, bool committed, struct atoll_error *err);
 };
 
 /* One resource, opened. */
