@@ -98,4 +98,15 @@ int sqlite_image_side(const struct sqlite_file *file, const struct sqlite_file *
 int sqlite_image_move(const struct sqlite_file *file, const struct sqlite_file *from, const struct sqlite_file *to,
 		      const struct sqlite_tell *tell, struct atoll_error *err);
 
+/* ---- sqlite-live.c: of files that nobody has said to be databases ---- */
+
+bool sqlite_live_is_likely(
+	uint64_t size); /* whether a database can be so large: a look at the size spares one at the file */
+bool sqlite_live_is_database(int fd);
+/* Whether a connection holds a lock on the database or on what it shares beside it. */
+bool sqlite_live_is_locked(int fd, int dirfd, const char *name);
+bool sqlite_live_has_log(int dirfd, const char *name); /* with something in it */
+/* Of the path of a log or journal, how much of it is the path of the database; 0: it is none. */
+size_t sqlite_live_stem(const char *path);
+
 #endif

@@ -30,6 +30,53 @@ static const struct store_resource *find_sibling(const struct chooser *c, size_t
 	return NULL;
 }
 
+/* The length of the path of the directory that is the resource's root. */
+static size_t root_size(const struct store_resource *row)
+{
+	return kind_is_file(row->kind) ? (size_t)MAX(strrchr(row->path, '/') - row->path, 1) : strlen(row->path);
+}
+
+static bool holds(const struct store_resource *outer, const struct store_resource *row)
+{
+	AUTO_FREE char *root = strndup(outer->path, root_size(outer));
+
+	return root && path_is_below(row->path, root);
+}
+
+/* Whose workspace a guest lives in: the innermost around it. */
+static const struct store_resource *find_host(const struct chooser *c, size_t i)
+{
+	const struct store_resource *best = NULL;
+
+	for (size_t k = 0; k < c->options->n_resources; k++) {
+		const struct store_resource *row = &c->rows[k];
+		const struct strategy_ops *ops = row->strategy ? strategy_find(row->strategy, row->kind) : NULL;
+
+		if (k == i || !ops || (ops->capabilities & STRATEGY_GUEST) || kind_is_remote(row->kind) ||
+		    !holds(row, &c->rows[i]))
+			continue;
+		if (!best || root_size(row) > root_size(best))
+			best = row;
+	}
+	return best;
+}
+
+static int share_host(struct store_resource *row, const struct store_resource *host, struct atoll_error *err)
+{
+	const struct strategy_ops *ops = strategy_find(host->strategy, host->kind);
+
+	if (!(ops->capabilities & STRATEGY_ISOLATES))
+		return error_set(
+			err, ATOLL_REFUSED, 0, "new", row->path,
+			"\"%s\" lies in the resource \"%s\", which is not isolated; give it a sandbox of its own",
+			row->path, host->path);
+	row->mode = str_format("in the workspace of \"%s\"", host->path);
+	row->work = strdup(host->work);
+	row->stage = strdup(host->stage);
+	row->copies = host->copies;
+	return row->mode && row->work && row->stage ? 0 : error_oom(err, "new");
+}
+
 static int share_place(struct store_resource *row, const struct store_resource *sibling, struct atoll_error *err)
 {
 	free(row->strategy);
@@ -62,11 +109,14 @@ static int choose_place(const struct chooser *c, size_t i, const struct strategy
 	const struct area_needs needs = { ops->capabilities & STRATEGY_OVERLAY, ops->fits };
 	struct store_resource *row = &c->rows[i];
 	const struct store_resource *sibling = kind_is_remote(row->kind) ? NULL : find_sibling(c, i);
+	const struct store_resource *host = ops->capabilities & STRATEGY_GUEST ? find_host(c, i) : NULL;
 	bool elsewhere;
 	int r;
 
 	if (kind_is_remote(row->kind))
 		return choose_remote_place(c, row, err);
+	if (host)
+		return share_host(row, host, err);
 	if (sibling)
 		return share_place(row, sibling, err);
 	if (!(ops->capabilities & STRATEGY_ISOLATES)) {
@@ -95,7 +145,8 @@ static int try_strategy(const struct chooser *c, size_t i, const struct strategy
 {
 	AUTO_FREE const char **apart = reallocarray(NULL, c->options->n_resources, sizeof *apart);
 	struct strategy_probe p = { root_fd, root_path, apart, 0 };
-	int r = apart ? spec_try_strategy(ops, &c->rows[i], root_fd, reason) : -ENOMEM;
+	bool guest = (ops->capabilities & STRATEGY_GUEST) && find_host(c, i);
+	int r = !apart ? -ENOMEM : guest ? 0 : spec_try_strategy(ops, &c->rows[i], root_fd, reason);
 
 	if (r != 0 || !ops->probe)
 		return r;
@@ -184,7 +235,10 @@ int choose_all(struct atoll *a, const char *uuid, const struct atoll_new_options
 	const struct chooser c = { a, uuid, options, rows };
 	int r = 0;
 
-	for (size_t i = 0; i < options->n_resources && r >= 0; i++)
-		r = choose_one(&c, i, err);
+	/* A guest comes when its host is known. */
+	for (int guests = 0; guests < 2; guests++)
+		for (size_t i = 0; i < options->n_resources && r >= 0; i++)
+			if (spec_is_guest(rows[i].kind) == guests)
+				r = choose_one(&c, i, err);
 	return r;
 }

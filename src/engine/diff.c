@@ -85,6 +85,63 @@ static int show_resource(struct resource *r, const struct changes *changes, cons
 	return 0;
 }
 
+/* ---- resources within resources ---- */
+
+static bool has_shown(const struct changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->v[i].implied)
+			return true;
+	return false;
+}
+
+static bool lies_in(const struct resource *inner, const struct resource *outer)
+{
+	return inner != outer && !outer->only && !kind_is_remote(inner->row.kind) && !kind_is_remote(outer->row.kind) &&
+	       path_is_below(inner->row.path, outer->row.path);
+}
+
+/* The innermost that it lies in. */
+static const struct resource *holder_of(const struct session *s, const struct resource *r)
+{
+	const struct resource *best = NULL;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (lies_in(r, &s->resources[i]) &&
+		    (!best || strlen(s->resources[i].row.path) > strlen(best->row.path)))
+			best = &s->resources[i];
+	return best;
+}
+
+/* What was changed below a resource and is another one's is listed there; here it is said whose it is. */
+static int show_nested(struct session *s, size_t outer, struct changes *const *changes,
+		       const struct selection *selection, atoll_change_fn fn, void *arg)
+{
+	struct resource *r = &s->resources[outer];
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct resource *inner = &s->resources[i];
+		struct shown shown = { .r = r, .workspace_fd = -EBADF };
+		struct atoll_change change;
+		AUTO_FREE char *note = NULL;
+
+		if (holder_of(s, inner) != r || !has_shown(changes[i]))
+			continue;
+		note = str_format("is resource %d of the sandbox, %s, and lands with that", inner->row.seq,
+				  inner->ops->name);
+		shown.change.path = inner->row.path + strlen(r->row.path) + 1;
+		shown.change.kind = ATOLL_SKIPPED;
+		shown.change.note = note;
+		shown.c = &shown.change;
+		if (!selection_has(selection, shown.change.path))
+			continue;
+		fill(&shown, &change);
+		if (fn(&change, arg))
+			return 1;
+	}
+	return 0;
+}
+
 int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn,
 		  void *arg, struct atoll_error *err)
 {
@@ -100,8 +157,11 @@ int atoll_changes(struct atoll *a, const char *name, const struct atoll_selectio
 	if (r >= 0)
 		r = session_changes(&s, true, &changes, &local);
 	session_pause(&s);
-	for (size_t i = 0; i < s.n && r == 0; i++)
+	for (size_t i = 0; i < s.n && r == 0; i++) {
 		r = show_resource(&s.resources[i], changes[i], &selected[i], fn, arg);
+		if (r == 0)
+			r = show_nested(&s, i, changes, &selected[i], fn, arg);
+	}
 	session_changes_free(changes, s.n);
 	selection_free(selected, s.n);
 	session_release(&s);

@@ -103,10 +103,11 @@ int resource_open_areas(struct session *s, struct resource *r, struct atoll_erro
 void resource_release(struct resource *r);
 /* The workspace tree's root, O_RDONLY. */
 int resource_workspace(const struct resource *r);
+const char *resource_workspace_name(const struct resource *r); /* in the work area; of a guest, its host's */
 bool resource_isolates(const struct resource *r);
 /* Whether a commit can be taken back; what its strategy does not declare is irreversible. */
 bool resource_can_undo(const struct resource *r);
-/* Fills the paths below each root that belong to Atoll or to a nested resource. */
+/* Finds who is whose guest, and fills the paths below each root that belong to Atoll, to a nested resource or to a guest. */
 int resource_set_excluded(struct session *s, struct atoll_error *err);
 
 /* ---- area.c: where workspaces and staging lie ---- */

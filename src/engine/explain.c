@@ -118,7 +118,7 @@ static int tell_plain(const struct explainer *e, const struct session *s)
 	tell(e, "see", "/", "the host's files as you may read them, and all processes: there is no boundary");
 	tell(e, "write", "/tmp, /var/tmp, /dev", "the host's own, unless an original lies there");
 	for (size_t i = 0; i < s->n; i++) {
-		const struct resource *r = &s->resources[i];
+		const struct resource *r = s->resources[i].host ? s->resources[i].host : &s->resources[i];
 		AUTO_FREE char *copy = r->ops->workspace ? str_format("%s/%s", r->row.work, r->ops->workspace) : NULL;
 
 		tell(e, "write", copy ? copy : r->root_path,

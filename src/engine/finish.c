@@ -146,6 +146,46 @@ static int set_phase_lazily(struct op *op, enum store_op_phase phase, struct ato
 	return r;
 }
 
+static int record_touched(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = reload_stamps(op->s, r, err);
+
+	if (rc < 0 || !r->ops->ran || r->row.dirty)
+		return rc;
+	rc = store_begin_late(op->s->store, err); /* the strategy may have begun one */
+	if (rc >= 0)
+		rc = r->ops->ran(r, err);
+	if (rc >= 0)
+		rc = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return rc;
+}
+
+/* What guests have in the layer that was put aside goes on in the one that took its place. */
+static int bring_guests(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FREE char *layer = op_layer(op);
+	AUTO_FD from = -EBADF, to = -EBADF;
+	int rc;
+
+	if (!op->resources[index].op || !op->resources[index].switches || !r->n_claimed || r->row.dirty)
+		return 0;
+	if (!layer)
+		return error_oom(err, "commit");
+	from = fd_open_beneath(r->work_fd, layer, O_RDONLY | O_DIRECTORY);
+	if (from == -ENOENT)
+		return 0;
+	to = resource_workspace(r);
+	rc = MIN(from, to);
+	if (rc >= 0)
+		rc = guest_follow(r, from, to);
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
+	return record_touched(op, index, err);
+}
+
 int finish_commit(struct op *op, struct atoll_error *err)
 {
 	int ended = part_end_all(op, err);
@@ -154,6 +194,8 @@ int finish_commit(struct op *op, struct atoll_error *err)
 	ended = MIN(ended, told);
 	if (ended >= 0)
 		ended = decide_end(op, true, err);
+	for (size_t i = 0; i < op->s->n && ended >= 0; i++)
+		ended = bring_guests(op, i, err);
 	if (ended < 0)
 		return ended;
 	for (size_t i = 0; i < op->s->n; i++) {
@@ -281,22 +323,6 @@ static int merge_retired(struct op *op, size_t index)
 		if (step->kind == STORE_STEP_RETIRE || step->slot[0] == 'd')
 			rc = merge_beneath(r, workspace, step->path, step->slot[0] == 'k' ? work : stage, step->slot);
 	}
-	return rc;
-}
-
-static int record_touched(struct op *op, size_t index, struct atoll_error *err)
-{
-	struct resource *r = &op->s->resources[index];
-	int rc = reload_stamps(op->s, r, err);
-
-	if (rc < 0 || !r->ops->ran || r->row.dirty)
-		return rc;
-	rc = store_begin_late(op->s->store, err); /* the strategy may have begun one */
-	if (rc >= 0)
-		rc = r->ops->ran(r, err);
-	if (rc >= 0)
-		rc = store_commit(op->s->store, err);
-	store_abort(op->s->store);
 	return rc;
 }
 

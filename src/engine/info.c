@@ -20,10 +20,23 @@ static char *copy_text(const char *text)
 	return text && *text ? strdup(text) : NULL;
 }
 
-static char *workspace_of(const struct store_resource *row)
+/* A guest's is that of the resource around it. */
+static const struct strategy_ops *ops_of_workspace(const struct store_resource *rows, size_t n,
+						   const struct store_resource *row)
 {
-	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
+	const struct strategy_ops *own = strategy_find(row->strategy, row->kind);
 
+	for (size_t i = 0; i < n && own && (own->capabilities & STRATEGY_GUEST) && *row->work; i++) {
+		const struct strategy_ops *ops = strategy_find(rows[i].strategy, rows[i].kind);
+
+		if (ops && !(ops->capabilities & STRATEGY_GUEST) && strcmp(rows[i].work, row->work) == 0)
+			return ops;
+	}
+	return own;
+}
+
+static char *workspace_of(const struct store_resource *row, const struct strategy_ops *ops)
+{
 	return ops && ops->workspace && *row->work ? str_format("%s/%s", row->work, ops->workspace) : NULL;
 }
 
@@ -37,7 +50,8 @@ static void fill_detail(const struct store_resource *row, struct atoll_resource_
 	ret->detail = found && text.size ? strbuf_take(&text) : NULL;
 }
 
-static int fill_resource(const struct store_resource *row, struct atoll_resource_info *ret)
+static int fill_resource(const struct store_resource *row, const struct strategy_ops *holder,
+			 struct atoll_resource_info *ret)
 {
 	*ret = (struct atoll_resource_info){
 		.seq = row->seq,
@@ -47,7 +61,7 @@ static int fill_resource(const struct store_resource *row, struct atoll_resource
 		.strategy = strdup(row->strategy),
 		.mode = copy_text(row->mode),
 		.reason = copy_text(row->reason),
-		.workspace = workspace_of(row),
+		.workspace = workspace_of(row, holder),
 		.stage = copy_text(row->stage),
 		.dirty = row->dirty,
 	};
@@ -105,7 +119,8 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 		r = error_oom(err, "show");
 	info->state = n ? rows[0].state : ATOLL_PENDING;
 	for (size_t i = 0; i < n && r >= 0; i++) {
-		if (fill_resource(&rows[i], &info->resources[info->n_resources++]) < 0)
+		if (fill_resource(&rows[i], ops_of_workspace(rows, n, &rows[i]),
+				  &info->resources[info->n_resources++]) < 0)
 			r = error_oom(err, "show");
 		info->state = MIN(info->state, rows[i].state);
 		doubtful |= boot_is_doubtful(&rows[i]);

@@ -63,9 +63,20 @@ static char *wait_live(struct atoll *a, const char *uuid, const char *path)
 	return found;
 }
 
+/* Whether one that holds the path tells more of where it is than another: the inner one, but no guest, which lies in another's workspace. */
+static bool is_nearer(const struct resource *r, const struct resource *than)
+{
+	bool guest = r->ops->capabilities & STRATEGY_GUEST;
+	bool other = than && (than->ops->capabilities & STRATEGY_GUEST);
+
+	return !than || (guest != other ? other : strlen(r->row.path) > strlen(than->row.path));
+}
+
 /* The resource that a path lies in; *ret_rest is what follows its root, with a slash before it or empty. */
 static struct resource *find_resource(struct session *s, const char *path, char **ret_rest)
 {
+	struct resource *best = NULL;
+
 	if (!path || *path != '/') {
 		*ret_rest = path && *path ? str_format("/%s", path) : strdup("");
 		return s->n > 0 ? &s->resources[0] : NULL;
@@ -73,12 +84,12 @@ static struct resource *find_resource(struct session *s, const char *path, char 
 	for (size_t i = 0; i < s->n; i++) {
 		struct resource *r = &s->resources[i];
 
-		if (path_is_below(path, r->row.path)) {
-			*ret_rest = strdup(path + strlen(r->row.path));
-			return r;
-		}
+		if (path_is_below(path, r->row.path) && is_nearer(r, best))
+			best = r;
 	}
-	return NULL;
+	if (best)
+		*ret_rest = strdup(path + strlen(best->row.path));
+	return best;
 }
 
 /* Of the resource; NULL if it is not there. */

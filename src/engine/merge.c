@@ -164,6 +164,11 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	dir = peer_dir(&m->older, e->path, slash ? (size_t)(slash - e->path) : 0);
 	if (dir < 0)
 		return dir;
+	/* A guest's: what hides the names of the original beside its file does so whether they are there just now or not. */
+	if (resource_is_claimed(m->r, e->path)) {
+		r = replace(e, dir, false);
+		return r < 0 ? r : TREE_WALK_SKIP;
+	}
 	if (is_whiteout(&e->stat)) {
 		r = merge_whiteout(m, e, dir);
 		return r < 0 ? r : TREE_WALK_GO;

@@ -148,7 +148,8 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 static bool shares_earlier(const struct session *s, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
-		if (*s->resources[i].row.work && strcmp(s->resources[k].row.work, s->resources[i].row.work) == 0)
+		if (!s->resources[k].host && *s->resources[i].row.work &&
+		    strcmp(s->resources[k].row.work, s->resources[i].row.work) == 0)
 			return true;
 	return false;
 }
@@ -219,7 +220,8 @@ static int begin_one(struct maker *m, size_t i, struct atoll_error *err)
 {
 	struct session *s = &m->s;
 	struct resource *r = &s->resources[i];
-	int rc = shares_earlier(s, i) ? 0 : tell_cost(m, i, err);
+	bool made = !r->host && shares_earlier(s, i);
+	int rc = made ? 0 : tell_cost(m, i, err);
 
 	if (rc < 0)
 		return rc;
@@ -231,12 +233,27 @@ static int begin_one(struct maker *m, size_t i, struct atoll_error *err)
 		if (rc < 0)
 			return error_sys(err, rc, "new", r->row.path,
 					 "cannot take the time on the filesystem of \"%s\"", r->row.path);
-		if (!shares_earlier(s, i))
+		if (!made)
 			rc = begin_workspace(r, err);
 		if (rc >= 0 && tree_stamp(r->work_fd, &r->row.synced_at) < 0)
 			r->row.synced_at = 0;
 	}
 	return rc < 0 ? rc : state_move(&r->row, ATOLL_CREATED, "new", err);
+}
+
+/* A guest finds the workspace of its host. */
+static int begin_all(struct maker *m, struct atoll_error *err)
+{
+	struct session *s = &m->s;
+	int r = 0;
+
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		if (!s->resources[i].host)
+			r = begin_one(m, i, err);
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		if (s->resources[i].host)
+			r = begin_one(m, i, err);
+	return r;
 }
 
 static int record_created(struct session *s, struct atoll_error *err)
@@ -273,8 +290,8 @@ static int make(struct maker *m, struct atoll_error *err)
 		r = choose_all(m->s.a, m->s.box.uuid, m->options, m->rows, err);
 	if (r >= 0)
 		r = hand_over(m, err);
-	for (size_t i = 0; i < s->n && r >= 0; i++)
-		r = begin_one(m, i, err);
+	if (r >= 0)
+		r = begin_all(m, err);
 	return r < 0 ? r : record_created(s, err);
 }
 

@@ -126,6 +126,22 @@ static int refuse(struct planner *p, const char *path, const char *why)
 	return result_add(p->op->result, ATOLL_ITEM_REFUSED, p->r->row.seq, path, why) ? 0 : no_memory(p);
 }
 
+/* Whether a directory of the original holds what belongs to another resource, so that it cannot leave as a whole; refused then, by name. 1, 0
+ * or a failure. */
+static int refuse_holder(struct planner *p, const struct change *c)
+{
+	const char *held = c->has_before && S_ISDIR(c->before.mode) ? resource_excluded_below(p->r, c->path) : NULL;
+	AUTO_FREE char *why = NULL;
+	int r;
+
+	if (!held)
+		return 0;
+	why = str_format("was removed or replaced, and holds \"%s\", which is not this resource's; put it back inside",
+			 held);
+	r = why ? refuse(p, c->path, why) : no_memory(p);
+	return r < 0 ? r : 1;
+}
+
 static bool is_covered(const struct planner *p, const char *path)
 {
 	return p->cover && path_is_below(path, p->cover);
@@ -306,6 +322,7 @@ static int plan_change(struct planner *p, size_t i)
 {
 	struct change *c = &p->changes->v[i];
 	bool selected = selection_has(p->selection, c->path);
+	int held;
 
 	if (is_covered(p, c->path) || c->gone || c->part)
 		return 0;
@@ -319,9 +336,15 @@ static int plan_change(struct planner *p, size_t i)
 		p->cover = c->path;
 		if (!selected && has_selected_below(p, c->path))
 			return refuse(p, c->path, "was deleted as a whole; commit the directory, not a part of it");
-		return selected ? add_taking(p, c) : 0;
+		held = selected ? refuse_holder(p, c) : 0;
+		return selected && !held ? add_taking(p, c) : MIN(held, 0);
 	case ATOLL_ADDED:
 	case ATOLL_TYPE:
+		held = selected ? refuse_holder(p, c) : 0;
+		if (held) {
+			p->cover = c->path;
+			return MIN(held, 0);
+		}
 		if (S_ISDIR(c->after.mode))
 			return plan_directory(p, i, selected);
 		if (c->has_before && S_ISDIR(c->before.mode))

@@ -15,9 +15,9 @@
 static int workspace_id(struct resource *r, struct tree_id *ret)
 {
 	struct tree_stat st;
-	int rc = tree_stat(r->work_fd, r->ops->workspace, &st);
+	int rc = tree_stat(r->work_fd, resource_workspace_name(r), &st);
 
-	return rc < 0 ? rc : tree_identify(r->work_fd, r->ops->workspace, &st, ret);
+	return rc < 0 ? rc : tree_identify(r->work_fd, resource_workspace_name(r), &st, ret);
 }
 
 /* 1 if the op has switched the layer of this workspace, which it shares perhaps with others. */
@@ -60,7 +60,7 @@ static int renew_layer(struct session *s, struct resource *r, struct atoll_error
 	return MIN(rc, 0);
 }
 
-/* Files of one directory, and databases, have one workspace: it is made fresh for all of them at once. */
+/* Files of one directory, and databases, have one workspace, and so have a host and its guests: it is made fresh for all of them at once. */
 static bool shares(const struct resource *r, const struct resource *other)
 {
 	return r == other || (resource_isolates(other) && r->row.work && other->row.work && *r->row.work &&
@@ -133,7 +133,7 @@ static int clear(struct session *s, struct resource *r)
 	for (size_t i = 0; i < s->n; i++)
 		if (shares(r, &s->resources[i]) && s->resources[i].ops->release)
 			s->resources[i].ops->release(&s->resources[i]);
-	rc = discard(r, r->ops->workspace);
+	rc = discard(r, resource_workspace_name(r));
 	if (rc >= 0)
 		rc = discard(r, "work");
 	/* Before anything is flushed: what nobody wants any more need not be written first. */
@@ -153,17 +153,31 @@ static int begin_again(struct resource *r, int64_t stamp, struct atoll_error *er
 	return state_move(&r->row, ATOLL_ROLLED_BACK, "rollback", err);
 }
 
+static int begin_guests(struct session *s, const struct resource *host, struct atoll_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n && rc >= 0; i++)
+		if (s->resources[i].host == host)
+			rc = s->resources[i].ops->begin(&s->resources[i], err);
+	return rc;
+}
+
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
 {
 	int rc = all_dirty(s, r) ? 0 : mark(s, r, true, err);
 
 	if (rc < 0)
 		return rc;
+	if (r->host)
+		r = r->host;
 	rc = clear(s, r);
 	if (rc < 0)
 		return error_sys(err, rc, "rollback", r->row.path, "cannot clear the workspace of \"%s\"", r->row.path);
 	r->row.clock_offset = clock_offset_ns();
 	rc = r->ops->begin(r, err);
+	if (rc >= 0)
+		rc = begin_guests(s, r, err);
 	for (size_t i = 0; i < s->n && rc >= 0; i++)
 		if (shares(r, &s->resources[i]))
 			rc = begin_again(&s->resources[i], r->row.stamp, err);

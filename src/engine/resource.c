@@ -135,6 +135,9 @@ void resource_release(struct resource *r)
 	for (size_t i = 0; i < r->n_excluded; i++)
 		free(r->excluded[i]);
 	free(r->excluded);
+	for (size_t i = 0; i < r->n_claimed; i++)
+		free(r->claimed[i]);
+	free(r->claimed);
 	free(r->siblings);
 	store_stamps_free(r->stamps, r->n_stamps);
 	free(r->root_path);
@@ -142,9 +145,16 @@ void resource_release(struct resource *r)
 	*r = (struct resource){ .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF };
 }
 
+const char *resource_workspace_name(const struct resource *r)
+{
+	return r->host ? r->host->ops->workspace : r->ops->workspace;
+}
+
 int resource_workspace(const struct resource *r)
 {
-	return r->ops->workspace ? fd_open_beneath(r->work_fd, r->ops->workspace, O_RDONLY | O_DIRECTORY) : -ENOENT;
+	const char *name = resource_workspace_name(r);
+
+	return name ? fd_open_beneath(r->work_fd, name, O_RDONLY | O_DIRECTORY) : -ENOENT;
 }
 
 bool resource_isolates(const struct resource *r)
@@ -157,25 +167,86 @@ bool resource_can_undo(const struct resource *r)
 	return r->ops->capabilities & STRATEGY_UNDO_AFTER;
 }
 
-static int exclude(struct resource *r, const char *path)
+/* Of an absolute path what follows the root, or NULL if it is not below it. */
+static const char *below_root(const struct resource *r, const char *path)
 {
 	size_t size = strlen(r->root_path);
-	char **grown;
 
 	if (size == 1)
 		size = 0;
-	if (!path || !path_is_below(path, r->root_path) || !path[size])
-		return 0;
-	for (size_t i = 0; i < r->n_excluded; i++)
-		if (strcmp(r->excluded[i], path + size + 1) == 0)
+	return path_is_below(path, r->root_path) && path[size] ? path + size + 1 : NULL;
+}
+
+/* Once each. */
+static int add_path(char ***list, size_t *n, const char *path)
+{
+	char **grown;
+
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp((*list)[i], path) == 0)
 			return 0;
-	grown = reallocarray(r->excluded, r->n_excluded + 1, sizeof *grown);
+	grown = reallocarray(*list, *n + 1, sizeof *grown);
 	if (!grown)
 		return -ENOMEM;
-	r->excluded = grown;
-	r->excluded[r->n_excluded] = strdup(path + size + 1);
-	return r->excluded[r->n_excluded++] ? 0 : -ENOMEM;
+	*list = grown;
+	grown[*n] = strdup(path);
+	return grown[*n] ? (int)((*n)++, 0) : -ENOMEM;
 }
+
+static int exclude(struct resource *r, const char *path)
+{
+	const char *below = path ? below_root(r, path) : NULL;
+
+	return below ? add_path(&r->excluded, &r->n_excluded, below) : 0;
+}
+
+/* ---- guests ---- */
+
+static bool is_guest(const struct resource *r)
+{
+	return r->ops && (r->ops->capabilities & STRATEGY_GUEST);
+}
+
+static bool shares_workspace(const struct resource *a, const struct resource *b)
+{
+	return a->row.work && b->row.work && *a->row.work && strcmp(a->row.work, b->row.work) == 0;
+}
+
+/* A guest was given the area of its host when it was made. Several may have that area: files of one directory. */
+static void find_host(struct session *s, struct resource *r)
+{
+	r->host = NULL;
+	for (size_t i = 0; i < s->n && !r->host && is_guest(r); i++)
+		if (!is_guest(&s->resources[i]) && shares_workspace(r, &s->resources[i]))
+			r->host = &s->resources[i];
+}
+
+/* The guest's file, and the names beside it that are its own. */
+static int claim(struct resource *r, const struct resource *guest)
+{
+	const char *below = below_root(r, guest->row.path);
+	int rc = below ? add_path(&r->claimed, &r->n_claimed, below) : 0;
+
+	for (size_t i = 0; below && guest->ops->companions && guest->ops->companions[i] && rc >= 0; i++) {
+		AUTO_FREE char *name = str_format("%s%s", below, guest->ops->companions[i]);
+
+		rc = name ? add_path(&r->claimed, &r->n_claimed, name) : -ENOMEM;
+	}
+	return rc;
+}
+
+static int set_claimed(struct session *s, struct resource *r)
+{
+	int rc = 0;
+
+	find_host(s, r);
+	for (size_t i = 0; i < s->n && rc >= 0 && !is_guest(r); i++)
+		if (is_guest(&s->resources[i]) && shares_workspace(r, &s->resources[i]))
+			rc = claim(r, &s->resources[i]);
+	return rc;
+}
+
+/* ---- what is out of sight ---- */
 
 /* The place that holds an area is two levels up: place/uuid/seq. */
 static int exclude_place(struct resource *r, const char *area)
@@ -213,6 +284,8 @@ int resource_set_excluded(struct session *s, struct atoll_error *err)
 		int rc = set_siblings(s, r);
 
 		if (rc >= 0)
+			rc = set_claimed(s, r);
+		if (rc >= 0)
 			rc = exclude(r, s->a->state_dir);
 
 		for (size_t k = 0; k < s->n && rc >= 0; k++) {
@@ -221,7 +294,8 @@ int resource_set_excluded(struct session *s, struct atoll_error *err)
 			rc = exclude_place(r, other->row.work);
 			if (rc >= 0)
 				rc = exclude_place(r, other->row.stage);
-			if (rc >= 0 && k != i && strcmp(other->root_path, r->root_path) != 0)
+			if (rc >= 0 && k != i && !shares_workspace(r, other) &&
+			    strcmp(other->root_path, r->root_path) != 0)
 				rc = exclude(r, other->root_path);
 		}
 		if (rc < 0)

@@ -35,16 +35,21 @@ int run_plain_refuse(struct atoll_error *err)
 		finding, advice);
 }
 
-/* The same place in the workspace, or the path itself if it lies in no resource. */
+/* The same place in the workspace of the innermost resource, or the path itself if it lies in none. */
 static char *translate(struct session *s, const char *cwd)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		struct resource *r = &s->resources[i];
+	const struct resource *best = NULL;
 
-		if (r->ops->workspace && path_is_below(cwd, r->root_path))
-			return str_format("%s/%s%s", r->row.work, r->ops->workspace, cwd + strlen(r->root_path));
+	for (size_t i = 0; i < s->n; i++) {
+		const struct resource *r = &s->resources[i];
+
+		if (r->ops->workspace && !r->host && path_is_below(cwd, r->root_path) &&
+		    (!best || strlen(r->root_path) > strlen(best->root_path)))
+			best = r;
 	}
-	return strdup(cwd);
+	if (!best)
+		return strdup(cwd);
+	return str_format("%s/%s%s", best->row.work, best->ops->workspace, cwd + strlen(best->root_path));
 }
 
 static int refuse_root(const struct run_options *o, struct atoll_error *err)
@@ -59,7 +64,7 @@ static int refuse_root(const struct run_options *o, struct atoll_error *err)
 static int refuse_overlays(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (s->resources[i].ops->capabilities & STRATEGY_OVERLAY)
+		if ((s->resources[i].ops->capabilities & STRATEGY_OVERLAY) && !s->resources[i].host)
 			return error_set(
 				err, ATOLL_UNSUPPORTED, 0, "run", s->resources[i].row.path,
 				"\"%s\" needs a mount namespace, which this machine no longer gives; atoll doctor says why",
@@ -129,7 +134,7 @@ static int allow_places(int rules, struct session *s)
 	int r = 0;
 
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
-		struct resource *res = &s->resources[i];
+		struct resource *res = s->resources[i].host ? s->resources[i].host : &s->resources[i];
 		AUTO_FREE char *copy = res->ops->workspace ? str_format("%s/%s", res->row.work, res->ops->workspace)
 							   : strdup(res->root_path);
 

@@ -24,7 +24,7 @@ int salvage_open_all(struct session *s, struct atoll_error *err)
 static int is_gone(const struct resource *r)
 {
 	struct tree_stat st;
-	int rc = resource_isolates(r) && !r->row.dirty ? tree_stat(r->work_fd, r->ops->workspace, &st) : 0;
+	int rc = resource_isolates(r) && !r->row.dirty ? tree_stat(r->work_fd, resource_workspace_name(r), &st) : 0;
 
 	return rc == -ENOENT ? 1 : MIN(rc, 0);
 }

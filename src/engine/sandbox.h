@@ -22,6 +22,9 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 int spec_try_strategy(const struct strategy_ops *ops, const struct store_resource *row, int root_fd,
 		      struct strbuf *reason);
 
+/* Whether a resource of the kind lives in the workspace of another one that it lies in (strategy.h: STRATEGY_GUEST). */
+bool spec_is_guest(enum atoll_kind kind);
+
 /* choose.c: gives each row strategy, reason, mode and areas, which are made. What was made stays if it fails. */
 int choose_all(struct atoll *a, const char *uuid, const struct atoll_new_options *options, struct store_resource *rows,
 	       struct atoll_error *err);

@@ -204,14 +204,28 @@ static char *parent_of(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* There is one view of a directory, and databases and files are each put into it in their own way. */
-static bool is_database_beside(const struct store_resource *a, const struct store_resource *b)
+bool spec_is_guest(enum atoll_kind kind)
 {
-	AUTO_FREE char *of_a = parent_of(a->path);
-	AUTO_FREE char *of_b = parent_of(b->path);
+	for (size_t i = 0; strategy_all[i]; i++)
+		if ((strategy_all[i]->kinds & STRATEGY_SERVES(kind)) &&
+		    (strategy_all[i]->capabilities & STRATEGY_GUEST))
+			return true;
+	return false;
+}
 
-	return kind_is_file(a->kind) && kind_is_file(b->kind) && a->kind != b->kind && of_a && of_b &&
-	       strcmp(of_a, of_b) == 0;
+/* Whether a is a name beside the file b that is b's own. */
+static bool is_companion(const struct store_resource *a, const struct store_resource *b)
+{
+	size_t size = strlen(b->path);
+
+	if (strncmp(a->path, b->path, size) != 0 || !a->path[size])
+		return false;
+	for (size_t i = 0; strategy_all[i]; i++)
+		for (const char *const *end = strategy_all[i]->companions;
+		     end && *end && (strategy_all[i]->kinds & STRATEGY_SERVES(b->kind)); end++)
+			if (strcmp(a->path + size, *end) == 0)
+				return true;
+	return false;
 }
 
 int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll_error *err)
@@ -224,16 +238,16 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 			if (i < k && strcmp(a->path, b->path) == 0)
 				return error_set(err, ATOLL_REFUSED, 0, "new", a->path, "\"%s\" was given twice",
 						 a->path);
-			if (i != k && !kind_is_file(a->kind) && kind_is_file(b->kind) && parent &&
-			    path_is_below(parent, a->path))
+			if (i != k && is_companion(a, b))
+				return error_set(err, ATOLL_REFUSED, 0, "new", a->path,
+						 "\"%s\" belongs to \"%s\", which is a resource already", a->path,
+						 b->path);
+			if (i != k && !kind_is_file(a->kind) && kind_is_file(b->kind) && !spec_is_guest(b->kind) &&
+			    parent && path_is_below(parent, a->path))
 				return error_set(err, ATOLL_REFUSED, 0, "new", b->path,
 						 "\"%s\" lies in the resource \"%s\" already", b->path, a->path);
-			if (i < k && is_database_beside(a, b))
-				return error_set(
-					err, ATOLL_REFUSED, 0, "new", b->path,
-					"\"%s\" lies in one directory with \"%s\", of which one is a database; give a sandbox to each",
-					b->path, a->path);
-			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind != a->kind && !kind_is_remote(b->kind)) {
+			if (i != k && a->kind == ATOLL_KIND_FILE && b->kind != a->kind && !kind_is_remote(b->kind) &&
+			    !spec_is_guest(b->kind)) {
 				AUTO_FREE char *root = parent_of(a->path);
 
 				if (root && path_is_below(b->path, root))

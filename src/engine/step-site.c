@@ -21,7 +21,7 @@ static int identity_of(int dirfd, const char *name, struct tree_id *ret)
 static int find_switched(struct step_site *site)
 {
 	struct tree_id id;
-	int r = identity_of(site->r->work_fd, site->r->ops->workspace, &id);
+	int r = identity_of(site->r->work_fd, resource_workspace_name(site->r), &id);
 	bool gone = r == -ENOENT && site->op->salvage;
 
 	if (gone)
@@ -108,10 +108,10 @@ struct step_site *step_site_free(struct step_site *site)
 static int switch_alone(struct step_site *site, enum direction direction)
 {
 	int dir = site->r->work_fd;
-	int r = sys_rename(dir, site->layer, dir, site->r->ops->workspace, RENAME_NOREPLACE);
+	int r = sys_rename(dir, site->layer, dir, resource_workspace_name(site->r), RENAME_NOREPLACE);
 
 	if (r == -ENOENT && direction == FORWARD)
-		r = sys_rename(dir, site->r->ops->workspace, dir, site->layer, RENAME_NOREPLACE);
+		r = sys_rename(dir, resource_workspace_name(site->r), dir, site->layer, RENAME_NOREPLACE);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -122,7 +122,8 @@ int step_site_switch(struct step_site *site, enum direction direction)
 
 	if (!site->how->switches || site->switched == (direction == FORWARD))
 		return 0;
-	r = sys_rename(site->r->work_fd, site->r->ops->workspace, site->r->work_fd, site->layer, RENAME_EXCHANGE);
+	r = sys_rename(site->r->work_fd, resource_workspace_name(site->r), site->r->work_fd, site->layer,
+		       RENAME_EXCHANGE);
 	if (r == -ENOENT && site->op->salvage)
 		r = switch_alone(site, direction);
 	if (r < 0)
@@ -215,6 +216,19 @@ int step_lease(int fd)
 		(void)fcntl(fd, F_SETOWN_EX, &(struct f_owner_ex){ F_OWNER_TID, gettid() });
 	r = sys_lease(fd, F_RDLCK);
 	return r == -EAGAIN || r == -ENOMEM || r == -EIO ? r : r == 0;
+}
+
+/* Nobody else may have it open for a write lease, which is dropped at once: it would keep readers waiting. */
+bool step_is_open_elsewhere(int fd)
+{
+	int r;
+
+	if (!__libc_single_threaded)
+		(void)fcntl(fd, F_SETOWN_EX, &(struct f_owner_ex){ F_OWNER_TID, gettid() });
+	r = fcntl(fd, F_SETLEASE, F_WRLCK) < 0 ? -errno : 0;
+	if (r == 0)
+		(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return r == -EAGAIN;
 }
 
 static int any_entry(const struct tree_entry *e, void *arg)

@@ -34,6 +34,9 @@ struct place {
 int step_lease(int fd);
 void step_leases_begin(sigset_t *ret_before);
 void step_leases_end(const sigset_t *before);
+/* Whether anybody but the caller has the file open, to read or to write, as far as the filesystem tells. Likewise between begin and end, with no
+ * lease on it. */
+bool step_is_open_elsewhere(int fd);
 /* Where the original of a step is: 0 or -errno. */
 int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret);
 /* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */

@@ -82,7 +82,9 @@ static int add_missing(struct copy_walk *w, const struct base_entry *b, const ch
 	if (!c)
 		return -ENOMEM;
 	if (b->pinned)
-		c->note = "holds a FIFO, socket or device of the original and stays";
+		c->note = resource_excluded_below(w->classify.r, b->path)
+				  ? "holds another resource of the sandbox and stays"
+				  : "holds a FIFO, socket or device of the original and stays";
 	c->below = top != NULL;
 	c->gone = r < 0;
 	c->has_before = r >= 0;

@@ -85,7 +85,8 @@ static int collect(const struct git_work *w, int upper, const struct git_entries
 		AUTO_FD there = fd_open_beneath(upper, e->path, O_PATH);
 		bool touched = there != -ENOENT && there != -ENOTDIR;
 
-		if (e->mode == GITLINK || (!touched && (!e->mode || !git_entries_find(beyond, e->path))))
+		if (e->mode == GITLINK || resource_is_others(w->r, e->path) ||
+		    (!touched && (!e->mode || !git_entries_find(beyond, e->path))))
 			continue;
 		if (touched && there < 0)
 			return there;

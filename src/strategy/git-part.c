@@ -57,7 +57,7 @@ static void check_uncommitted(struct report *p, const struct git_landing *l, con
 	for (size_t i = 0; i < uncommitted->n; i++) {
 		const char *path = uncommitted->v[i].path;
 
-		if (git_entries_find(&l->to, path) && !was_carried(p, path))
+		if (git_entries_find(&l->to, path) && !was_carried(p, path) && !resource_is_others(p->w->r, path))
 			tell(p, ATOLL_ITEM_CONFLICT, path, "has changes in the original that are not committed there");
 	}
 }
@@ -70,7 +70,7 @@ static void check_files(struct report *p, const struct git_landing *l, const str
 		AUTO_FD there = -EBADF;
 
 		if (!e->mode || e->mode == GITLINK || changes_find(p->q->changes, e->path) ||
-		    git_entries_find(uncommitted, e->path))
+		    git_entries_find(uncommitted, e->path) || resource_is_others(p->w->r, e->path))
 			continue;
 		there = l->from.v[i].mode ? -ENOENT : fd_open_beneath(p->w->r->root_fd, e->path, O_PATH);
 		if (there < 0)
@@ -90,7 +90,7 @@ static void check_plan(struct report *p, const struct git_landing *l)
 	}
 }
 
-/* A submodule is a repository of its own, of which nothing would land but the files. */
+/* A submodule is a repository of its own, of which nothing would land but the files; unless it is a resource of its own. */
 static int check_submodules(const struct git_work *w, const struct part_request *q, struct atoll_error *err)
 {
 	struct report p = { .w = w, .q = q };
@@ -98,7 +98,7 @@ static int check_submodules(const struct git_work *w, const struct part_request 
 	for (size_t i = 0; i < w->tracked.n; i++) {
 		const struct git_entry *e = &w->tracked.v[i];
 
-		if (e->mode == GITLINK &&
+		if (e->mode == GITLINK && !resource_is_others(w->r, e->path) &&
 		    (git_work_touches(q->changes, e->path) || git_entries_find(&w->base_new, e->path)))
 			tell(&p, ATOLL_ITEM_REFUSED, e->path,
 			     "is a submodule, and was changed; a submodule can be a resource of its own");

@@ -167,20 +167,36 @@ static int check_out(struct resource *r, const struct git_repo *repo, const stru
 	return rc < 0 ? cannot_write(r, rc, operation, err) : 0;
 }
 
-static int uncommitted(const struct git_repo *repo, const struct git_state *s, const char *operation,
-		       struct git_entries *ret, struct atoll_error *err)
+/* What belongs to another resource is no business of this one, wherever it stands. */
+static void drop_excluded(const struct resource *r, struct git_entries *list)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (resource_is_others(r, list->v[i].path))
+			free(list->v[i].path);
+		else
+			list->v[kept++] = list->v[i];
+	list->n = kept;
+}
+
+static int uncommitted(struct resource *r, const struct git_repo *repo, const struct git_state *s,
+		       const char *operation, struct git_entries *ret, struct atoll_error *err)
 {
 	struct git_call call = { .repo = repo, .operation = operation };
 	bool staged;
+	int rc = s->carried ? 0 : git_entries_uncommitted(&call, ret, &staged, err);
 
-	return s->carried ? 0 : git_entries_uncommitted(&call, ret, &staged, err);
+	if (rc >= 0)
+		drop_excluded(r, ret);
+	return rc;
 }
 
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES list = { 0 };
-	int rc = uncommitted(repo, s, operation, &list, err);
+	int rc = uncommitted(r, repo, s, operation, &list, err);
 
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
 }
@@ -194,7 +210,7 @@ int git_settle(struct resource *r, const struct git_repo *repo, const struct git
 
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
-	rc = how == GIT_SETTLE_CLEAN ? 0 : uncommitted(repo, s, operation, &list, err);
+	rc = how == GIT_SETTLE_CLEAN ? 0 : uncommitted(r, repo, s, operation, &list, err);
 	if (rc >= 0)
 		rc = put_index(r, repo, git, at, s->carried && how == GIT_SETTLE_NEW, operation, err);
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);

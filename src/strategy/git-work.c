@@ -165,7 +165,8 @@ static int collect_vanished(const struct git_work *w, struct git_entries *list, 
 		const char *path = new.v[i].path;
 		AUTO_FD there = -EBADF;
 
-		if (old.v[i].mode || new.v[i].mode == GITLINK || changes_find(w->files, path))
+		if (old.v[i].mode || new.v[i].mode == GITLINK || changes_find(w->files, path) ||
+		    resource_is_others(w->r, path))
 			continue;
 		there = fd_open_beneath(w->r->root_fd, path, O_PATH);
 		if ((there == -ENOENT || there == -ENOTDIR) && git_entries_add(list, path, 0, &new.v[i].id, 0) < 0)

@@ -133,7 +133,7 @@ static bool is_left_out(const struct resource *r, const struct tree_entry *e)
 static bool has_origin(int fd)
 {
 	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 ||
-	       fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
+	       fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0 || guest_has_made(fd);
 }
 
 /* Directories are compared with what they were when first touched: their original may have been changed by others since, and

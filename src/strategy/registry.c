@@ -83,12 +83,41 @@ void strategy_names(struct strbuf *out)
 			strbuf_addf(out, "%s%s", i ? ", " : "", strategy_all[i]->name);
 }
 
-bool resource_excludes(const struct resource *r, const char *path)
+static bool has_path(char *const *list, size_t n, const char *path)
 {
-	for (size_t i = 0; i < r->n_excluded; i++)
-		if (strcmp(r->excluded[i], path) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], path) == 0)
 			return true;
 	return false;
+}
+
+bool resource_is_claimed(const struct resource *r, const char *path)
+{
+	return has_path(r->claimed, r->n_claimed, path);
+}
+
+bool resource_excludes(const struct resource *r, const char *path)
+{
+	return has_path(r->excluded, r->n_excluded, path) || resource_is_claimed(r, path);
+}
+
+bool resource_is_others(const struct resource *r, const char *path)
+{
+	for (size_t i = 0; i < r->n_excluded; i++)
+		if (path_is_below(path, r->excluded[i]))
+			return true;
+	return resource_is_claimed(r, path);
+}
+
+const char *resource_excluded_below(const struct resource *r, const char *path)
+{
+	for (size_t i = 0; i < r->n_excluded; i++)
+		if (path_is_below(r->excluded[i], path))
+			return r->excluded[i];
+	for (size_t i = 0; i < r->n_claimed; i++)
+		if (path_is_below(r->claimed[i], path))
+			return r->claimed[i];
+	return NULL;
 }
 
 static int compare_stamp(const void *path, const void *stamp)
@@ -178,6 +207,36 @@ static void keep_only(struct changes *c, const struct resource *r)
 	c->n = kept;
 }
 
+/* Whether a guest lies directly in the directory: then its times move with whatever comes and goes beside the guest's file. */
+static bool holds_guest(const struct resource *r, const char *dir)
+{
+	size_t size = strlen(dir);
+
+	for (size_t i = 0; i < r->n_claimed; i++)
+		if (path_parent_size(r->claimed[i]) == size && path_is_below(r->claimed[i], dir))
+			return true;
+	return false;
+}
+
+static void drop_times_of_guests(struct changes *c, const struct resource *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct change change = c->v[i];
+
+		if (change.kind == ATOLL_META && change.what == ATOLL_WHAT_TIME && !change.implied && !change.part &&
+		    S_ISDIR(change.after.mode) && holds_guest(r, change.path)) {
+			free(change.path);
+			free(change.old_path);
+			free(change.words);
+			continue;
+		}
+		c->v[kept++] = change;
+	}
+	c->n = kept;
+}
+
 struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_error *err)
 {
 	struct changes *c;
@@ -192,6 +251,8 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 		return NULL;
 	}
 	changes_sort(c);
+	if (r->n_claimed)
+		drop_times_of_guests(c, r);
 	if (r->only)
 		keep_only(c, r);
 	return c;

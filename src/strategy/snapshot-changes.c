@@ -202,14 +202,6 @@ static int walk_below(struct search *w, const char *path)
 	return fd < 0 ? fd : tree_walk(fd, TREE_WALK_SORTED | TREE_WALK_NO_ROOT, visit_below, w, NULL);
 }
 
-static bool is_excluded(const struct resource *r, const char *path)
-{
-	for (size_t i = 0; i < r->n_excluded; i++)
-		if (path_is_below(path, r->excluded[i]))
-			return true;
-	return false;
-}
-
 /* Whether a directory is the one it was in the beginning, so that what was not touched in it is as it was. What landed as a whole, or
  * came back, is another beginning. 1, 0 or -errno. */
 static int is_as_begun(struct search *w, const struct tree_entry *e)
@@ -230,7 +222,7 @@ static int visit_touched(struct search *w, const char *path)
 	struct tree_entry e = { .dirfd = dir, .name = path_base_name(path), .path = path, .fd = -EBADF };
 	int r = dir < 0 ? dir : tree_stat(dir, e.name, &e.stat);
 
-	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || is_excluded(w->copy.classify.r, path))
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || resource_is_others(w->copy.classify.r, path))
 		return 0;
 	if (r >= 0)
 		r = visit(&e, w);

@@ -10,6 +10,9 @@
  *	db-N/look-UUID/                     while somebody looks
  *
  * Databases of one directory share the area, for there is one view of the directory; N is a database's place among their names.
+ *
+ * A guest has the area of its host. Its clone lies in the host's workspace, at its place there, and N is "s" and the number of the resource. A
+ * workspace that is a whole tree needs no whiteouts; what was copied into it beside the database is removed.
  */
 #include "strategy/sqlite-place.h"
 
@@ -17,6 +20,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/random.h"
@@ -28,7 +32,8 @@
 #define UNTOUCHED "untouched"
 #define LOOK "look-"
 
-static const char *const beside[] = { "-wal", "-shm", "-journal" };
+const char *const sqlite_place_beside[] = { "-wal", "-shm", "-journal", SQLITE_ARRIVING, NULL };
+#define N_HIDDEN 3
 
 /* The resources of a sandbox stay what they are, and so does the order of their names. */
 static size_t rank(const struct resource *r, const char *name)
@@ -40,15 +45,30 @@ static size_t rank(const struct resource *r, const char *name)
 	return n;
 }
 
+/* The database's directory, as the host knows it. */
+static const char *below_host(const struct resource *r)
+{
+	size_t size = strlen(r->host->root_path);
+
+	if (size == 1)
+		size = 0;
+	return r->root_path + size + (r->root_path[size] == '/');
+}
+
 int sqlite_place_open(struct sqlite_place *p, const struct resource *r, const char *name, struct atoll_error *err)
 {
+	const char *below = r->host ? below_host(r) : "";
 	char dir[32];
 
-	*p = (struct sqlite_place){ r, name, NULL, -EBADF };
+	*p = (struct sqlite_place){ r, name, NULL, NULL, -EBADF };
 	p->label = str_format("%s/%s", strcmp(r->root_path, "/") == 0 ? "" : r->root_path, name);
-	if (!p->label)
+	p->seat = str_format("%s%s%s", r->host ? r->host->ops->workspace : OVERLAY_UPPER, *below ? "/" : "", below);
+	if (!p->label || !p->seat)
 		return error_oom(err, "database");
-	snprintf(dir, sizeof dir, "db-%zu", rank(r, name));
+	if (r->host)
+		snprintf(dir, sizeof dir, "db-s%d", r->row.seq);
+	else
+		snprintf(dir, sizeof dir, "db-%zu", rank(r, name));
 	p->fd = fd_make_path(r->work_fd, dir);
 	return p->fd < 0 ? error_sys(err, p->fd, "database", p->label, "cannot open the work area of \"%s\" in \"%s\"",
 				     p->label, r->row.work)
@@ -59,7 +79,13 @@ void sqlite_place_close(struct sqlite_place *p)
 {
 	p->fd = fd_close(p->fd);
 	free(p->label);
-	p->label = NULL;
+	free(p->seat);
+	p->label = p->seat = NULL;
+}
+
+int sqlite_place_seat(const struct sqlite_place *p)
+{
+	return fd_open_beneath(p->r->work_fd, p->seat, O_RDONLY | O_DIRECTORY);
 }
 
 struct sqlite_file sqlite_place_file(int dirfd, const char *name, const char *label)
@@ -123,11 +149,11 @@ static int copy_file(int dirfd, const char *from_name, int to_dir, const char *t
 }
 
 /* The original is only looked at by a path: to close a file that was opened for reading drops locks that this very process may hold on it. */
-static int copy_looks(const struct sqlite_place *p, const char *name)
+static int copy_looks(const struct sqlite_place *p, int dirfd, const char *name)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 	AUTO_FD from = fd_open_beneath(p->r->root_fd, p->name, O_PATH);
-	AUTO_FD to = fd_open_beneath(p->fd, name, O_RDONLY);
+	AUTO_FD to = fd_open_beneath(dirfd, name, O_RDONLY);
 	struct tree_stat st;
 	bool kept;
 	int rc = from < 0 ? from : to < 0 ? to : tree_stat(from, "", &st);
@@ -138,25 +164,30 @@ static int copy_looks(const struct sqlite_place *p, const char *name)
 		rc = tree_xattrs_write(to, &x);
 	if (rc == -ENOTSUP || rc == -EPERM)
 		rc = 0;
-	return rc < 0 ? rc : tree_set_meta(p->fd, name, &st, false, &kept);
+	return rc < 0 ? rc : tree_set_meta(dirfd, name, &st, false, &kept);
 }
 
-/* Hides one of the original's, whatever a run has put there. */
-static int hide(const struct sqlite_place *p, int upper, const char *suffix)
+static bool is_layered(const struct resource *r)
+{
+	return !r->host || (r->host->ops->capabilities & STRATEGY_LAYERED);
+}
+
+/* Hides one of the original's, whatever a run has put there. In a whole tree there is none of the original's to be hidden. */
+static int hide(const struct sqlite_place *p, int seat, const char *suffix)
 {
 	AUTO_FREE char *name = str_format("%s%s", p->name, suffix);
 	int rc = name ? unlink_if_there(p->fd, "whiteout.new") : -ENOMEM;
 
-	if (rc >= 0)
+	if (rc >= 0 && is_layered(p->r))
 		rc = sys_whiteout(p->fd, "whiteout.new");
 	if (rc >= 0)
-		rc = tree_remove(upper, name);
-	return rc < 0 ? rc : sys_rename(p->fd, "whiteout.new", upper, name, 0);
+		rc = tree_remove(seat, name);
+	return rc < 0 || !is_layered(p->r) ? rc : sys_rename(p->fd, "whiteout.new", seat, name, 0);
 }
 
 static int look_at_clone(const struct sqlite_place *p, struct strbuf *ret)
 {
-	AUTO_FREE char *path = str_format("%s/%s", OVERLAY_UPPER, p->name);
+	AUTO_FREE char *path = str_format("%s/%s", p->seat, p->name);
 	AUTO_FD fd = path ? fd_open_beneath(p->r->work_fd, path, O_PATH) : -ENOMEM;
 	struct tree_stat st;
 	int rc = fd < 0 ? fd : tree_stat(fd, "", &st);
@@ -182,24 +213,77 @@ static int note_untouched(const struct sqlite_place *p)
 	return rc < 0 ? rc : sys_write(fd, look.data, look.size);
 }
 
-static int put_in_place(const struct sqlite_place *p)
+/* The directory in the workspace that the clone goes to; of a host there may be nothing yet. */
+static int make_seat(const struct sqlite_place *p)
 {
-	AUTO_FD upper = fd_open_beneath(p->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
-	int rc = upper;
+	AUTO_FD workspace = -EBADF;
+	AUTO_FREE char *path = NULL;
+	int rc = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(beside) && rc >= 0; i++)
-		rc = hide(p, upper, beside[i]);
+	if (p->r->host) {
+		workspace = fd_open_beneath(p->r->work_fd, p->r->host->ops->workspace, O_RDONLY | O_DIRECTORY);
+		path = str_format("%s%s%s", below_host(p->r), *below_host(p->r) ? "/" : "", p->name);
+		rc = !path ? -ENOMEM : workspace < 0 ? workspace : guest_make_parents(p->r->host, workspace, path);
+	}
+	return rc < 0 ? rc : sqlite_place_seat(p);
+}
+
+/* A workspace may be a filesystem of its own as far as renaming goes (a subvolume). The name in between is known to be the database's. */
+static int carry(const struct sqlite_place *p, int seat)
+{
+	AUTO_FREE char *arriving = str_format("%s%s", p->name, SQLITE_ARRIVING);
+	int rc = arriving ? unlink_if_there(seat, arriving) : -ENOMEM;
+
 	if (rc >= 0)
-		rc = copy_looks(p, CLONE_NEW);
+		rc = copy_file(p->fd, CLONE_NEW, seat, arriving);
+	if (rc >= 0)
+		rc = copy_looks(p, seat, arriving);
+	if (rc >= 0)
+		rc = sys_rename(seat, arriving, seat, p->name, 0);
+	if (rc >= 0)
+		rc = sys_fsync(seat);
+	return rc < 0 ? rc : sys_unlink(p->fd, CLONE_NEW, 0);
+}
+
+static int put_clone(const struct sqlite_place *p, int seat)
+{
+	int rc = copy_looks(p, p->fd, CLONE_NEW);
+
 	/* Whatever a run has made of it: a directory is not renamed over. */
 	if (rc >= 0)
-		rc = tree_remove(upper, p->name);
+		rc = tree_remove(seat, p->name);
 	if (rc >= 0)
-		rc = sys_rename(p->fd, CLONE_NEW, upper, p->name, 0);
+		rc = sys_rename(p->fd, CLONE_NEW, seat, p->name, 0);
+	return rc == -EXDEV ? carry(p, seat) : rc;
+}
+
+/* The times of a host's directory are edits of its own, or those of the original. */
+static int put_in_seat(const struct sqlite_place *p, int seat)
+{
+	struct tree_stat st;
+	int rc = tree_stat(seat, "", &st);
+
+	for (size_t i = 0; i < N_HIDDEN && rc >= 0; i++)
+		rc = hide(p, seat, sqlite_place_beside[i]);
+	if (rc >= 0)
+		rc = put_clone(p, seat);
+	if (rc >= 0 && p->r->host) {
+		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st.mtime) };
+
+		rc = sys_utimens(seat, "", times);
+	}
+	return rc;
+}
+
+static int put_in_place(const struct sqlite_place *p)
+{
+	AUTO_FD seat = make_seat(p);
+	int rc = seat < 0 ? seat : put_in_seat(p, seat);
+
 	if (rc >= 0)
 		rc = sys_rename(p->fd, BASE_NEW, p->fd, SQLITE_BASE, 0);
 	if (rc >= 0)
-		rc = sys_fsync(upper);
+		rc = sys_fsync(seat);
 	if (rc >= 0)
 		rc = sys_fsync(p->fd);
 	return rc < 0 ? rc : note_untouched(p);
@@ -235,7 +319,7 @@ int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err)
 
 static bool has_beside(const struct sqlite_place *p, const char *suffix)
 {
-	AUTO_FREE char *path = str_format("%s/%s%s", OVERLAY_UPPER, p->name, suffix);
+	AUTO_FREE char *path = str_format("%s/%s%s", p->seat, p->name, suffix);
 	struct stat st;
 
 	return !path ||

@@ -8,17 +8,24 @@
 
 #define SQLITE_BASE "base"
 #define SQLITE_BUSY_MS 5000
+#define SQLITE_ARRIVING "-atoll" /* the clone, while it is copied into a workspace */
+
+/* What names beside a database end in that are its own. */
+extern const char *const sqlite_place_beside[];
 
 /* One database and its directory in the work area, which it shares with other databases of the same directory. */
 struct sqlite_place {
 	const struct resource *r;
 	const char *name; /* of the database in its directory */
 	char *label;      /* its path, for messages */
+	char *seat;       /* the directory in the work area that the clone lies in */
 	int fd;
 };
 /* name: the resource's own, or one of its siblings. */
 int sqlite_place_open(struct sqlite_place *p, const struct resource *r, const char *name, struct atoll_error *err);
 void sqlite_place_close(struct sqlite_place *p);
+/* The directory that the clone lies in, or -errno: a command may have removed or replaced it. */
+int sqlite_place_seat(const struct sqlite_place *p);
 #define AUTO_PLACE CLEANUP(sqlite_place_close) struct sqlite_place
 
 struct sqlite_file sqlite_place_original(const struct sqlite_place *p);

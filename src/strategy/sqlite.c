@@ -83,14 +83,14 @@ static int begin_one(struct resource *r, const char *name, struct atoll_error *e
 	return rc < 0 ? rc : sqlite_place_put(&p, err);
 }
 
-/* The workspace of all databases of the directory. */
+/* The workspace of all databases of the directory; of a guest, its place in that of its host. */
 static int sqlite_begin(struct resource *r, struct atoll_error *err)
 {
-	int rc = overlay_begin(r, err);
+	int rc = r->host ? 0 : overlay_begin(r, err);
 
 	if (rc >= 0)
 		rc = begin_one(r, r->only, err);
-	for (size_t i = 0; i < r->n_siblings && rc >= 0; i++)
+	for (size_t i = 0; i < r->n_siblings && !r->host && rc >= 0; i++)
 		rc = begin_one(r, r->siblings[i], err);
 	return rc;
 }
@@ -107,6 +107,17 @@ static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct ato
 	return 0;
 }
 
+/* A guest is seen with its host. */
+static int sqlite_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
+{
+	if (!r->host)
+		return overlay_view(r, ret, err);
+	*ret = (struct strategy_view){
+		.kind = STRATEGY_VIEW_NONE, .lower_fd = -EBADF, .upper_fd = -EBADF, .work_fd = -EBADF
+	};
+	return 0;
+}
+
 static int sqlite_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
 {
 	return 0;
@@ -120,15 +131,17 @@ static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s,
 		      struct atoll_error *err)
 {
 	const struct resource *r = p->r;
-	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
-	struct sqlite_file clone = file_of(upper, r->only, r), new = file_of(s->fd, "new", r),
+	AUTO_FD seat = sqlite_place_seat(p);
+	struct sqlite_file clone = file_of(seat, r->only, r), new = file_of(s->fd, "new", r),
 			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(to_dir, "edits", r);
 	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
 	int rc;
 
-	*ret_gone = false;
-	if (upper < 0)
-		return error_sys(err, upper, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
+	*ret_gone = r->host && (seat == -ENOENT || seat == -ENOTDIR || seat == -ELOOP);
+	if (*ret_gone)
+		return 0;
+	if (seat < 0)
+		return error_sys(err, seat, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
 				 r->row.path, r->row.work);
 	if (label)
 		clone.label = new.label = label;
@@ -444,12 +457,13 @@ const struct strategy_ops strategy_sqlite = {
 	.summary = "a clone of the database; its rows land in one transaction, checked for conflicts",
 	.strength = 20,
 	.capabilities = STRATEGY_ISOLATES | STRATEGY_UNDO_BEFORE | STRATEGY_UNDO_AFTER | STRATEGY_OVERLAY |
-			STRATEGY_PART,
+			STRATEGY_PART | STRATEGY_GUEST,
 	.kinds = STRATEGY_SERVES(ATOLL_KIND_SQLITE),
 	.workspace = OVERLAY_UPPER,
+	.companions = sqlite_place_beside,
 	.begin = sqlite_begin,
 	.cost = sqlite_cost,
-	.view = overlay_view,
+	.view = sqlite_view,
 	.changes = sqlite_changes,
 	.rows = sqlite_rows,
 	.base = sqlite_base,

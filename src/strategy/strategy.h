@@ -26,6 +26,8 @@ enum {
 	STRATEGY_DECIDES = 1 << 6, /* its own commit is final, and the op's decision: decide_prepare() and so on */
 	STRATEGY_VOTES =
 		1 << 7, /* and it can be made ready for whatever somebody else decides: vote_prepare() and so on */
+	STRATEGY_GUEST =
+		1 << 8, /* serves one file, which can lie in the workspace of the resource around it: resource.host */
 };
 #define STRATEGY_SERVES(kind) (1u << (kind))
 
@@ -93,6 +95,8 @@ struct strategy_ops {
 	unsigned kinds;        /* STRATEGY_SERVES() of each kind of resource it can serve */
 	const char *workspace; /* name of the workspace tree in the work area; NULL: there is none */
 	const char *part_name; /* what its part is called in reports, as a path; NULL: the file itself */
+	const char *const
+		*companions; /* if GUEST: what names beside the file, that are its own too, end in; NULL at the end */
 
 	/* must, of those that serve what is no file. Whether what was given can be served: its name, without secrets, malloc'ed. */
 	int (*resolve)(const char *given, char **ret_name, struct atoll_error *err);
@@ -193,12 +197,21 @@ struct resource {
 	const char *only; /* file resource: the one name (points into row.path), else NULL */
 	char **excluded;  /* paths below the root that belong to Atoll or to a nested resource, sorted */
 	size_t n_excluded;
+	struct resource *host; /* of a guest: the resource in whose workspace it lies; NULL: in one of its own */
+	char **claimed;        /* paths below the root that lie in this workspace and belong to a guest */
+	size_t n_claimed;
 	struct store_stamp *stamps; /* later stamps of single paths */
 	size_t n_stamps;
 	void *priv; /* the strategy's own */
 };
 
+/* Whether the path belongs to Atoll, to a nested resource or to a guest. */
 bool resource_excludes(const struct resource *r, const char *path);
+bool resource_is_claimed(const struct resource *r, const char *path); /* by a guest */
+/* Whether the path is such a one, or lies below it. */
+bool resource_is_others(const struct resource *r, const char *path);
+/* The first of such paths below a directory, or NULL: it can neither go nor be replaced as a whole. */
+const char *resource_excluded_below(const struct resource *r, const char *path);
 /* What changed in the original at path at or after this moment was changed by somebody else. */
 int64_t resource_stamp(const struct resource *r, const char *path);
 /* The same for a directory itself, whatever happened below it. */
@@ -222,6 +235,15 @@ void strategy_names(struct strbuf *out); /* "overlay, snapshot, copy_on_write, n
 /* ---- wrappers the engine calls ---- */
 
 struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_error *err);
+
+/* ---- guest.c: what a workspace holds for a guest ---- */
+
+/* Makes the directories above a path in the workspace where they are missing, looking like the original's. -errno. */
+int guest_make_parents(const struct resource *host, int workspace_fd, const char *path);
+/* Whatever guests have in one layer of the workspace is moved to the same places in another. Durable. Idempotent. -errno. */
+int guest_follow(const struct resource *host, int from_fd, int to_fd);
+/* Whether an upper directory was made by guest_make_parents(): it stands over one of the original then. */
+bool guest_has_made(int dir_fd);
 
 /* ---- changes.c ---- */
 

@@ -182,12 +182,6 @@ def bad_input(place, tap, who):
         done = box.atoll("new", "bad", "--db", "sqlite:" + path, timeout=30)
         tap.check("%s is refused in one line, %s" % (what, who), done.returncode not in (0, 1) and done.stderr.count(b"\n") == 1 and
                   said in done.stderr and b"bad" not in box.atoll("list").stdout, t.said(done))
-    inside = box.atoll("new", "in", "--dir", box.dir, "--db", "sqlite:" + box.path)
-    tap.check("one inside another resource is refused, " + who, inside.returncode != 0 and b"lies in the resource" in inside.stderr,
-              t.said(inside))
-    sql(box.dir + "/two.db", PEOPLE)
-    beside = box.atoll("new", "three", "--db", "sqlite:" + box.path, "--file", box.dir + "/two.db")
-    tap.check("a file beside one is refused, " + who, beside.returncode != 0 and b"two.db" in beside.stderr, t.said(beside))
 
 
 def hostile(place, tap, who):
