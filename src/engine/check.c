@@ -309,6 +309,8 @@ static int check_resource(struct op *op, size_t index, size_t *refused, struct a
 	if (rc >= 0)
 		rc = check_links(&c);
 	if (rc >= 0)
+		rc = live_check(op, index, err);
+	if (rc >= 0)
 		rc = check_suspect(&c);
 	if (rc >= 0)
 		rc = check_space(&c);

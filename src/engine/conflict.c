@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "database/sqlite.h"
 #include "engine/step.h"
 
 struct checker {
@@ -227,7 +228,8 @@ static int check_use(struct checker *c, const struct store_step *step)
 	if (fd < 0)
 		return 0;
 	if (step_lease(fd) == -EAGAIN)
-		return add_conflict(c, step->path, "is open for writing by somebody else");
+		return add_conflict(c, step->path,
+				    sqlite_live_is_database(fd) ? LIVE_NOTE : "is open for writing by somebody else");
 	op_hold(c->op, step, TAKE_FD(fd));
 	return 0;
 }
@@ -330,6 +332,10 @@ static int check_landed_file(struct step_site *site, const struct store_step *st
 	r = step_find_original(site, step, &at);
 	fd = r < 0 ? r : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
+		return 0;
+	if (sqlite_live_is_likely(step->seen.size))
+		*ret = live_judge(fd, at.dir, at.name);
+	if (*ret)
 		return 0;
 	if (step_lease(fd) == -EAGAIN)
 		*ret = "is open for writing by somebody else";

@@ -125,7 +125,11 @@ int vote_end_all(struct op *op, bool committed, struct atoll_error *err);
 
 /* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
 int check_plan(struct op *op, struct atoll_error *err);
-int check_busy(struct op *op, struct atoll_error *err);
+/* live.c: databases that were not named as such and are in use */
+int live_check(struct op *op, size_t index, struct atoll_error *err);
+#define LIVE_NOTE "is a SQLite database that somebody has open; atoll new takes it as --db sqlite:PATH"
+/* What is said of such a one, if the file is one, else NULL. Between step_leases_begin() and _end(), without a lease on it. */
+const char *live_judge(int fd, int dirfd, const char *name);
 int conflict_check(struct op *op, struct atoll_error *err);
 int conflict_check_use(struct op *op, struct atoll_error *err);
 int conflict_check_undo(struct op *op, struct atoll_error *err);

@@ -285,6 +285,91 @@ def beside(place, tap, who):
     box.drop()
 
 
+# ---- databases that nobody named ----
+
+HOLD = """import sqlite3, sys
+c = sqlite3.connect(sys.argv[1], uri=True, isolation_level=None)
+c.execute(sys.argv[2]).fetchall()
+c.execute("SELECT * FROM t").fetchall()
+print(flush=True)
+sys.stdin.read()"""
+
+
+@contextlib.contextmanager
+def held(box, name, how="SELECT 1", mode="rw"):
+    """Somebody has the database open meanwhile."""
+    with subprocess.Popen([t.PYTHON, "-I", "-c", HOLD, "file:%s?mode=%s" % (box.path(name), mode), how], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, **box.identity()) as process:
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.stdin.close()
+
+
+def unnamed(place, tap, who, strategy):
+    """A database below a directory is a file like any other, unless somebody has it open: then it is refused, and how it is named is said."""
+    box = Scene(place, who, strategy=strategy)
+    db = "app/data/l.db"
+    os.makedirs(box.path("app/data"))
+    sql(box.path(db), ROWS)
+    box.begin("--dir", "app")
+    box.sql(db, EDIT)
+    hint = ("--db sqlite:" + box.path(db)).encode()
+    for what, how, mode in (("to write", "SELECT 1", "rw"), ("to read", "SELECT 1", "ro"), ("in a transaction", "BEGIN IMMEDIATE", "rw")):
+        with held(box, db, how, mode):
+            dry = box.commit("--dry-run")
+            done = box.commit()
+        tap.check("a database that somebody has open %s is not swapped, %s, %s" % (what, strategy, who), done.returncode == 4 and
+                  dry.returncode == 4 and hint in done.stderr and rows(box.path(db)) == OLD, t.said(done), t.said(dry))
+    done = box.commit()
+    tap.check("one that nobody has open lands as a file, %s, %s" % (strategy, who), done.returncode == 0 and rows(box.path(db)) == NEW, t.said(done))
+    with held(box, db, mode="ro"):
+        undone = box.undo()
+    tap.check("nor is it taken back under anybody, %s, %s" % (strategy, who), undone.returncode == 3 and b"l.db" in undone.stderr and
+              rows(box.path(db)) == NEW and box.undo().returncode == 0 and rows(box.path(db)) == OLD, t.said(undone))
+    box.rollback()
+    box.shell("rm -r app/data")
+    with held(box, db):
+        done = box.commit()
+    tap.check("nor does it go with its directory, %s, %s" % (strategy, who), done.returncode == 4 and hint in done.stderr and
+              rows(box.path(db)) == OLD, t.said(done))
+    box.rollback()
+    box.shell("echo x > app/data/l.db-journal")
+    with held(box, db):
+        done = box.commit()
+    tap.check("nor is a journal put beside it, %s, %s" % (strategy, who), done.returncode == 4 and hint in done.stderr and
+              rows(box.path(db)) == OLD, t.said(done))
+    box.drop()
+
+
+def with_a_log(place, tap, who):
+    """A log that was left by a crash belongs to the database that it was written for."""
+    box = Scene(place, who)
+    db, log = "app/l.db", "app/l.db-wal"
+    os.makedirs(box.path("app"))
+    sql(box.path("spare"), "PRAGMA journal_mode=WAL;" + ROWS)
+    with contextlib.closing(sqlite3.connect(box.path("spare"))) as spare:
+        spare.execute("INSERT INTO t VALUES(7,'in the log')")
+        spare.commit()
+        for end in ("", "-wal"):
+            with open(box.path("spare" + end), "rb") as source, open(box.path(db + end), "wb") as target:
+                target.write(source.read())
+    box.begin("--dir", "app")
+    box.sql(db, EDIT)
+    done = box.commit()
+    tap.check("a log lands and goes with its database, " + who, done.returncode == 0 and not os.path.exists(box.path(log)) and
+              rows(box.path(db)) == NEW + [(7, "in the log")], t.said(done))
+    box.sql(db, "INSERT INTO t VALUES(8,'later')")
+    write(box.path(log), "somebody else's")
+    box.settle()
+    done = box.commit()
+    os.unlink(box.path(log))
+    tap.check("a database is not put beside a log of another, " + who, done.returncode == 4 and b"log (-wal)" in done.stderr and
+              rows(box.path(db)) == NEW + [(7, "in the log")], t.said(done))
+    box.drop()
+
+
 # ---- all or nothing ----
 
 class Family(Scene):
@@ -397,6 +482,9 @@ def main(place, tap):
     conflicts(place, tap, who)
     in_repository(place, tap, who)
     beside(place, tap, who)
+    unnamed(place, tap, who, "overlay")
+    unnamed(place, tap, "root" if place.is_root else who, "copy_on_write")
+    with_a_log(place, tap, who)
 
 
 t.run(main)

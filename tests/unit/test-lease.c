@@ -55,6 +55,25 @@ TEST(a_writer_is_found)
 	close(fd);
 }
 
+TEST(who_has_it_open_at_all_is_found)
+{
+	int fd = make_file();
+	int reader = openat(tap_dirfd, "file", O_RDONLY | O_CLOEXEC);
+	sigset_t before;
+
+	step_leases_begin(&before);
+	CHECK(step_is_open_elsewhere(fd));
+	close(reader);
+	CHECK(!step_is_open_elsewhere(fd));
+	/* It has left no lease behind that a reader would wait for. */
+	reader = openat(tap_dirfd, "file", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	CHECK_OK(reader);
+	CHECK_EQ(step_lease(fd), 1);
+	step_leases_end(&before);
+	close(reader);
+	close(fd);
+}
+
 TEST(a_broken_lease_ends_nobody)
 {
 	int fd = make_file();
