@@ -397,19 +397,19 @@ int atoll_change_open_new(const struct atoll_change *change);
 char *atoll_change_old_target(const struct atoll_change *change);
 char *atoll_change_new_target(const struct atoll_change *change);
 
-/* A row that was changed in a database. Values are SQL literals: 3, 2.5, 'it''s', x'00ff', NULL. */
+/* A row that was changed in a database. Values are SQL literals: 3, 2.5, 'it''s', x'00ff', NULL; a very long one may be cut, and says so. */
 struct atoll_row {
 	enum atoll_change_kind kind; /* ATOLL_ADDED, _MODIFIED or _DELETED */
 	const char *table;
 	size_t n_columns;
 	const char *const *columns;
 	const bool *keys;              /* which of them are its primary key */
-	const char *const *old_values; /* NULL if it was added */
+	const char *const *old_values; /* NULL if it was added, or modified and nobody knows */
 	const char *const *new_values; /* NULL if it was deleted */
 };
 typedef int (*atoll_row_fn)(const struct atoll_row *row, void *arg); /* non-zero stops */
 /* For use inside atoll_change_fn: the rows of a change that is a table ("table people"). There are none where it is not, or where it
- * has no primary key. */
+ * has no primary key (SQLite). A failure after some rows says why the others do not come. */
 int atoll_change_rows(const struct atoll_change *change, atoll_row_fn fn, void *arg, struct atoll_error *err);
 
 /* ---- Commit, undo, rollback -------------------------------------------------------------------------------------- */

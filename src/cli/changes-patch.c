@@ -199,9 +199,12 @@ static int print_row(const struct atoll_row *row, void *arg)
 static void print_rows(struct changes_printer *p, const struct atoll_change *c)
 {
 	struct atoll_error err = { 0 };
+	AUTO_STRBUF why = STRBUF_INIT;
 
-	if (atoll_change_rows(c, print_row, p, &err) < 0)
-		fprintf(p->style.out, "rows cannot be shown: %s\n", err.message);
+	if (atoll_change_rows(c, print_row, p, &err) == 0)
+		return;
+	quote_prose(&why, err.message);
+	fprintf(p->style.out, "not all rows are shown: %s\n", strbuf_str(&why));
 }
 
 int changes_patch_print(struct changes_printer *p, const struct atoll_change *c)

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "hold/hold.h"
+#include "hold/inside.h"
 #include "hold/keeper.h"
 
 #define CONNINFO_MAX 65536
@@ -39,6 +40,7 @@ static void serve_one(struct keeper *h)
 {
 	AUTO_FD fd = accept4(h->control, NULL, NULL, SOCK_CLOEXEC);
 	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
+	AUTO_STRBUF rows = STRBUF_INIT;
 	const struct timeval patience = { .tv_sec = 2 };
 	struct hold_request q;
 
@@ -49,8 +51,12 @@ static void serve_one(struct keeper *h)
 	if (recv(fd, &q, sizeof q, 0) != (ssize_t)sizeof q)
 		return;
 	q.token[sizeof q.token - 1] = 0;
-	(void)keeper_answer(h, &q, reply, &reply->error);
+	if (q.what == HOLD_QUESTION)
+		(void)question_answer(fd, h->proxy, &rows, &reply->error);
+	else
+		(void)keeper_answer(h, &q, reply, &reply->error);
 	(void)!send(fd, reply, sizeof *reply, MSG_NOSIGNAL);
+	question_send(fd, &rows);
 }
 
 /* Somebody has removed the area by hand: nobody will ever ask. */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "hold/hold.h"
+#include "hold/inside.h"
 #include "hold/message.h"
 
 #define CONNINFO_MAX 65536
@@ -180,6 +181,22 @@ static int forget(char **arguments, struct atoll_error *err)
 	return r < 0 ? r : marker_remove(area, arguments[1], err);
 }
 
+static int rows(char **arguments, struct atoll_error *err)
+{
+	AUTO_FREE char *conninfo = NULL;
+	AUTO_FD area = -EBADF;
+	struct sides s;
+	int r = read_conninfo(arguments[0], &area, &conninfo, err);
+
+	if (r >= 0)
+		r = sides_open(&s, area, conninfo, err);
+	if (r < 0)
+		return r;
+	r = rows_print(&s, arguments[1], err);
+	sides_close(&s);
+	return r;
+}
+
 static const struct command {
 	const char *name;
 	int n_arguments;
@@ -190,7 +207,8 @@ static const struct command {
 		 { "hold", 1, hold },
 		 { "outcome", 2, outcome },
 		 { "end-vote", 4, end_vote },
-		 { "forget", 2, forget } };
+		 { "forget", 2, forget },
+		 { "rows", 2, rows } };
 
 int main(int argc, char **argv)
 {

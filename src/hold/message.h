@@ -29,10 +29,11 @@ enum hold_what {
 	HOLD_ROOM,   /* whether it could be prepared on the server (two-phase commit); everything goes on */
 	HOLD_VOTE,   /* prepares it on the server, after HOLD_PREPARE */
 	HOLD_RESUME, /* after a prepare, and no commit */
-	HOLD_END     /* what was not committed is rolled back, and the process ends */
+	HOLD_END,    /* what was not committed is rolled back, and the process ends */
+	HOLD_QUESTION /* a query inside: its text follows as a packet, and the rows follow the reply in packets until the end */
 };
 
-enum { HOLD_TABLES_MAX = 128, HOLD_NAME_SIZE = 160, HOLD_GID_SIZE = 128 };
+enum { HOLD_TABLES_MAX = 128, HOLD_NAME_SIZE = 264, HOLD_GID_SIZE = 128 };
 
 struct hold_request {
 	uint32_t what;
@@ -58,5 +59,17 @@ struct hold_reply {
 	uint32_t n_tables, more;
 	struct hold_table tables[HOLD_TABLES_MAX];
 };
+
+/*
+ * What "atoll-postgres rows" says of a table: records of a letter and fields, each a length, ":" and its bytes; values are SQL literals.
+ *
+ *	c COUNT (NAME KEY)…   the columns; KEY is "1" or "0"
+ *	i NEW…                a row that was inserted
+ *	d OLD…                deleted
+ *	u OLD… NEW…           updated
+ *	n NEW…                inserted or updated: nobody can tell
+ *	m TEXT                why not all is told
+ *	.                     the end
+ */
 
 #endif

@@ -49,6 +49,14 @@ static void take_row(struct pg_answer *a, const struct pg_message *m)
 	}
 }
 
+static void take_raw(struct pg_answer *a, const struct pg_message *m)
+{
+	if (m->size > PG_ROWS_MAX - a->rows->size)
+		a->too_long = true;
+	else if (!a->too_long)
+		strbuf_add(a->rows, m->body, m->size);
+}
+
 static void take_error(struct pg_answer *a, const struct pg_message *m)
 {
 	const char *detail = pg_message_field(m, 'D');
@@ -61,7 +69,9 @@ static void take_error(struct pg_answer *a, const struct pg_message *m)
 
 static bool take(struct pg_proxy *p, struct pg_answer *a, const struct pg_message *m)
 {
-	if (m->type == 'D')
+	if (m->type == 'D' && a->rows)
+		take_raw(a, m);
+	else if (m->type == 'D')
 		take_row(a, m);
 	else if (m->type == 'C')
 		snprintf(a->tag, sizeof(a->tag), "%.*s", (int)MIN(m->size, sizeof(a->tag) - 1), m->body);
@@ -102,7 +112,7 @@ static void collect(struct pg_proxy *p, struct pg_answer *a)
 
 int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
-	*ret = (struct pg_answer){ 0 };
+	*ret = (struct pg_answer){ .rows = ret->rows };
 	pg_cancel_end(p);
 	drain(p);
 	if (p->state == PG_LOST)
@@ -117,11 +127,11 @@ int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct at
 	return 0;
 }
 
-int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+		     struct atoll_error *err)
 {
 	AUTO_ANSWER begun = { 0 }, ended = { 0 };
-	AUTO_FREE char *begin =
-		str_format("SAVEPOINT %sq; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", p->savepoint);
+	AUTO_FREE char *begin = str_format("SAVEPOINT %sq; %s", p->savepoint, settings);
 	AUTO_FREE char *end = str_format("ROLLBACK TO %sq; RELEASE %sq", p->savepoint, p->savepoint);
 	int r = begin && end ? pg_ask(p, begin, &begun, err) : error_oom(err, "ask");
 
@@ -131,4 +141,9 @@ int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, stru
 	if (end && p->state != PG_LOST && pg_ask(p, end, &ended, r < 0 ? NULL : err) < 0)
 		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", ended.message);
 	return r;
+}
+
+int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
+{
+	return pg_question_with(p, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", sql, ret, err);
 }

@@ -102,6 +102,15 @@ struct pg_table {
 int pg_proxy_tables(struct pg_proxy *p, void (*fn)(const struct pg_table *table, void *arg), void *arg,
 		    struct atoll_error *err);
 
+struct strbuf;
+/* One query of the proxy's user inside the transaction: as the role that the proxy has connected as, whatever clients have set, and without a trace of
+ * it. The rows come as the server sends them: for each an int16 number of columns, for each of these an int32 size (-1: NULL) and its text.
+ * ATOLL_REFUSED with the server's words if it fails, or takes longer. The same answers. */
+int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, struct strbuf *rows,
+		      struct atoll_error *err);
+/* Settings by which values have the same text on every connection: "SET LOCAL …; …". */
+extern const char pg_neutral[];
+
 /* ---- the end of the transaction ---- */
 
 /* From here on requests of clients wait. If one is inside a transaction or a statement: waits so long, then ATOLL_BUSY; force: that client is

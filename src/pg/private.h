@@ -24,6 +24,7 @@
 #include "pg/settings.h"
 
 #define PG_HIGH_WATER ((size_t)256 << 10) /* more than this waits for nobody: the other side is not read */
+#define PG_ROWS_MAX ((size_t)64 << 20)
 #define PG_READ_SIZE ((size_t)64 << 10)
 
 struct pg_proxy;
@@ -228,6 +229,8 @@ ssize_t pg_server_read(struct pg_proxy *p); /* > 0, 0 if there is nothing now, -
 /* ---- ask.c ---- */
 struct pg_answer {
 	struct pg_names values; /* all columns of all rows, one after the other */
+	struct strbuf *rows;    /* set beforehand: the rows go there instead, as the server sends them */
+	bool too_long;          /* and there were more than PG_ROWS_MAX bytes of them */
 	char tag[64], state[6], message[512];
 };
 /* Sends a query and waits for its end, when nothing else is under way. -ATOLL_REFUSED with the server's words if it failed (and state and
@@ -325,6 +328,9 @@ void pg_extended_name(const struct pg_client *c, const char *name, char buffer[P
 bool pg_transaction_is_fatal_limit(const char *key);
 /* ask.c: something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
+/* The same with settings of its own, for that question only: "SET LOCAL …; …". */
+int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+		     struct atoll_error *err);
 /* inspect.c: whether the server can be asked something just now: 0, ATOLL_STATE or ATOLL_BUSY. */
 int pg_proxy_can_ask(const struct pg_proxy *p, struct atoll_error *err);
 

@@ -306,6 +306,7 @@ const struct strategy_ops strategy_postgres = {
 	.environment = pg_environment,
 	.detail = pg_detail,
 	.changes = pg_changes,
+	.rows = postgres_rows,
 	.base = pg_base,
 	.forget = pg_forget,
 	.decide_prepare = postgres_decide_prepare,

@@ -13,6 +13,8 @@ int postgres_request(int area_fd, const struct hold_request *q, struct hold_repl
 int postgres_ask(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err);
 /* Whether the edits are lost: 1 and why, in one line; 0; or -errno. */
 int postgres_lost(int area_fd, struct strbuf *why);
+/* strategy_ops.rows */
+int postgres_rows(struct resource *r, const char *label, atoll_row_fn fn, void *arg, struct atoll_error *err);
 
 /* postgres.c */
 /* Where nobody holds a transaction there is nothing to say, and ret stays as it is. ret may be NULL. */

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a sandbox has changed in a PostgreSQL database, row by row, beside what everybody else sees."""
+import json
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import pgtest as pg  # noqa: E402
+
+TABLES = r"""
+CREATE TABLE people (id int PRIMARY KEY, name text, paid bool, photo bytea, joined timestamptz);
+INSERT INTO people SELECT g, 'p' || g, true, '\x00ff', '2020-01-01 00:00+00' FROM generate_series(1, 20) g;
+CREATE TABLE orders (id int PRIMARY KEY, person int REFERENCES people);
+CREATE TABLE loose (a int, b text);
+INSERT INTO loose VALUES (1, 'x'), (1, 'x'), (2, NULL), (3, '');
+CREATE TABLE "odd ""name" ("a b" text PRIMARY KEY, "c'd" int);
+CREATE TABLE coded (code text NOT NULL UNIQUE, what text);
+INSERT INTO coded VALUES ('a', 'old');
+CREATE TABLE part (id int, what text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (0) TO (10);
+CREATE TABLE part_2 PARTITION OF part FOR VALUES FROM (10) TO (20);
+INSERT INTO part VALUES (1, 'one');
+CREATE TABLE parent (id int PRIMARY KEY, x int);
+CREATE TABLE child (y int) INHERITS (parent);
+INSERT INTO parent VALUES (1, 1);
+INSERT INTO child VALUES (2, 2, 2);
+CREATE TABLE emptied (id int PRIMARY KEY);
+INSERT INTO emptied VALUES (1);
+CREATE TABLE altered (id int PRIMARY KEY);
+INSERT INTO altered VALUES (1);
+CREATE TABLE big (id int PRIMARY KEY, x int);
+INSERT INTO big SELECT g, g FROM generate_series(1, 3000) g;
+CREATE TABLE quiet (id int PRIMARY KEY, x int);
+INSERT INTO quiet VALUES (1, 1), (2, 2), (3, 3);
+CREATE SEQUENCE counter;
+"""
+
+
+class World:
+    serial = 0
+
+    def __init__(self, place, who, server, tables=TABLES):
+        World.serial += 1
+        self.server, self.database = server, "diff%d" % World.serial
+        server.run(["createdb", "-O", "agent", self.database], check=True)
+        self.sql(tables)
+        self.top = place.fresh("world", who)
+        self.dir = os.path.join(self.top, "app")
+        os.mkdir(self.dir)
+        t.give(self.dir, place.uid(who))
+        url = "postgresql://agent@/%s?host=%s&port=%d" % (self.database, server.home, pg.PORT)
+        self.box = t.Box(place, who, dirs=[self.dir], state=os.path.join(self.top, "state"))
+        self.box.new("--db", url)
+
+    def sql(self, text):
+        """As everybody else."""
+        done = self.server.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"], input=text, environment={"PGDATABASE": self.database, "PGUSER": "agent"})
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return done.stdout.strip()
+
+    def inside(self, text):
+        done = self.box.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", text, cwd=self.dir)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return done.stdout.decode().strip()
+
+    def shown(self):
+        """Of each table: the changed rows, as (change, old, new), and what is said beside them."""
+        found = json.loads(self.box.diff("--json").stdout)
+        changes = found["changes"] if isinstance(found, dict) else found
+        self.errors = {c["path"]: c.get("rows_error", "") for c in changes}
+        self.changes = {c["path"]: c for c in changes}
+        return {c["path"]: [(row["change"], row["old"], row["new"]) for row in c.get("rows", [])] for c in changes}
+
+
+def rows(tap, w):
+    w.inside("INSERT INTO people VALUES (100, NULL, false, NULL, NULL); INSERT INTO people VALUES (101, '', NULL, '\\xdeadbeef', '2021-02-03 04:05:06+00')")
+    w.inside("UPDATE people SET name = E'it''s\\n\\x1b[31mred\\\\' WHERE id = 1; DELETE FROM people WHERE id = 2; UPDATE people SET id = 200 WHERE id = 3")
+    w.inside("UPDATE people SET name = name WHERE id = 4; UPDATE people SET name = 'twice' WHERE id = 5; UPDATE people SET name = 'thrice' WHERE id = 5")
+    w.inside("INSERT INTO people VALUES (300, 'gone again'); DELETE FROM people WHERE id = 300")
+    w.inside("BEGIN; DELETE FROM people WHERE id = 6; ROLLBACK")
+    w.inside("BEGIN; SAVEPOINT a; UPDATE people SET name = 'no' WHERE id = 7; ROLLBACK TO a; UPDATE people SET name = 'yes' WHERE id = 8; COMMIT")
+    w.inside("SELECT FROM people WHERE id = 9 FOR UPDATE; INSERT INTO orders VALUES (1, 10)")
+    w.inside("UPDATE people SET name = repeat('long', 1000) WHERE id = 11")
+    w.sql("UPDATE people SET name = 'theirs' WHERE id = 12; DELETE FROM people WHERE id = 13; INSERT INTO people VALUES (400, 'theirs')")
+    state = w.inside("SHOW TimeZone")
+    found = w.shown()
+    got = {(kind, (old or new)["id"], (new or old)["id"]): (old, new) for kind, old, new in found["table public.people"]}
+    tap.check("each changed row is shown once and nothing else", sorted(got) == sorted([
+        ("added", "100", "100"), ("added", "101", "101"), ("modified", "1", "1"), ("deleted", "2", "2"), ("deleted", "3", "3"),
+        ("added", "200", "200"), ("modified", "5", "5"), ("modified", "8", "8"), ("modified", "11", "11")]), sorted(got))
+    tap.check("NULL is not an empty string, and truth no text", got["added", "100", "100"][1] ==
+              {"id": "100", "name": "NULL", "paid": "false", "photo": "NULL", "joined": "NULL"} and got["added", "101", "101"][1]["name"] == "''", got)
+    tap.check("values have the text of their types", got["added", "101", "101"][1]["photo"] == "'\\xdeadbeef'" and
+              got["added", "101", "101"][1]["joined"] == "'2021-02-03 04:05:06+00'", got["added", "101", "101"])
+    old, new = got["modified", "1", "1"]
+    tap.check("old and new value of an update", old["name"] == "'p1'" and new["name"] == "'it''s\n\x1b[31mred\\'", (old, new))
+    tap.check("of a row that was updated twice the first and the last", got["modified", "5", "5"][0]["name"] == "'p5'" and
+              got["modified", "5", "5"][1]["name"] == "'thrice'", got["modified", "5", "5"])
+    long = got["modified", "11", "11"][1]["name"]
+    tap.check("a long value is shown by its beginning and length", len(long) < 1100 and "(4000 characters, md5 " in long, long[-80:])
+    text = w.box.diff("--patch").stdout.decode()
+    tap.check("a patch has a line for each side", "\n-public.people id=1 name='p1'\n" in text and "\n-public.people id=2 name='p2'" in text, text)
+    tap.check("and nothing of a value reaches the terminal as it is", "\x1b" not in text and "it''s\\n" in text and "[31mred" in text, text)
+    tap.check("the counts are there without values", b"table public.people" in w.box.diff().stdout, w.box.diff().stdout)
+    tap.check("a row that was locked only is not shown", found.get("table public.orders") == [("added", None, {"id": "1", "person": "10"})], found.get("table public.orders"))
+    tap.check("settings of clients stay", w.inside("SHOW TimeZone") == state)
+
+
+def shapes(tap, w):
+    w.inside("DELETE FROM loose WHERE ctid IN (SELECT ctid FROM loose WHERE a = 1 LIMIT 1); UPDATE loose SET b = '' WHERE a = 2; UPDATE loose SET b = b WHERE a = 3")
+    w.inside("INSERT INTO \"odd \"\"name\" VALUES (E'k\\ney', 1)")
+    w.inside("UPDATE coded SET what = 'new'; UPDATE part SET id = 11; INSERT INTO part VALUES (2, 'two'); UPDATE parent SET x = 5")
+    found = w.shown()
+    tap.check("rows of a table without a key are counted as a whole", sorted(found["table public.loose"], key=str) == sorted([
+        ("deleted", {"a": "1", "b": "'x'"}, None), ("deleted", {"a": "2", "b": "NULL"}, None), ("added", None, {"a": "2", "b": "''"})], key=str),
+        found["table public.loose"])
+    label = 'table public."odd ""name"'
+    tap.check("names are quoted as SQL has them", found.get(label) == [("added", None, {"a b": "'k\ney'", "c'd": "1"})], found)
+    tap.check("a unique column that is never null is a key too", found["table public.coded"] ==
+              [("modified", {"code": "'a'", "what": "'old'"}, {"code": "'a'", "what": "'new'"})], found["table public.coded"])
+    tap.check("a partition is a table of its own", found["table public.part_1"] == [("deleted", {"id": "1", "what": "'one'"}, None),
+              ("added", None, {"id": "2", "what": "'two'"})] and found["table public.part_2"] == [("added", None, {"id": "11", "what": "'one'"})],
+              found.get("table public.part_1"), found.get("table public.part_2"))
+    tap.check("so is one that inherits, without the other's key", found["table public.parent"] == [("modified", {"id": "1", "x": "1"}, {"id": "1", "x": "5"})] and
+              found["table public.child"] == [("deleted", {"id": "2", "x": "2", "y": "2"}, None), ("added", None, {"id": "2", "x": "5", "y": "2"})],
+              found["table public.child"])
+    key = w.changes["table public.coded"]["rows"][0]["key"]
+    tap.check("and JSON names the key", key == {"code": "'a'"}, key)
+
+
+def definitions(tap, w):
+    w.inside("CREATE TABLE fresh (id int PRIMARY KEY); INSERT INTO fresh VALUES (1)")
+    w.inside("TRUNCATE emptied; INSERT INTO emptied VALUES (7)")
+    w.inside("ALTER TABLE altered ADD COLUMN more text; UPDATE altered SET more = 'x'")
+    found = w.shown()
+    tap.check("rows of a new table", found["table public.fresh"] == [("added", None, {"id": "1"})] and not w.errors["table public.fresh"], found)
+    tap.check("what stood in an emptied table is not guessed", found["table public.emptied"] == [("modified", None, {"id": "7"})] and
+              "emptied" in w.errors["table public.emptied"], found["table public.emptied"], w.errors)
+    tap.check("nor in one of another definition", found["table public.altered"] == [("modified", None, {"id": "1", "more": "'x'"})] and
+              "nobody else can read it" in w.errors["table public.altered"], found["table public.altered"], w.errors)
+    tap.check("and it does not wait for anybody", w.inside("SELECT count(*) FROM emptied") == "1")
+
+
+def large(tap, w):
+    w.inside("UPDATE big SET x = x + 1 WHERE id <= 2500; DELETE FROM big WHERE id > 2990")
+    found = w.shown()
+    tap.check("of very many rows the first thousand is shown", len(found["table public.big"]) == 1000 and
+              "and 1510 more rows" in w.errors["table public.big"], len(found["table public.big"]), w.errors)
+    tap.check("in the order of the key", [row[1]["id"] for row in found["table public.big"][:12]] == [str(i) for i in range(1, 13)])
+
+
+def manners(tap, w):
+    """Whatever clients have set, and whoever else is there."""
+    other = pg.Wire(w.server.home, port=pg.PORT, user="agent", database=w.database)
+    other.query("BEGIN")
+    other.query("SELECT FROM quiet WHERE id = 1 FOR KEY SHARE")
+    other.query("DELETE FROM quiet WHERE id = 2")
+    before = w.sql("SELECT last_value, is_called FROM counter")
+    w.inside("UPDATE quiet SET x = 9 WHERE id = 1")
+    w.inside("CREATE SCHEMA evil; CREATE FUNCTION evil.format(text, int) RETURNS text LANGUAGE sql AS 'SELECT nextval(''counter'')::text'; "
+             "SET search_path = evil, pg_catalog, public; SET DateStyle = 'German'; SET standard_conforming_strings = off; SET client_encoding = LATIN1")
+    found = w.shown()
+    tap.check("a row that others have locked too is found, and one that others delete is not ours",
+              found["table public.quiet"] == [("modified", {"id": "1", "x": "1"}, {"id": "1", "x": "9"})], found["table public.quiet"])
+    tap.check("no function of a client is called", w.sql("SELECT last_value, is_called FROM counter") == before)
+    other.query("COMMIT")
+    found = w.shown()
+    tap.check("nor is it ours when they have deleted it", len(found["table public.quiet"]) == 1, found["table public.quiet"])
+    other.query("BEGIN")
+    other.send(("Q", b"LOCK people\0"))
+    while w.sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0":
+        time.sleep(0.01)
+    found = w.shown()
+    tap.check("nobody is waited for who waits for the sandbox", not found["table public.people"] and
+              "somebody else has it locked" in w.errors["table public.people"], w.errors)
+    tap.check("and the other tables are shown", len(found["table public.quiet"]) == 1 and not w.errors["table public.quiet"], w.errors)
+    other.close()
+    tap.check("it can be committed after all this", w.box.commit().returncode == 0)
+    tap.check("and has landed", w.sql("SELECT x FROM quiet WHERE id = 1") == "9" and w.sql("SELECT name FROM people WHERE id = 5") == "thrice")
+
+
+def main(place, tap):
+    if not pg.binaries():
+        tap.skip("the diff of a PostgreSQL database", "PostgreSQL is not installed")
+        return
+    server = pg.Server(place)
+    try:
+        server.sql("CREATE ROLE agent LOGIN")
+        w = World(place, place.users()[0], server)
+        for part in (rows, shapes, definitions, large, manners):
+            part(tap, w)
+    finally:
+        server.stop()
+
+
+t.run(main)
