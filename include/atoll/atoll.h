@@ -487,7 +487,7 @@ struct atoll_resource_result {
 
 struct atoll_result {
 	bool success;          /* set by the operation, never inferred */
-	const char *operation; /* "commit", "undo", "rollback", "recover" */
+	const char *operation; /* "commit", "undo", "rollback", "recover", "rm" */
 	char *sandbox;
 	int64_t commit; /* its number within the sandbox, 0 if none was made */
 	char *message;  /* NULL: none given */
@@ -530,6 +530,10 @@ struct atoll_remove_options {
 };
 int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options,
 		 struct atoll_error *err);
+/* The same. *ret: NULL, or, if a commit that could not be recovered was given up, on which side each of its resources was left, by its outcome: committed,
+ * rolled back (it is as before), or in doubt. */
+int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remove_options *options,
+		      struct atoll_result **ret, struct atoll_error *err);
 /* How many undecided changes are inside (stops counting at limit). */
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err);
 

@@ -24,6 +24,7 @@
 	{ "userns", "[YES|NO]", "yes no", "let the command make user namespaces; warned", COMPLETE_WORDS, 0 }, \
 	{ "log", "[YES|NO]", "yes no", "keep the output of runs in the foreground too, for atoll logs", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
+	{ "db-limit", "TIME", NULL, "give up a database's transaction, and its edits, TIME after it began", COMPLETE_NONE, 0 }, \
 	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
 	{ "pids", "N", NULL, "how many processes and threads there may be", COMPLETE_NONE, 0 }, \
@@ -133,6 +134,7 @@ static const struct option_spec rm_options[] = {
 	  0 },
 	KILL,
 	WAIT,
+	JSON,
 	END,
 };
 
@@ -428,7 +430,8 @@ static const struct command commands[] = {
 		  "unless --force is given.\n\n"
 		  "An unfinished commit is recovered first. If that fails, or if the sandbox keeps versions that a "
 		  "recovery had to set aside, the sandbox is not removed even so: it may hold the only copy of "
-		  "an original. --abandon gives that up.",
+		  "an original. --abandon gives that up, and says on which side of the commit each resource was left: "
+		  "committed, not committed, or unknown.",
 	  .examples = "atoll rm fix # ready with it\n" },
 	{ .name = "list",
 	  .run = cmd_list,

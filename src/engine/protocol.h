@@ -116,6 +116,8 @@ int decide_end(struct op *op, bool committed, struct atoll_error *err); /* of th
 
 /* vote.c: where several would have to decide, all but one are made ready first and end as that one; nothing where there are none */
 bool vote_is_cast_by(const struct op *op, size_t index);
+bool vote_is_on_record(struct session *s,
+		       const struct store_op *row); /* of a commit from the journal; true also if that cannot be read */
 /* Of all that would have to decide, by their indices: who does. The others vote. Refused if that cannot be. */
 int vote_plan(struct op *op, const size_t *several, size_t n, struct atoll_error *err);
 int vote_prepare(struct op *op, struct atoll_error *err);
@@ -218,8 +220,13 @@ int salvage_mark_lost(struct op *op, struct atoll_error *err);
 /* recover.c */
 int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
 bool recover_is_needed(struct session *s, struct atoll_error *err);
-/* Whether an original may stand half-way. What else is left to do is about the workspace. */
+/* Whether an original may stand half-way, or waits to be told. What else is left to do is about the workspace. */
 bool recover_concerns_originals(struct session *s);
+
+/* abandon.c: a commit that is given up */
+/* Recovers what can be; *ret: on which side each resource was left, if there was a commit to be recovered, else NULL. Nothing is in the way of its
+ * removal then. */
+int abandon_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
 
 /* undo.c */
 int undo_latest(struct session *s, bool rollback, const struct atoll_undo_options *options, struct atoll_result *result,

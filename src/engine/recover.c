@@ -42,7 +42,7 @@ bool recover_concerns_originals(struct session *s)
 {
 	struct store_op op = { 0 };
 	int r = store_op_unfinished(s->store, s->box.id, &op, NULL);
-	bool concerns = r < 0 || (r > 0 && op.phase == STORE_PREPARED);
+	bool concerns = r < 0 || (r > 0 && (op.phase == STORE_PREPARED || vote_is_on_record(s, &op)));
 
 	store_op_release(&op);
 	return concerns;

@@ -233,17 +233,15 @@ static int settle_first(struct session *s, struct atoll_error *err)
 }
 
 /* May the sandbox go? */
-static int check_removal(struct session *s, const struct atoll_remove_options *options, struct atoll_error *err)
+static int check_removal(struct session *s, const struct atoll_remove_options *options, struct atoll_result **ret,
+			 struct atoll_error *err)
 {
-	struct atoll_error ignored = { 0 };
 	int r = 0;
 
 	if (s->box.removing)
 		return 0;
-	if (options->abandon) {
-		(void)settle_first(s, &ignored);
-		return 0;
-	}
+	if (options->abandon)
+		return abandon_session(s, ret, err);
 	if (options->force)
 		r = settle_first(s, err);
 	else
@@ -260,7 +258,7 @@ static int remove_work(struct operation *o, struct atoll_error *err)
 			: session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
 
 	if (r >= 0)
-		r = check_removal(&s, options, err);
+		r = check_removal(&s, options, &o->result, err);
 	if (r >= 0)
 		r = sandbox_remove_everything(&s, err);
 	session_release(&s);
@@ -269,12 +267,22 @@ static int remove_work(struct operation *o, struct atoll_error *err)
 
 int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options, struct atoll_error *err)
 {
+	struct atoll_result *ignored = NULL;
+	int r = atoll_remove_told(a, name, options, &ignored, err);
+
+	atoll_result_free(ignored);
+	return r;
+}
+
+int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remove_options *options,
+		      struct atoll_result **ret, struct atoll_error *err)
+{
 	static const struct atoll_remove_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = remove_work };
 
 	if (!a || !name)
 		return error_set(err, ATOLL_INVALID, 0, "rm", NULL, "no sandbox was named");
-	return operation_run(&op, NULL, err);
+	return operation_run(&op, ret, err);
 }
 
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err)

@@ -120,9 +120,12 @@ static void find_limits(const struct atoll_settings *settings, struct run_option
 	const char *timeout = last(settings, "timeout"), *nofile = last(settings, "nofile");
 	const char *memory = last(settings, "memory"), *disk = last(settings, "disk");
 	const char *pids = last(settings, "pids"), *cpus = last(settings, "cpus");
+	const char *db_limit = last(settings, "db-limit");
 
 	if (timeout)
 		(void)settings_duration(timeout, &ret->timeout_ms);
+	if (db_limit)
+		(void)settings_duration(db_limit, &ret->db_limit_ms);
 	if (nofile)
 		(void)settings_count(nofile, &ret->limits.nofile);
 	if (memory)

@@ -194,8 +194,10 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 {
 	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, o, err);
 
-	for (size_t i = 0; i < s->n && r >= 0; i++)
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		s->resources[i].limit_ms = o->db_limit_ms;
 		r = add_resource(v, &s->resources[i], err);
+	}
 	for (size_t i = 0; i < o->n_places && r >= 0; i++)
 		r = add_place(v, &o->places[i], err);
 	for (size_t i = 0; i < s->n && r >= 0; i++) {

@@ -222,11 +222,13 @@ struct kind {
 };
 
 static const char a_path[] = "it must be a path";
+static const char a_duration[] = "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d";
 
 static const struct kind kinds[] = {
 	{ { "clear-env", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 	{ { "cpus", ATOLL_SETTING_ONE }, is_cpus, "it must be a number from 0.01 to 4096" },
 	{ { "cwd", ATOLL_SETTING_ONE, "." }, is_path, a_path },
+	{ { "db-limit", ATOLL_SETTING_ONE }, is_duration, a_duration },
 	{ { "disk", ATOLL_SETTING_ONE },
 	  is_disk,
 	  "it must be a number of bytes, or one with K, M, G or T, from 4K on" },
@@ -247,9 +249,7 @@ static const struct kind kinds[] = {
 	{ { "root", ATOLL_SETTING_ONE, "/" }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "seccomp", ATOLL_SETTING_ONE, "default" }, is_profile, "it must be default, strict or a path" },
-	{ { "timeout", ATOLL_SETTING_ONE },
-	  is_duration,
-	  "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d" },
+	{ { "timeout", ATOLL_SETTING_ONE }, is_duration, a_duration },
 	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "user", ATOLL_SETTING_ONE, "self" }, is_user, "it must be root or self" },
 	{ { "userns", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },

@@ -110,7 +110,7 @@ int result_write(const struct atoll_result *r, int fd)
 /* Operations are named by constants, so that callers need not free them. */
 static const char *known_operation(const char *name)
 {
-	static const char *const names[] = { "commit", "undo", "rollback", "recover" };
+	static const char *const names[] = { "commit", "undo", "rollback", "recover", "rm" };
 
 	for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
 		if (strcmp(names[i], name) == 0)

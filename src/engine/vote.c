@@ -17,6 +17,21 @@ bool vote_is_cast_by(const struct op *op, size_t index)
 	return op->resources[index].source == STORE_SOURCE_VOTES;
 }
 
+bool vote_is_on_record(struct session *s, const struct store_op *row)
+{
+	AUTO_FREE struct store_op_resource *list = NULL;
+	size_t n = 0;
+
+	if (row->kind != STORE_OP_COMMIT)
+		return false;
+	if (store_op_resource_list(s->store, row->id, &list, &n, NULL) < 0)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].source == STORE_SOURCE_VOTES)
+			return true;
+	return false;
+}
+
 /* ---- who decides ---- */
 
 struct voter {

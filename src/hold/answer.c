@@ -25,8 +25,9 @@ int keeper_note(int area, const char *name, const char *text)
 	return r < 0 ? r : sys_fsync(fd);
 }
 
-void keeper_lose(const struct keeper *h, const char *why)
+void keeper_lose(struct keeper *h, const char *why)
 {
+	h->lost = true;
 	(void)keeper_note(h->area, HOLD_LOST, why);
 }
 
@@ -84,6 +85,7 @@ static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_er
 	ret->ended = status.state == PG_ENDED || status.state == PG_LOST;
 	ret->clients = (uint32_t)status.clients;
 	ret->open_ns = status.open_ns;
+	ret->limit_ns = h->limit_ms * 1000000;
 	if (ret->ended)
 		return 0;
 	r = inspect(h, &found, err);
@@ -197,7 +199,9 @@ void keeper_end(struct keeper *h)
 {
 	h->proxy = pg_proxy_free(h->proxy);
 	h->over = true;
-	(void)sys_unlink(h->area, HOLD_OPEN, 0);
+	/* Where the edits are lost it stays: that says so even if the reason could not be written down. */
+	if (!h->lost)
+		(void)sys_unlink(h->area, HOLD_OPEN, 0);
 	(void)sys_unlink(h->area, HOLD_CONTROL, 0);
 }
 

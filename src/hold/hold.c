@@ -85,6 +85,48 @@ static void look_for_loss(struct keeper *h)
 	keeper_end(h);
 }
 
+/* ---- a limit of time ---- */
+
+/* "10m", "90s", "0.5s" */
+static void print_limit(char *out, size_t size, int64_t ms)
+{
+	if (ms % 3600000 == 0)
+		snprintf(out, size, "%lldh", (long long)(ms / 3600000));
+	else if (ms % 60000 == 0)
+		snprintf(out, size, "%lldm", (long long)(ms / 60000));
+	else
+		snprintf(out, size, "%gs", (double)ms / 1000);
+}
+
+/* How long until its time is over; INT64_MAX: there is no limit, or a commit is under way, which is not disturbed, or it is over anyway. */
+static int64_t time_left_ms(const struct keeper *h)
+{
+	struct pg_status status;
+
+	if (!h->limit_ms || h->over)
+		return INT64_MAX;
+	pg_proxy_status(h->proxy, &status);
+	return status.state == PG_OPEN ? MAX(h->limit_ms - status.open_ns / 1000000, 0) : INT64_MAX;
+}
+
+/* Whoever is in the middle of something is cut off. That it is lost is on record before it is. */
+static void give_up_in_time(struct keeper *h)
+{
+	struct atoll_error ignored;
+	char limit[40], why[80];
+
+	if (time_left_ms(h) > 0)
+		return;
+	print_limit(limit, sizeof limit, h->limit_ms);
+	snprintf(why, sizeof why, "limit of %s reached", limit);
+	keeper_lose(h, why);
+	if (pg_proxy_hold(h->proxy, 0, true, &ignored) >= 0)
+		(void)pg_proxy_rollback(h->proxy, &ignored);
+	keeper_end(h);
+}
+
+/* ---- the loop ---- */
+
 static void asked(void *arg)
 {
 	((struct keeper *)arg)->asked = true;
@@ -112,8 +154,9 @@ static void serve(struct keeper *h)
 	int r = watch_control(h);
 
 	while (r >= 0 && !h->over) {
-		r = pg_proxy_step(h->proxy, LOOK_MS);
+		r = pg_proxy_step(h->proxy, (int)MIN(time_left_ms(h), LOOK_MS));
 		look_for_loss(h);
+		give_up_in_time(h);
 		if (r >= 0 && !h->over && h->asked)
 			r = serve_control(h);
 	}
@@ -216,11 +259,12 @@ static int wait_for_other(int area)
 	return -ETIMEDOUT;
 }
 
-int hold_start(const char *path, struct atoll_error *err)
+int hold_start(const char *path, int64_t limit_ms, struct atoll_error *err)
 {
 	struct keeper h = { .area = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			    .sockets = -EBADF,
-			    .control = -EBADF };
+			    .control = -EBADF,
+			    .limit_ms = limit_ms };
 	AUTO_FREE char *conninfo = NULL;
 	int ends[2], r;
 	pid_t pid;

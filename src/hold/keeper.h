@@ -13,6 +13,8 @@ struct keeper {
 	bool marked; /* it is in the transaction */
 	bool asked;  /* somebody is at the control socket */
 	int64_t looked_at;
+	int64_t limit_ms; /* how long it may be open; 0: as long as it likes */
+	bool lost;        /* its edits are */
 	bool over;
 };
 
@@ -21,7 +23,7 @@ int keeper_answer(struct keeper *h, const struct hold_request *q, struct hold_re
 /* A file of the area. 0 or -errno. */
 int keeper_note(int area, const char *name, const char *text);
 /* Why the edits are lost, for whoever comes next. */
-void keeper_lose(const struct keeper *h, const char *why);
+void keeper_lose(struct keeper *h, const char *why);
 /* What was not committed is rolled back, and there is nothing more to be done. */
 void keeper_end(struct keeper *h);
 

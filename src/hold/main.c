@@ -95,7 +95,7 @@ static int probe(char **arguments, struct atoll_error *err)
 
 static int hold(char **arguments, struct atoll_error *err)
 {
-	return hold_start(arguments[0], err);
+	return hold_start(arguments[0], strtoll(arguments[1], NULL, 10), err);
 }
 
 /* The server may need a moment to notice that whoever held the transaction is gone. */
@@ -204,7 +204,7 @@ static const struct command {
 } commands[] = { { "resolve", 0, print_resolved },
 		 { "environment", 1, print_environment },
 		 { "probe", 0, probe },
-		 { "hold", 1, hold },
+		 { "hold", 2, hold },
 		 { "outcome", 2, outcome },
 		 { "end-vote", 4, end_vote },
 		 { "forget", 2, forget },

@@ -51,10 +51,11 @@ struct hold_reply {
 	struct atoll_error error; /* code 0: done */
 	uint32_t ended;           /* the transaction is over */
 	uint32_t clients;
-	uint64_t xid;    /* 0: nothing was written */
-	int64_t open_ns; /* how long */
-	char locks[512]; /* "public.people (RowExclusiveLock), …" */
-	uint32_t room;   /* ROOM: as in struct strategy_room */
+	uint64_t xid;     /* 0: nothing was written */
+	int64_t open_ns;  /* how long */
+	int64_t limit_ns; /* how long at most; 0: there is no limit */
+	char locks[512];  /* "public.people (RowExclusiveLock), …" */
+	uint32_t room;    /* ROOM: as in struct strategy_room */
 	char place[64], why[256];
 	uint32_t n_tables, more;
 	struct hold_table tables[HOLD_TABLES_MAX];

@@ -169,7 +169,7 @@ int postgres_lost(int area_fd, struct strbuf *why)
 	int r = fd_read_file(area_fd, HOLD_LOST, LOST_MAX, &text, NULL);
 
 	if (r >= 0) {
-		strbuf_adds(why, text);
+		strbuf_adds(why, *text ? text : "why could not be written down");
 		return 1;
 	}
 	if (r != -ENOENT)

@@ -144,6 +144,14 @@ int postgres_vote(struct resource *r, const char *token, struct atoll_error *err
 	return request(r, &q, NULL, err);
 }
 
+void postgres_vote_name(const struct resource *r, const char *token, struct strbuf *ret)
+{
+	char gid[HOLD_GID_SIZE];
+
+	name_vote(r, token, gid);
+	strbuf_addf(ret, "\"%s\" (pg_prepared_xacts)", gid);
+}
+
 /* Where it was prepared nobody has its edits any more. What the server said when it refused is the better reason. */
 static int note_lost(struct resource *r, struct atoll_error *err)
 {
@@ -181,7 +189,8 @@ int postgres_vote_end(struct resource *r, const char *token, bool committed, str
 		return 0;
 	rc = postgres_run(arguments, NULL, &answer, err);
 	if (rc < 0)
-		return error_set(err, ATOLL_IN_DOUBT, err->sys_errno, "commit", r->row.path, "%s", err->message);
+		return error_set(err, ATOLL_IN_DOUBT, err->sys_errno, "commit", r->row.path,
+				 "%s; if it is prepared there, then as \"%s\"", err->message, gid);
 	if (strcmp(strbuf_str(&answer), "done") != 0)
 		return otherwise(r, gid, committed, err);
 	return committed ? 0 : note_lost(r, err);

@@ -154,7 +154,8 @@ int postgres_refuse_lost(const struct resource *r, const char *operation, const 
 
 static int start_keeper(struct resource *r, struct atoll_error *err)
 {
-	const char *const arguments[] = { "hold", r->row.work, NULL };
+	AUTO_FREE char *limit = str_format("%lld", (long long)r->limit_ms);
+	const char *const arguments[] = { "hold", r->row.work, limit, NULL };
 	AUTO_STRBUF why = STRBUF_INIT;
 	int rc = postgres_lost(r->work_fd, &why);
 
@@ -162,7 +163,7 @@ static int start_keeper(struct resource *r, struct atoll_error *err)
 		return error_sys(err, rc, "run", r->row.path, "cannot look into \"%s\"", r->row.work);
 	if (rc > 0)
 		return postgres_refuse_lost(r, "run", strbuf_str(&why), err);
-	rc = postgres_run(arguments, NULL, NULL, err);
+	rc = limit ? postgres_run(arguments, NULL, NULL, err) : error_oom(err, "run");
 	/* A commit that was killed while it was prepared has left the clients waiting. */
 	return rc < 0 ? rc : postgres_ask_if_there(r->work_fd, HOLD_RESUME, NULL, err);
 }
@@ -265,12 +266,21 @@ static int pg_base(struct resource *r, const char *path, struct store_touch *ret
 	return 0;
 }
 
+static void add_time(struct strbuf *out, int64_t ns)
+{
+	int64_t seconds = ns / 1000000000;
+
+	strbuf_addf(out, "%lld:%02d:%02d", (long long)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60));
+}
+
 static void describe(struct strbuf *out, const struct hold_reply *reply)
 {
-	int64_t seconds = reply->open_ns / 1000000000;
-
-	strbuf_addf(out, "a transaction, open for %lld:%02d:%02d", (long long)(seconds / 3600),
-		    (int)(seconds / 60 % 60), (int)(seconds % 60));
+	strbuf_adds(out, "a transaction, open for ");
+	add_time(out, reply->open_ns);
+	if (reply->limit_ns) {
+		strbuf_adds(out, " and given up in ");
+		add_time(out, MAX(reply->limit_ns - reply->open_ns, 0));
+	}
 	if (reply->clients)
 		strbuf_addf(out, ", %u client%s", reply->clients, reply->clients == 1 ? "" : "s");
 	strbuf_adds(out, reply->xid ? ", with changes" : ", without changes");
@@ -316,5 +326,6 @@ const struct strategy_ops strategy_postgres = {
 	.vote_room = postgres_vote_room,
 	.vote_prepare = postgres_vote_prepare,
 	.vote = postgres_vote,
+	.vote_name = postgres_vote_name,
 	.vote_end = postgres_vote_end,
 };

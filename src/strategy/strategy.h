@@ -173,6 +173,8 @@ struct strategy_ops {
 	/* must, if VOTES. When all else is in place and the op is on record. 0: whatever dies from here on, it can be committed as well as rolled
 	 * back, and it waits for vote_end(). Anything else: vote_end() finds out how far it got; its edits may be lost. */
 	int (*vote)(struct resource *r, const char *token, struct atoll_error *err);
+	/* may. By what name somebody would find it who must end it by hand, because Atoll was made to forget it. */
+	void (*vote_name)(const struct resource *r, const char *token, struct strbuf *ret);
 	/* must, if VOTES. How it was decided, now or after a crash, whether it has voted or not. Durable when it returns. Idempotent: what is
 	 * not there has had its end. 0; 1: rolled back, and with the vote its edits are lost; -ATOLL_CONFLICT: somebody else has ended it, and
 	 * otherwise; any other failure: it cannot be told now, and is to be told again. */
@@ -186,6 +188,7 @@ struct resource {
 	const char *sandbox; /* the name of it; borrowed */
 	const char *given;   /* while it is made: its path, as it was given */
 	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
+	int64_t limit_ms; /* while a view is made: how long it may hold what others wait for; 0: as long as it likes */
 	const struct strategy_ops *ops;
 	struct store *store;
 	int root_fd;  /* the original: the directory, or a file resource's parent */

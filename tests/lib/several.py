@@ -24,11 +24,15 @@ class World:
 
     serial = 0
 
-    def __init__(self, place, who, bases, program=None, dirs=True):
+    def __init__(self, place, who, bases, program=None, more=(), place_name=None):
         World.serial += 1
         self.table = "several%d" % World.serial
         self.bases = bases
         self.top = place.fresh("world", who)
+        if place_name:
+            self.top = os.path.join(self.top, place_name)
+            os.mkdir(self.top)
+            os.chown(self.top, place.uid(who), place.uid(who))
         self.dir = os.path.join(self.top, "app")
         os.mkdir(self.dir)
         with open(os.path.join(self.dir, "file"), "w", encoding="utf-8") as file:
@@ -36,9 +40,9 @@ class World:
         t.give(self.dir, place.uid(who))
         for base in bases:
             self.sql(base, "CREATE TABLE %s (id int PRIMARY KEY); INSERT INTO %s VALUES (1); GRANT ALL ON %s TO agent" % (3 * (self.table,)))
-        self.box = t.Box(place, who, program=program, dirs=[self.dir] if dirs else [], state=os.path.join(self.top, "state"))
+        self.box = t.Box(place, who, program=program, dirs=[self.dir], state=os.path.join(self.top, "state"))
         urls = [word for base in bases for word in ("--db", self.url(base))]
-        self.must(self.box.new(*urls))
+        self.must(self.box.new(*urls, *more))
 
     @staticmethod
     def sql(base, text):

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a PostgreSQL transaction: a limit of time, odd places, its keeper killed, and a commit that is given up."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import pgtest as pg  # noqa: E402
+from several import World, add_database  # noqa: E402
+
+
+class Scene:
+    def __init__(self, place, tap, who, server):
+        self.place, self.tap, self.who, self.server = place, tap, who, server
+        self.base, self.two = [(server, "shop")], [(server, "shop"), (server, "stock")]
+
+    def check(self, name, good, *diagnosis):
+        self.tap.check("%s, %s" % (name, self.who), good, *diagnosis)
+
+
+def limits(s):
+    w = World(s.place, s.who, s.base, more=("--db-limit", "2s"))
+    w.edit()
+    found = w.shown()[1]["detail"]
+    s.check("show says how much of the limit is left", " and given up in 0:00:0" in found and "locks" in found, found)
+    s.check("its time over, the edits are lost, and show says why", pg.wait_until(w.lost, 10) and w.lost() == {0: "limit of 2s reached"}, w.shown())
+    free = s.server.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent'")
+    s.check("and the server is rid of the transaction", free == "0", free)
+    done = w.box.commit()
+    s.check("commit refuses then, with the cause", done.returncode == 4 and b"limit of 2s reached" in done.stderr and w.all("old"), t.said(done))
+    w.box.rollback()
+    done = w.inside(w.psql(0, "SELECT pg_sleep(20)"), program_environment={})
+    s.check("a statement that runs when the time is over is cut off", done.returncode != 0 and pg.wait_until(w.lost, 5) and
+            b"57P01" not in done.stdout, t.said(done), w.lost())
+    w.box.rollback()
+    w.edit()
+    done = w.box.commit()
+    s.check("in time it lands", done.returncode == 0 and w.all("new"), t.said(done), w.sides())
+    w.close()
+    w = World(s.place, s.who, s.base)
+    w.must(w.box.atoll("run", "box", "--db-limit", "1h", "--", "sh", "-c", w.psql(0, "INSERT INTO %s VALUES (2)" % w.table)))
+    s.check("a run can give the limit of the transaction that it begins", "given up in 0:59:" in w.shown()[1]["detail"] or
+            "given up in 1:00:00" in w.shown()[1]["detail"], w.shown())
+    done = w.box.atoll("run", "box", "--db-limit", "never", "--", "true")
+    s.check("what is no time is refused", done.returncode == 2 and b"db-limit" in done.stderr, t.said(done))
+    w.close()
+
+
+def delayed(s, w):
+    """Commits, with a server that has committed and does not say so: it waits for a standby that is not there."""
+    for text in ("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"):
+        s.server.sql(text)
+    pg.wait_until(lambda: s.server.sql("SHOW synchronous_standby_names") == "nobody")
+    process = subprocess.Popen([w.box.program, "commit", "box"], env=w.box.environment, cwd=w.top, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               **w.box.identity())
+    if not pg.wait_until(lambda: s.server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1"):
+        process.kill()
+        raise RuntimeError("the server does not wait: %r" % (process.communicate(),))
+    return process
+
+
+def undelayed(s):
+    for text in ("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"):
+        s.server.sql(text)
+
+
+def killed_in_between(s):
+    """The keeper dies between the server's COMMIT and its answer: the engine finds out by the marker."""
+    w = World(s.place, s.who, s.base)
+    w.edit()
+    answer = delayed(s, w)
+    for pid in w.keepers():
+        os.kill(pid, signal.SIGKILL)
+    undelayed(s)
+    out, err = answer.communicate(timeout=30)
+    s.check("a keeper killed between COMMIT and its answer: the commit is found to be one", answer.returncode == 0 and w.all("new") and not w.left(),
+            out, err, w.sides(), w.left())
+    w.close()
+
+
+def odd_places(s):
+    w = World(s.place, s.who, s.base, place_name="a b'c\"d\\e\nf")
+    w.edit()
+    shown = w.lost()
+    done = w.box.commit()
+    s.check("a place with a newline, a space, quotes and a backslash", done.returncode == 0 and not shown and w.all("new"), t.said(done), w.sides())
+    w.inside(w.psql(0, "DELETE FROM %s" % w.table))
+    os.kill(w.keepers()[0], signal.SIGKILL)
+    s.check("there too a killed keeper is noticed", pg.wait_until(w.lost, 5), w.shown())
+    s.check("and rm leaves nothing", not w.close())
+
+
+def cut(w, word):
+    """A commit that is killed by the program that it starts with that word."""
+    place = os.path.join(w.top, "libexec")
+    os.mkdir(place)
+    path = os.path.join(place, "atoll-postgres")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nif [ \"$1\" = %s ]; then kill -9 $PPID; exit 1; fi\nexec '%s' \"$@\"\n" %
+                   (word, os.path.join(os.path.dirname(w.box.program), "atoll-postgres")))
+    os.chmod(path, 0o755)
+    return w.box.commit(program_environment={"ATOLL_LIBEXEC": place})
+
+
+def given_up(s):
+    w = World(s.place, s.who, s.two)
+    w.edit()
+    cut(w, "end-vote")
+    gid = w.gid(s.two[0])
+    s.server.kill()
+    done = w.box.rm()
+    s.check("a sandbox with a prepared database that cannot be told is not removed by force", done.returncode == 7 and b"--abandon" in done.stderr, t.said(done))
+    done = w.box.atoll("rm", "box", "--abandon", "--json")
+    sides = {r["resource"]: (r["outcome"], r["cause"]) for r in json.loads(done.stdout)[0]["resources"]}
+    s.server.start()
+    s.check("rm --abandon says on which side each resource was left, as JSON", done.returncode == 0 and sides[1] == ("committed", None) and
+            sides[2][0] == "in doubt" and gid and gid in sides[2][1] and sides[3] == ("committed", None), t.said(done), sides)
+    s.check("and in words", b"app was left committed" in done.stderr and b"was left unknown: " in done.stderr, t.said(done))
+    s.server.sql("ROLLBACK PREPARED '%s'" % gid)
+    for pid in w.keepers():
+        os.kill(pid, signal.SIGKILL)
+    for base in s.two:
+        w.sql(base, "SELECT lo_unlink(oid) FROM pg_largeobject_metadata")
+    w.close()
+
+
+def main(place, tap):
+    if not pg.binaries():
+        tap.skip("the life of a PostgreSQL transaction", "PostgreSQL is not installed")
+        return
+    server = pg.Server(place)
+    try:
+        server.sql("CREATE ROLE agent LOGIN")
+        add_database(server, "stock")
+        for who in place.users():
+            for part in (limits, killed_in_between, odd_places, given_up):
+                if t.only(part.__name__) and (who == place.users()[0] or part in (killed_in_between, odd_places)):
+                    part(Scene(place, tap, who, server))
+    finally:
+        server.stop()
+
+
+t.run(main)
