@@ -24,13 +24,27 @@ int git_entries_add(struct git_entries *e, const char *path, unsigned mode, cons
 		e->v = grown;
 		e->capacity = capacity;
 	}
-	e->v[e->n] = (struct git_entry){ strdup(path), mode, *id, stage, 0 };
+	e->v[e->n] = (struct git_entry){ .path = strdup(path), .mode = mode, .id = *id, .stage = stage };
 	return e->v[e->n].path ? (int)(e->n++, 0) : -ENOMEM;
+}
+
+int git_entries_copy(const struct git_entries *from, struct git_entries *ret)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < from->n && r >= 0; i++)
+		r = git_entries_add(ret, from->v[i].path, from->v[i].mode, &from->v[i].id, from->v[i].stage);
+	return r;
 }
 
 static int compare(const void *path, const void *entry)
 {
 	return strcmp(path, ((const struct git_entry *)entry)->path);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	return compare(((const struct git_entry *)a)->path, b);
 }
 
 const struct git_entry *git_entries_find(const struct git_entries *e, const char *path)
@@ -154,6 +168,27 @@ int git_entries_since(const struct git_call *how, const struct git_id *from, str
 				ret_from, ret_to, err);
 }
 
+/* 1 if a file of the index is another one, or cannot be told not to be. */
+static int refresh(const struct git_call *how, struct atoll_error *err)
+{
+	struct git_call call = *how;
+
+	call.also = 1;
+	return git_call(&call, err, (const char *const[]){ "update-index", "--ignore-submodules", "--refresh", NULL });
+}
+
+int git_entries_unlike(const struct git_call *how, struct git_entries *ret, struct atoll_error *err)
+{
+	int r = refresh(how, err);
+
+	if (r <= 0)
+		return r;
+	return list_differences(how,
+				(const char *const[]){ "diff-files", "-z", "--raw", "--no-renames", "--no-ext-diff",
+						       "--ignore-submodules=all", NULL },
+				ret, NULL, err);
+}
+
 int git_entries_edited(const struct git_call *how, const struct git_entries *list, struct git_entries *ret,
 		       struct atoll_error *err)
 {
@@ -167,39 +202,31 @@ int git_entries_edited(const struct git_call *how, const struct git_entries *lis
 	call.input = strbuf_str(&info);
 	call.input_size = info.size;
 	r = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
-	if (r < 0)
-		return r;
-	call = *how;
-	call.also = 1;
-	r = git_call(&call, err, (const char *const[]){ "update-index", "-q", "--refresh", NULL });
-	if (r < 0)
-		return r;
-	return list_differences(
-		how, (const char *const[]){ "diff-files", "-z", "--raw", "--no-renames", "--no-ext-diff", NULL }, ret,
-		NULL, err);
+	return r < 0 ? r : git_entries_unlike(how, ret, err);
 }
 
-/* "1 XY SUB MODE-HEAD MODE-INDEX MODE-FILE HASH-HEAD HASH-INDEX PATH"; "u …" is unmerged. */
+static const char *skip_fields(const char *line, int n)
+{
+	for (; n > 0 && line; n--) {
+		line = strchr(line, ' ');
+		line = line ? line + 1 : NULL;
+	}
+	return line;
+}
+
+/* "1 XY SUB MODE-HEAD MODE-INDEX MODE-FILE HASH-HEAD HASH-INDEX PATH"; what is unmerged has a side more:
+ * "u XY SUB MODE-BASE MODE-HEAD MODE-OTHER MODE-FILE HASH-BASE HASH-HEAD HASH-OTHER PATH". */
 static int parse_status(const char *line, struct git_entries *ret, bool *ret_staged)
 {
-	const char *field = line;
+	bool unmerged = line[0] == 'u';
+	const char *mode_field = skip_fields(line, unmerged ? 4 : 3), *field = skip_fields(line, unmerged ? 8 : 6);
 	unsigned mode;
 	struct git_id id;
 
-	if (line[0] == 'u')
-		return -EBUSY;
-	if (line[0] != '1' || strlen(line) < 40 || sscanf(line + 10, "%o ", &mode) != 1)
+	if ((line[0] != '1' && !unmerged) || !mode_field || sscanf(mode_field, "%o ", &mode) != 1 || !field ||
+	    !git_id_parse(field, &id))
 		return -EINVAL;
-	for (int i = 0; i < 6 && field; i++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
-	if (!field || !git_id_parse(field, &id))
-		return -EINVAL;
-	for (int i = 0; i < 2 && field; i++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
+	field = skip_fields(field, 2);
 	*ret_staged |= line[2] != '.';
 	return field ? git_entries_add(ret, field, mode, &id, 0) : -EINVAL;
 }
@@ -224,12 +251,12 @@ int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret,
 		if (line[0] == '#')
 			continue;
 		r = parse_status(line, ret, ret_staged);
-		if (r == -EBUSY)
-			return error_set(err, ATOLL_REFUSED, 0, how->operation, how->repo->top,
-					 "\"%s\" has unmerged paths; resolve them first", how->repo->top);
 		if (r < 0)
 			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "status", err);
 	}
+	/* What is unmerged comes last. */
+	if (r >= 0 && ret->n)
+		qsort(ret->v, ret->n, sizeof *ret->v, compare_entries);
 	return MIN(r, 0);
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "tree/tree.h"
 
 #define GIT_HEX_MAX 64 /* digits of a SHA-256 */
 
@@ -85,6 +86,8 @@ struct git_refs {
 	int upper_fd; /* -EBADF: there is one alone */
 	int lower_fd;
 };
+/* Which of the two shows the path: its fd, or -ENOENT if neither does. */
+int git_refs_layer(const struct git_refs *g, const char *path);
 /* A small file of it. -ENOENT, -EINVAL for what is no regular file. */
 int git_refs_file(const struct git_refs *g, const char *path, size_t max, char **ret, size_t *ret_size);
 /* HEAD: the ref it names, or (*ret_ref NULL) the commit in *ret. */
@@ -125,13 +128,21 @@ int git_objects_land(const struct git_repo *r, const char *quarantine, const cha
 
 /* ---- entries.c: what is tracked ---- */
 
+/* What an index knows of a file. */
+struct git_look {
+	bool known;
+	int64_t ctime, mtime; /* nanoseconds since the epoch */
+	uint32_t ino, size;   /* of each the lower half */
+};
+
 /* mode 0: not there. */
 struct git_entry {
 	char *path;
 	unsigned mode;
 	struct git_id id;
 	int stage;
-	unsigned marks; /* GIT_MARK_…, of an index */
+	unsigned marks;       /* GIT_MARK_…, of an index */
+	struct git_look look; /* of an index that was read here */
 };
 #define GIT_MARK_SKIP 1u   /* skip-worktree */
 #define GIT_MARK_ASSUME 2u /* assume-unchanged */
@@ -142,9 +153,11 @@ struct git_entries {
 void git_entries_release(struct git_entries *e);
 #define AUTO_GIT_ENTRIES CLEANUP(git_entries_release) struct git_entries
 int git_entries_add(struct git_entries *e, const char *path, unsigned mode, const struct git_id *id, int stage);
+int git_entries_copy(const struct git_entries *from,
+		     struct git_entries *ret); /* what is known of the files is left out */
 /* NULL if there is none; by bytes, as git sorts them. */
 const struct git_entry *git_entries_find(const struct git_entries *e, const char *path);
-/* All of an index, from `ls-files -s -v -z`. */
+/* All of an index, from `ls-files -s -v -z`: of one that git_index_file_parse() leaves to git. */
 int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);
 /* Two lists of the same paths: what differs between two trees, as it is in each of them. */
 int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
@@ -153,14 +166,36 @@ int git_entries_between(const struct git_call *how, const struct git_id *from, c
 int git_entries_since(const struct git_call *how, const struct git_id *from, struct git_entries *ret_from,
 		      struct git_entries *ret_to, struct atoll_error *err);
 /* What is uncommitted in the checkout: paths that differ from HEAD by index or file, as they are in HEAD. Submodules and untracked files
- * are left out. Refused if something is unmerged. */
+ * are left out. */
 int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
 			    struct atoll_error *err);
+/* Those of the index whose file in the checkout is another one, as the index has them; what that knows of the others is brought up to date.
+ * Submodules are left out. how->index: nobody else's. */
+int git_entries_unlike(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);
 /* Those of the list whose file in the checkout is another one, by content or git's own mode, whatever the repository's index says of it or
  * hides. how->index: where an index can be made for it. */
 int git_entries_edited(const struct git_call *how, const struct git_entries *list, struct git_entries *ret,
 		       struct atoll_error *err);
 /* For `update-index --index-info -z`. */
 void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out);
+
+/* ---- index-file.c: the index as data ---- */
+
+struct git_index_file {
+	char *data;
+	size_t size;
+	int64_t mtime;
+	struct git_entries entries;
+	struct git_id tree; /* what all of it is as a tree; "": it does not say */
+};
+void git_index_file_release(struct git_index_file *f);
+#define AUTO_GIT_INDEX_FILE CLEANUP(git_index_file_release) struct git_index_file
+/* Reads it from a git directory. -ENOENT, -EINVAL for what is no regular file. */
+int git_index_file_load(int dir_fd, struct git_index_file *ret);
+/* Fills entries and tree. hex_size: digits of a hash. -EINVAL: git has to be asked. */
+int git_index_file_parse(struct git_index_file *f, size_t hex_size);
+/* Whether the file is the entry's for certain: nobody has written it since it was looked at. The inode is left to the caller: through an overlay
+ * it is another one. */
+bool git_index_file_knows(const struct git_index_file *f, const struct git_entry *e, const struct tree_stat *st);
 
 #endif

@@ -52,8 +52,7 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
-/* Which of the two has the path: the fd of the git directory, or -ENOENT. */
-static int find_layer(const struct git_refs *g, const char *path)
+int git_refs_layer(const struct git_refs *g, const char *path)
 {
 	bool hidden = false;
 
@@ -89,7 +88,7 @@ static int find_layer(const struct git_refs *g, const char *path)
 
 int git_refs_file(const struct git_refs *g, const char *path, size_t max, char **ret, size_t *ret_size)
 {
-	int fd = find_layer(g, path);
+	int fd = git_refs_layer(g, path);
 	int r = fd < 0 ? fd : fd_read_file(fd, path, max, ret, ret_size);
 
 	return r == -ENOTDIR || r == -EISDIR ? -ENOENT : r;
@@ -228,7 +227,7 @@ int git_refs_is_free(const struct git_refs *g, const char *name)
 	if (!part)
 		return -ENOMEM;
 	while (strlen(part) > top) {
-		int layer = find_layer(g, part);
+		int layer = git_refs_layer(g, part);
 		struct tree_stat st;
 		AUTO_FD fd = layer < 0 ? layer : fd_open_beneath(layer, part, O_PATH);
 

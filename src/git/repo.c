@@ -171,6 +171,23 @@ int git_repo_check_calm(const struct git_repo *r, const char *operation, struct 
 	return 0;
 }
 
+/* The other part of a split index lies beside it, and for a while when it is no longer one. Whether it is, git has to read the index for. */
+static bool has_shared_index(const struct git_repo *r)
+{
+	int fd = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	bool found = !d;
+
+	if (!d)
+		fd_close(fd);
+	while (d && !found && (e = readdir(d)))
+		found = strncmp(e->d_name, "sharedindex.", 12) == 0;
+	if (d)
+		closedir(d);
+	return found;
+}
+
 int git_repo_check_index(const struct git_repo *r, const char *operation, struct atoll_error *err)
 {
 	AUTO_STRBUF asked = STRBUF_INIT, shared = STRBUF_INIT;
@@ -179,7 +196,7 @@ int git_repo_check_index(const struct git_repo *r, const char *operation, struct
 
 	call.output = &shared;
 	call.also = 0;
-	if (rc >= 0)
+	if (rc >= 0 && has_shared_index(r))
 		rc = git_call(&call, err, (const char *const[]){ "rev-parse", "--shared-index-path", NULL });
 	if (rc < 0)
 		return rc;

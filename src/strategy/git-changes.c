@@ -7,8 +7,6 @@
 
 #include "base/fd.h"
 
-#define COMMITS_SHOWN "--max-count=200"
-
 static bool is_directory(const struct change *c)
 {
 	return S_ISDIR(c->has_after ? c->after.mode : c->before.mode);
@@ -112,25 +110,12 @@ static void drop_marked(struct changes *list)
 
 /* ---- commits and refs ---- */
 
-static int add_commits(const struct git_work *w, struct changes *list, struct atoll_error *err)
+static int add_commits(struct git_work *w, struct changes *list, struct atoll_error *err)
 {
-	AUTO_STRBUF out = STRBUF_INIT;
-	AUTO_FREE char *range = str_format("%s..%s", w->base.hex, w->tip.hex);
-	struct git_call call = git_work_call(w);
 	char *save = NULL;
-	int rc;
 
-	if (!range)
-		return error_oom(err, w->operation);
-	if (git_id_equal(&w->base, &w->tip))
-		return 0;
-	call.output = &out;
-	rc = git_call(&call, err,
-		      (const char *const[]){ "log", "--no-show-signature", COMMITS_SHOWN, "--format=%h%x09%s", range,
-					     NULL });
-	if (rc < 0 || !out.size)
-		return rc;
-	for (char *line = strtok_r(out.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = w->commits.size ? strtok_r(w->commits.data, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		char *tab = strchr(line, '\t');
 		AUTO_FREE char *label = tab ? str_format("commit %.*s", (int)(tab - line), line) : NULL;
 
@@ -227,5 +212,8 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 		rc = add_submodules(&w, list, err);
 	if (rc >= 0)
 		rc = add_refs(&w, list, err);
-	return rc < 0 ? NULL : TAKE_PTR(list);
+	if (rc < 0)
+		return NULL;
+	git_work_keep(&w);
+	return TAKE_PTR(list);
 }

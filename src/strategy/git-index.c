@@ -32,22 +32,32 @@ static int save_entries(int dir_fd, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
 }
 
-/* What goes back is what was there: with what is carried in, staged contents that no commit has. */
-int git_index_read(const struct git_repo *repo, struct git_landing *l, struct atoll_error *err)
+int git_index_load(const struct git_repo *repo, size_t hex_size, const char *operation, struct git_index_file *ret,
+		   struct atoll_error *err)
 {
-	AUTO_GIT_ENTRIES all = { 0 };
-	struct git_call call = { .repo = repo, .operation = "commit" };
-	int rc = git_entries_of_index(&call, &all, err);
+	struct git_call call = { .repo = repo, .operation = operation };
+	int rc = git_index_file_load(repo->dir_fd, ret);
 
-	for (size_t i = 0; i < l->to.n && rc >= 0; i++) {
+	if (rc >= 0)
+		rc = git_index_file_parse(ret, hex_size);
+	if (rc == -ENOMEM)
+		return error_oom(err, operation);
+	return rc < 0 ? git_entries_of_index(&call, &ret->entries, err) : 0;
+}
+
+/* What goes back is what was there: with what is carried in, staged contents that no commit has. */
+int git_index_note(const struct git_index_file *f, struct git_landing *l)
+{
+	for (size_t i = 0; i < l->to.n; i++) {
 		const char *path = l->to.v[i].path;
-		const struct git_entry *e = git_entries_find(&all, path);
+		const struct git_entry *e = git_entries_find(&f->entries, path);
+		int rc = git_entries_add(&l->index, path, e ? e->mode : 0, e ? &e->id : &l->to.v[i].id, 0);
 
-		if (git_entries_add(&l->index, path, e ? e->mode : 0, e ? &e->id : &l->to.v[i].id, 0) < 0)
-			return error_oom(err, "commit");
+		if (rc < 0)
+			return rc;
 		l->index.v[i].marks = e ? e->marks : 0;
 	}
-	return rc;
+	return 0;
 }
 
 static int save_marked(int dir_fd, const char *name, const struct git_entries *e, unsigned mark)
@@ -117,8 +127,8 @@ static int refresh(const struct git_call *how, const char *entries, size_t size,
 	call.input_size = paths.size;
 	call.also = 1;
 	return git_call(&call, err,
-			(const char *const[]){ "add", "--refresh", "--pathspec-from-file=-", "--pathspec-file-nul",
-					       NULL });
+			(const char *const[]){ "-c", "core.preloadIndex=false", "add", "--refresh",
+					       "--pathspec-from-file=-", "--pathspec-file-nul", NULL });
 }
 
 /* The entries of one side as they are found by path: whether it has this one. */
@@ -159,14 +169,15 @@ static int mark_again(const struct git_call *how, int dir_fd, const char *name, 
 			  : 0;
 }
 
-/* With the entries (set: or with what is known of their files alone). */
+enum renewal { RENEW_ENTRIES = 1, RENEW_LOOKS = 2 }; /* LOOKS: what is known of their files */
+
 static int renew_index(struct resource *r, int dir_fd, const struct git_repo *repo, const char *entries, size_t size,
-		       bool set, struct atoll_error *err)
+		       unsigned what, struct atoll_error *err)
 {
 	AUTO_FREE char *name = git_index_own_name(r, "index"),
 		       *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
 	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
-	struct atoll_error ignored = { 0 };
+	bool set = what & RENEW_ENTRIES;
 	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
 
 	if (rc < 0)
@@ -177,8 +188,8 @@ static int renew_index(struct resource *r, int dir_fd, const struct git_repo *re
 		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
 	if (rc < 0)
 		return rc;
-	(void)refresh(&call, entries, size,
-		      &ignored); /* without it git looks at the files once more, and no harm is done */
+	if (what & RENEW_LOOKS)
+		(void)refresh(&call, entries, size, NULL); /* without it git looks at the files once more */
 	if (set)
 		rc = mark_again(&call, dir_fd, INDEX_SKIP, "--skip-worktree", entries, size, err);
 	if (rc >= 0 && set)
@@ -198,7 +209,8 @@ int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, b
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "the record of the commit of \"%s\" cannot be read",
 				 r->row.path);
-	return renew_index(r, dir_fd, repo, entries, size, true, err);
+	/* Going back the files come after the index. */
+	return renew_index(r, dir_fd, repo, entries, size, forward ? RENEW_ENTRIES | RENEW_LOOKS : RENEW_ENTRIES, err);
 }
 
 /* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
@@ -217,11 +229,10 @@ static bool is_in_index(const struct git_entries *index, const char *line)
 	       git_id_equal(&id, &e->id);
 }
 
-int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error *err)
+int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, struct atoll_error *err)
 {
 	AUTO_FREE char *old = NULL, *new = NULL;
-	AUTO_GIT_ENTRIES index = { 0 };
-	struct git_call call = { .repo = repo, .operation = "undo" };
+	AUTO_GIT_INDEX_FILE index = { 0 };
 	size_t old_size = 0, new_size = 0;
 	int rc = fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &old, &old_size);
 
@@ -230,12 +241,12 @@ int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error 
 	if (rc < 0)
 		return error_sys(err, rc, "undo", repo->top, "the record of the commit of \"%s\" cannot be read",
 				 repo->top);
-	rc = git_entries_of_index(&call, &index, err);
+	rc = git_index_load(repo, hex_size, "undo", &index, err);
 	if (rc < 0)
 		return rc;
 	for (const char *a = old, *b = new; a < old + old_size &&b < new + new_size;
 	     a += strlen(a) + 1, b += strlen(b) + 1)
-		if (!is_in_index(&index, a) && !is_in_index(&index, b))
+		if (!is_in_index(&index.entries, a) && !is_in_index(&index.entries, b))
 			return error_set(err, ATOLL_CONFLICT, 0, "undo", repo->top,
 					 "\"%s\" of \"%s\" has something else staged since the commit",
 					 strchr(b, '\t') ? strchr(b, '\t') + 1 : "", repo->top);
@@ -245,10 +256,9 @@ int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error 
 void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo)
 {
 	AUTO_FREE char *entries = NULL;
-	struct atoll_error ignored = { 0 };
 	size_t size = 0;
 
 	if (git_lock_is_held(repo->dir_fd, "index", r->uuid) > 0 &&
 	    fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &entries, &size) >= 0)
-		(void)renew_index(r, dir_fd, repo, entries, size, false, &ignored);
+		(void)renew_index(r, dir_fd, repo, entries, size, RENEW_LOOKS, NULL);
 }

@@ -146,7 +146,7 @@ static int bring_refs(const struct git_work *w, const struct git_id *merged)
 	return rc < 0 ? rc : git_put_file(git, "HEAD", head, strlen(head));
 }
 
-static int bring(const struct git_work *w, const struct git_id *merged, struct atoll_error *err)
+static int bring(struct git_work *w, const struct git_id *merged, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES to = { 0 }, beyond = { 0 };
 	const struct git_call call = git_work_call(w);
@@ -154,6 +154,8 @@ static int bring(const struct git_work *w, const struct git_id *merged, struct a
 
 	if (rc >= 0)
 		rc = git_entries_between(&call, &w->head, merged, NULL, &beyond, err);
+	if (rc >= 0)
+		rc = git_tree_need_index(w, err);
 	if (rc >= 0)
 		rc = bring_objects(w, merged, err);
 	if (rc >= 0)

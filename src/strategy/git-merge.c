@@ -155,10 +155,21 @@ static int find_tip(const struct git_work *w, const struct part_request *q, cons
 	return rc < 0 ? rc : make_commit(w, &tree, &w->head, &own, message, &l->new, err);
 }
 
+/* Where the original's branch has not moved on it is known already. */
+static int find_difference(const struct git_work *w, struct git_landing *l, struct atoll_error *err)
+{
+	const struct git_call call = git_work_call(w);
+
+	if (!git_id_equal(&w->base, &w->head))
+		return git_entries_between(&call, &l->old, &l->new, &l->from, &l->to, err);
+	if (git_entries_copy(&w->base_old, &l->from) < 0 || git_entries_copy(&w->base_new, &l->to) < 0)
+		return error_oom(err, w->operation);
+	return 0;
+}
+
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret, struct atoll_error *err)
 {
 	AUTO_FREE char *message = default_message(w, q->message);
-	const struct git_call call = git_work_call(w);
 	int rc;
 
 	if (!message)
@@ -168,7 +179,7 @@ int git_landing_make(struct git_work *w, const struct part_request *q, struct gi
 	if (rc >= 0)
 		rc = find_tip(w, q, message, ret, err);
 	if (rc >= 0)
-		rc = git_entries_between(&call, &ret->old, &ret->new, &ret->from, &ret->to, err);
+		rc = find_difference(w, ret, err);
 	if (rc >= 0 && !git_id_equal(&w->base, &w->head))
 		rc = check_merged(w, ret, q, err);
 	ret->message = str_format("atoll: commit %s: %.*s", w->r->sandbox, (int)strcspn(message, "\n"), message);

@@ -9,15 +9,12 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/fd.h"
 #include "base/sys.h"
 
 #define PART "part"
 #define MOVING "moving"
-#define LOCK_TRIES 20
-#define LOCK_PAUSE_NS 50000000L
 
 struct part {
 	struct git_repo repo;
@@ -84,25 +81,13 @@ static int load(struct resource *r, int dir_fd, struct part *ret, struct atoll_e
 
 /* ---- locks ---- */
 
-static int take_lock(const struct git_repo *repo, const char *path, const char *owner)
-{
-	int r = git_lock_take(repo->dir_fd, path, owner);
-
-	/* Git holds them for moments. */
-	for (int i = 0; i < LOCK_TRIES && r == -EEXIST; i++) {
-		nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_NS }, NULL);
-		r = git_lock_take(repo->dir_fd, path, owner);
-	}
-	return r;
-}
-
 int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
 		  struct atoll_error *err)
 {
 	const char *const locked[] = { "index", "HEAD", branch };
 
 	for (size_t i = 0; i < ARRAY_SIZE(locked); i++) {
-		int rc = take_lock(repo, locked[i], r->uuid);
+		int rc = git_pin_lock(repo, locked[i], r->uuid);
 
 		if (rc == -EEXIST)
 			return error_set(err, ATOLL_BUSY, EEXIST, operation, repo->top,
@@ -259,7 +244,7 @@ static int check_way_back(int dir_fd, const struct part *p, struct atoll_error *
 		return error_set(err, ATOLL_CONFLICT, 0, "undo", p->repo.top,
 				 "\"%s\" is on another branch now than the commit was made to: \"%s\"", p->repo.top,
 				 p->branch + strlen("refs/heads/"));
-	return git_index_check(dir_fd, &p->repo, err);
+	return git_index_check(dir_fd, &p->repo, strlen(p->new.hex), err);
 }
 
 static int move_forward(struct resource *r, int dir_fd, const struct part *p, struct atoll_error *err)

@@ -2,11 +2,15 @@
 /*
  * Putting the inside at a commit. The files of the original's checkout are that commit's already, but for what is uncommitted there: of those
  * paths the commit's version is put into the upper layer. So nothing is checked out but what somebody has edited.
+ *
+ * What that is, git finds by a look at every file that is tracked. It is asked when somebody is about to see the inside, not before: making a
+ * sandbox, or committing, takes no longer for many files than for few.
  */
 #include "strategy/git.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,17 +22,6 @@ static int cannot_write(struct resource *r, int rc, const char *operation, struc
 {
 	return error_sys(err, rc, operation, r->row.path, "cannot prepare the git directory of \"%s\" in \"%s\"",
 			 r->row.path, r->row.work);
-}
-
-int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
-	    struct atoll_error *err)
-{
-	AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, name);
-
-	if (!ref)
-		return error_oom(err, "new");
-	return git_call(&(struct git_call){ .repo = repo, .operation = "new" }, err,
-			(const char *const[]){ "update-ref", ref, id->hex, NULL });
 }
 
 /* ---- branch and HEAD ---- */
@@ -54,10 +47,9 @@ static int copy_index(const struct git_repo *repo, int git_fd)
 	return r;
 }
 
-/* The original's, with what it knows of the files, and (carry: or as it is) the commit's entries. Whether it has those already is asked of the
- * copy: whoever goes on in the original meanwhile, or went on before a commit that was cut off is finished, has staged something else, which
- * would pass for the sandbox's edits. */
-static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at, bool carry,
+/* The original's, with what it knows of the files, and the commit's entries. Whether it has those already is asked of the copy: whoever
+ * goes on in the original meanwhile has staged something else, which would pass for the sandbox's edits. */
+static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at,
 		     const char *operation, struct atoll_error *err)
 {
 	AUTO_FREE char *path = str_format("%s/%s/index", r->row.work, GIT_UPPER);
@@ -66,15 +58,13 @@ static int put_index(struct resource *r, const struct git_repo *repo, int git_fd
 
 	if (rc < 0 && rc != -ENOENT)
 		return cannot_write(r, rc, operation, err);
-	if (carry && rc >= 0)
-		return 0;
 	if (rc >= 0)
 		differs = git_call(&call, err,
 				   (const char *const[]){ "diff-index", "--cached", "--quiet", at->hex, NULL });
 	if (differs <= 0)
 		return differs;
 	call.also = 0;
-	return git_call(&call, err, (const char *const[]){ "read-tree", rc < 0 ? "--reset" : "-m", at->hex, NULL });
+	return git_call(&call, err, (const char *const[]){ "read-tree", "--reset", at->hex, NULL });
 }
 
 /* ---- files ---- */
@@ -135,6 +125,14 @@ static int restore_times(struct resource *r, int upper_fd, const char *path)
 	return dir ? 0 : -ENOMEM;
 }
 
+/* Whether the original's shows there: what the sandbox has, or has removed, is its own, and what belongs to another resource is no business of
+ * this one, wherever it stands. */
+static bool is_shown(struct resource *r, int upper_fd, const char *path)
+{
+	return !resource_is_others(r, path) &&
+	       git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd }, path) == r->root_fd;
+}
+
 static int check_out(struct resource *r, const struct git_repo *repo, const struct git_entries *list,
 		     const char *operation, struct atoll_error *err)
 {
@@ -145,7 +143,7 @@ static int check_out(struct resource *r, const struct git_repo *repo, const stru
 	int rc = prefix && index ? MIN(upper, 0) : -ENOMEM;
 
 	for (size_t i = 0; i < list->n && rc >= 0; i++) {
-		if (!list->v[i].mode || list->v[i].mode == GITLINK)
+		if (!list->v[i].mode || list->v[i].mode == GITLINK || !is_shown(r, upper, list->v[i].path))
 			continue;
 		rc = git_settle_parents(r, upper, list->v[i].path);
 		strbuf_add(&paths, list->v[i].path, strlen(list->v[i].path) + 1);
@@ -167,51 +165,102 @@ static int check_out(struct resource *r, const struct git_repo *repo, const stru
 	return rc < 0 ? cannot_write(r, rc, operation, err) : 0;
 }
 
-/* What belongs to another resource is no business of this one, wherever it stands. */
-static void drop_excluded(const struct resource *r, struct git_entries *list)
+/* Leaves those that are uncommitted too. */
+static int intersect(struct git_entries *list, const struct git_entries *uncommitted)
 {
-	size_t kept = 0;
+	AUTO_GIT_ENTRIES both = { 0 }, all = *list;
+	int rc = 0;
 
-	for (size_t i = 0; i < list->n; i++)
-		if (resource_is_others(r, list->v[i].path))
-			free(list->v[i].path);
-		else
-			list->v[kept++] = list->v[i];
-	list->n = kept;
+	for (size_t i = 0; i < all.n && rc >= 0; i++)
+		if (git_entries_find(uncommitted, all.v[i].path))
+			rc = git_entries_add(&both, all.v[i].path, all.v[i].mode, &all.v[i].id, 0);
+	*list = both;
+	both = (struct git_entries){ 0 };
+	return rc;
 }
 
-static int uncommitted(struct resource *r, const struct git_repo *repo, const struct git_state *s,
-		       const char *operation, struct git_entries *ret, struct atoll_error *err)
+/* What the index inside has, and is uncommitted in the original: as others have committed it, it is seen inside. */
+static int find_uncommitted(const struct git_repo *repo, const struct git_state *s, const struct git_call *inside,
+			    struct git_entries *ret, struct atoll_error *err)
 {
-	struct git_call call = { .repo = repo, .operation = operation };
+	const struct git_refs refs = { -EBADF, repo->dir_fd };
+	struct git_call outside = { .repo = repo, .operation = inside->operation };
+	AUTO_GIT_ENTRIES uncommitted = { 0 };
+	AUTO_FREE char *branch = NULL;
+	struct git_id head = { "" };
 	bool staged;
-	int rc = s->carried ? 0 : git_entries_uncommitted(&call, ret, &staged, err);
+	int rc = git_entries_unlike(inside, ret, err);
 
-	if (rc >= 0)
-		drop_excluded(r, ret);
-	return rc;
+	if (rc < 0 || !ret->n)
+		return rc;
+	rc = git_refs_head(&refs, &branch, &head);
+	if (rc >= 0 && branch)
+		rc = git_refs_read(&refs, branch, &head);
+	if (rc >= 0 && git_id_equal(&head, &s->base))
+		return 0;
+	rc = git_entries_uncommitted(&outside, &uncommitted, &staged, err);
+	if (rc < 0)
+		return rc;
+	return intersect(ret, &uncommitted) < 0 ? error_oom(err, inside->operation) : 0;
 }
 
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err)
 {
+	struct git_call call = { .repo = repo, .operation = operation };
 	AUTO_GIT_ENTRIES list = { 0 };
-	int rc = uncommitted(r, repo, s, operation, &list, err);
+	bool staged;
+	int rc = s->carried ? 0 : git_entries_uncommitted(&call, &list, &staged, err);
 
 	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
 }
 
-int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       enum git_settling how, const char *operation, struct atoll_error *err)
+/* ---- now or later ---- */
+
+int git_settle(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *at,
+	       bool carry, const char *operation, struct atoll_error *err)
 {
 	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	AUTO_GIT_ENTRIES list = { 0 };
 	int rc = git < 0 ? git : put_refs(git, s, at);
 
-	if (rc < 0)
-		return cannot_write(r, rc, operation, err);
-	rc = how == GIT_SETTLE_CLEAN ? 0 : uncommitted(r, repo, s, operation, &list, err);
+	/* What comes along is what is there now. */
+	if (rc >= 0 && carry)
+		rc = copy_index(repo, git);
+	s->unsettled = !carry || rc == -ENOENT;
+	return rc < 0 && rc != -ENOENT ? cannot_write(r, rc, operation, err) : 0;
+}
+
+static int settle(struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s,
+		  const char *operation, struct atoll_error *err)
+{
+	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
+	struct git_call call = { .repo = repo, .operation = operation, .index = index };
+	AUTO_GIT_ENTRIES list = { 0 };
+	int rc = index ? put_index(r, repo, git_fd, &s->base, operation, err) : error_oom(err, operation);
+
+	if (rc >= 0 && !s->carried)
+		rc = find_uncommitted(repo, s, &call, &list, err);
 	if (rc >= 0)
-		rc = put_index(r, repo, git, at, s->carried && how == GIT_SETTLE_NEW, operation, err);
-	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
+		rc = check_out(r, repo, &list, operation, err);
+	s->unsettled = false;
+	return rc < 0 ? rc : git_state_save(r, s, err);
+}
+
+/* Two that are about to see it may come together; the second finds it done. */
+int git_settle_now(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err)
+{
+	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_GIT_STATE first = { 0 }, s = { 0 };
+	int rc = git_state_load(r, &first, err);
+
+	if (rc < 0 || !first.unsettled)
+		return rc;
+	if (git < 0)
+		return cannot_write(r, git, operation, err);
+	while ((rc = flock(git, LOCK_EX)) < 0 && errno == EINTR)
+		;
+	if (rc < 0)
+		return cannot_write(r, -errno, operation, err);
+	rc = git_state_load(r, &s, err);
+	return rc < 0 || !s.unsettled ? rc : settle(r, repo, git, &s, operation, err);
 }

@@ -45,7 +45,7 @@ static char *value_of(const char *text, const char *key)
 
 int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err)
 {
-	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL;
+	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, GIT_STATE, 1 << 16, &text, NULL);
 
@@ -55,6 +55,8 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 		base = value_of(text, "base");
 		carried = value_of(text, "carried");
 		s.carried = carried && strcmp(carried, "yes") == 0;
+		settled = value_of(text, "settled");
+		s.unsettled = settled && strcmp(settled, "no") == 0;
 		if (!s.branch || !s.own || !base || !git_id_parse(base, &s.base) || !git_refs_is_name(s.branch) ||
 		    !git_refs_is_name(s.own))
 			rc = -EINVAL;
@@ -73,8 +75,8 @@ int git_state_save(struct resource *r, const struct git_state *s, struct atoll_e
 	AUTO_STRBUF text = STRBUF_INIT;
 	int rc;
 
-	strbuf_addf(&text, "branch %s\nown %s\nbase %s\ncarried %s\n", s->branch, s->own, s->base.hex,
-		    s->carried ? "yes" : "no");
+	strbuf_addf(&text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
+		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
 	rc = text.failed ? -ENOMEM : git_put_file(r->work_fd, GIT_STATE, text.data, text.size);
 	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
 }

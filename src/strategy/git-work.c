@@ -6,6 +6,8 @@
  *
  * Uncommitted is what the index inside has and, of the paths it lists, what the upper layer has. A file that merely shines through from
  * the original is not looked at: what somebody edits there meanwhile is theirs.
+ *
+ * Every question to git is a process, so none is asked twice: what changes() has found out is kept for part_prepare().
  */
 #include "strategy/git.h"
 
@@ -16,8 +18,8 @@
 #include "base/random.h"
 #include "base/sys.h"
 
-#define GITLINK 0160000
-#define INDEX_MAX ((size_t)1 << 30)
+#define COMMITS_MAX 200
+#define COMMITS_SHOWN "--max-count=200"
 
 void git_work_release(struct git_work *w)
 {
@@ -31,6 +33,7 @@ void git_work_release(struct git_work *w)
 	free(w->objects);
 	free(w->index);
 	free(w->upper);
+	strbuf_release(&w->commits);
 	git_entries_release(&w->tracked);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
@@ -78,7 +81,7 @@ static int make_quarantine(struct git_work *w)
 	return to < 0 ? to : git_objects_import(from, to);
 }
 
-/* ---- what is inside ---- */
+/* ---- history ---- */
 
 /* Two lines, each an object's name. */
 static int ask_two(const struct git_work *w, const char *first, const char *second, struct git_id *ret_a,
@@ -99,10 +102,10 @@ static int ask_two(const struct git_work *w, const char *first, const char *seco
 	return 0;
 }
 
+/* What HEAD is inside, as the files there say it. */
 static int read_tip(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
 {
-	AUTO_FREE char *ref = NULL, *commit = NULL, *tree = NULL;
-	struct atoll_error said = { 0 };
+	AUTO_FREE char *ref = NULL;
 	int rc = git_refs_head(inside, &ref, &w->tip);
 
 	if (rc >= 0 && ref)
@@ -111,10 +114,73 @@ static int read_tip(struct git_work *w, const struct git_refs *inside, struct at
 		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->r->row.path,
 				 "HEAD of \"%s\" in the sandbox leads to no commit; check out a branch inside",
 				 w->r->row.path);
-	if (rc < 0)
-		return failed(w, rc, "HEAD", err);
-	commit = str_format("%s^{commit}", w->tip.hex);
-	tree = str_format("%s^{tree}", w->tip.hex);
+	return rc < 0 ? failed(w, rc, "HEAD", err) : 0;
+}
+
+static int read_head(struct git_work *w, struct atoll_error *err)
+{
+	const struct git_refs outside = { -EBADF, w->repo.dir_fd };
+	int rc = git_refs_read(&outside, w->state.branch, &w->head);
+
+	if (rc == -ENOENT)
+		w->head = w->state.base;
+	else if (rc < 0)
+		return error_sys(err, rc, w->operation, w->repo.top, "cannot read \"%s\" of \"%s\"", w->state.branch,
+				 w->repo.top);
+	return 0;
+}
+
+/* "MARK HASH TREE\tSHORT\tSUBJECT", of a commit made inside (>) or of one where those begin (-). */
+static bool read_commit(struct git_work *w, const char *line, bool first)
+{
+	const char *tree = strchr(line, ' '), *text = strchr(line, '\t');
+	struct git_id id, its_tree;
+
+	if (!tree || !text || !git_id_parse(line + 1, &id) || !git_id_parse(tree + 1, &its_tree))
+		return false;
+	if (line[0] == '-') {
+		if (git_id_equal(&id, &w->head))
+			w->base = id;
+		return true;
+	}
+	strbuf_addf(&w->commits, "%s\n", text + 1);
+	w->n_commits++;
+	if (first)
+		w->tip_tree = its_tree;
+	return !first || git_id_equal(&id, &w->tip);
+}
+
+/* All of it in one question, as far as that answers it: 1 if what HEAD is inside comes after the original's branch. */
+static int read_history(struct git_work *w, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_FREE char *without = str_format("^%s", w->head.hex);
+	struct git_call call = git_work_call(w);
+	char *save = NULL;
+	bool first = true;
+
+	if (!without)
+		return error_oom(err, w->operation);
+	call.output = &out;
+	strbuf_truncate(&w->commits, 0);
+	w->n_commits = 0;
+	w->base = (struct git_id){ "" };
+	if (git_call(&call, NULL,
+		     (const char *const[]){ "log", "--no-show-signature", "--boundary", COMMITS_SHOWN,
+					    "--format=%m%H %T%x09%h%x09%s", w->tip.hex, without, NULL }) < 0)
+		return 0;
+	for (char *line = out.size ? strtok_r(out.data, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save), first = false)
+		if (!read_commit(w, line, first))
+			return 0;
+	return w->commits.failed ? error_oom(err, w->operation) : *w->base.hex && w->n_commits < COMMITS_MAX;
+}
+
+static int peel_tip(struct git_work *w, struct atoll_error *err)
+{
+	AUTO_FREE char *commit = str_format("%s^{commit}", w->tip.hex), *tree = str_format("%s^{tree}", w->tip.hex);
+	struct atoll_error said = { 0 };
+
 	if (!commit || !tree)
 		return error_oom(err, w->operation);
 	if (ask_two(w, commit, tree, &w->tip, &w->tip_tree, &said) < 0)
@@ -124,143 +190,12 @@ static int read_tip(struct git_work *w, const struct git_refs *inside, struct at
 	return 0;
 }
 
-/* A copy of the index inside, and what it lists. */
-static int read_index(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
-{
-	struct git_call call = git_work_call(w);
-	AUTO_FD dir = fd_open_beneath(w->r->work_fd, w->name, O_RDONLY | O_DIRECTORY);
-	AUTO_FREE char *data = NULL;
-	size_t size = 0;
-	int rc = git_refs_file(inside, "index", INDEX_MAX, &data, &size);
-
-	if (rc >= 0)
-		rc = dir < 0 ? dir : git_put_file(dir, "index", data, size);
-	if (rc < 0)
-		return failed(w, rc, "the index", err);
-	call.index = w->index;
-	rc = git_entries_of_index(&call, &w->tracked, err);
-	for (size_t i = 0; i < w->tracked.n && !w->unmerged; i++)
-		if (w->tracked.v[i].stage)
-			w->unmerged = w->tracked.v[i].path;
-	return rc;
-}
-
-/* ---- what is uncommitted inside ---- */
-
-static bool is_content(const struct change *c)
-{
-	return c->has_after && (S_ISREG(c->after.mode) || S_ISLNK(c->after.mode)) && c->kind != ATOLL_DELETED;
-}
-
-/* What was added inside and removed again has left no trace in the upper layer: the index lists it, and it is nowhere. */
-static int collect_vanished(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
-{
-	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
-	struct git_call call = git_work_call(w);
-	int rc;
-
-	call.index = w->index;
-	rc = git_entries_since(&call, &w->base, &old, &new, err);
-	for (size_t i = 0; i < new.n &&rc >= 0; i++) {
-		const char *path = new.v[i].path;
-		AUTO_FD there = -EBADF;
-
-		if (old.v[i].mode || new.v[i].mode == GITLINK || changes_find(w->files, path) ||
-		    resource_is_others(w->r, path))
-			continue;
-		there = fd_open_beneath(w->r->root_fd, path, O_PATH);
-		if ((there == -ENOENT || there == -ENOTDIR) && git_entries_add(list, path, 0, &new.v[i].id, 0) < 0)
-			return error_oom(err, w->operation);
-	}
-	return rc;
-}
-
-/* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
-static int collect(const struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
-{
-	AUTO_GIT_ENTRIES list = { 0 };
-	int vanished;
-
-	for (size_t i = 0; i < w->files->n; i++) {
-		const struct change *c = &w->files->v[i];
-		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
-		int rc;
-
-		if (!e || e->mode == GITLINK)
-			continue;
-		rc = git_entries_add(&list, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
-		if (rc < 0)
-			return error_oom(err, w->operation);
-		if (is_content(c))
-			strbuf_add(paths, c->path, strlen(c->path) + 1);
-	}
-	vanished = collect_vanished(w, &list, err);
-	git_entries_format(&list, strlen(w->tip.hex), info);
-	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
-}
-
-static int update_index(const struct git_work *w, struct atoll_error *err)
-{
-	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT;
-	struct git_call call = git_work_call(w);
-	int rc = collect(w, &info, &paths, err);
-
-	if (rc < 0)
-		return rc;
-	call.index = w->index;
-	call.work_tree = w->upper;
-	call.input = info.data;
-	call.input_size = info.size;
-	if (info.size)
-		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
-	call.input = paths.data;
-	call.input_size = paths.size;
-	if (rc >= 0 && paths.size)
-		rc = git_call(&call, err,
-			      (const char *const[]){ "update-index", "--add", "--remove", "-z", "--stdin", NULL });
-	return rc;
-}
-
-static int write_tree(struct git_work *w, struct atoll_error *err)
+static int ask_base(struct git_work *w, struct atoll_error *err)
 {
 	AUTO_STRBUF out = STRBUF_INIT;
 	struct git_call call = git_work_call(w);
 	int rc;
 
-	/* Before it is resolved nobody can say what would be committed. */
-	if (w->unmerged) {
-		w->tree = w->tip_tree;
-		return 0;
-	}
-	rc = update_index(w, err);
-	if (rc < 0)
-		return rc;
-	call.index = w->index;
-	call.output = &out;
-	rc = git_call(&call, err, (const char *const[]){ "write-tree", NULL });
-	if (rc >= 0 && !git_id_parse(strbuf_str(&out), &w->tree))
-		return failed(w, -EINVAL, "the index", err);
-	return rc;
-}
-
-/* ---- against the original ---- */
-
-static int find_base(struct git_work *w, struct atoll_error *err)
-{
-	const struct git_refs outside = { -EBADF, w->repo.dir_fd };
-	AUTO_STRBUF out = STRBUF_INIT;
-	struct git_call call = git_work_call(w);
-	int rc = git_refs_read(&outside, w->state.branch, &w->head);
-
-	if (rc == -ENOENT)
-		w->head = w->state.base;
-	else if (rc < 0)
-		return error_sys(err, rc, w->operation, w->repo.top, "cannot read \"%s\" of \"%s\"", w->state.branch,
-				 w->repo.top);
-	if (git_id_equal(&w->head, &w->tip)) {
-		w->base = w->head;
-		return 0;
-	}
 	call.output = &out;
 	call.also = 1;
 	rc = git_call(&call, err, (const char *const[]){ "merge-base", w->head.hex, w->tip.hex, NULL });
@@ -272,10 +207,33 @@ static int find_base(struct git_work *w, struct atoll_error *err)
 	return 0;
 }
 
+/* Tip, its tree, what it has in common with the original's branch, and the commits between. */
+static int find_history(struct git_work *w, struct atoll_error *err)
+{
+	const struct git_id named = w->tip;
+	int rc = git_id_equal(&w->head, &w->tip) ? 0 : read_history(w, err);
+
+	if (rc != 0)
+		return MIN(rc, 0);
+	rc = peel_tip(w, err);
+	if (rc < 0)
+		return rc;
+	/* A tag, say. */
+	if (!git_id_equal(&named, &w->tip))
+		rc = read_history(w, err);
+	if (rc >= 0 && git_id_equal(&w->head, &w->tip))
+		w->base = w->head;
+	else if (rc >= 0)
+		rc = ask_base(w, err);
+	return MIN(rc, 0);
+}
+
+/* ---- against the original ---- */
+
 static int compare(struct git_work *w, struct atoll_error *err)
 {
 	const struct git_call call = git_work_call(w);
-	int rc = git_entries_between(&call, &w->base, &w->tree, &w->base_old, &w->base_new, err);
+	int rc = w->compared ? 0 : git_entries_between(&call, &w->base, &w->tree, &w->base_old, &w->base_new, err);
 
 	if (rc < 0 || git_id_equal(&w->base, &w->head))
 		return rc;
@@ -308,32 +266,81 @@ bool git_work_touches(const struct changes *changes, const char *path)
 	return false;
 }
 
+static int make(struct git_work *w, bool exact, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	const struct git_refs inside = { upper, w->repo.dir_fd };
+	int rc;
+
+	w->files = overlay_changes(w->r, exact, err);
+	if (!w->files)
+		return -(int)MAX(err->code, ATOLL_FAILED);
+	changes_sort(w->files);
+	rc = upper < 0 ? upper : make_quarantine(w);
+	if (rc < 0)
+		return failed(w, rc, "the objects", err);
+	rc = read_tip(w, &inside, err);
+	if (rc >= 0)
+		rc = read_head(w, err);
+	if (rc >= 0)
+		rc = find_history(w, err);
+	if (rc >= 0)
+		rc = git_tree_make(w, &inside, err);
+	return rc < 0 ? rc : compare(w, err);
+}
+
 int git_work_make(struct resource *r, const char *operation, bool exact, struct git_work *ret, struct atoll_error *err)
 {
-	AUTO_FD upper = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	struct git_refs inside = { upper, -EBADF };
 	int rc;
 
 	*ret = (struct git_work){ .r = r, .operation = operation, .repo = { .dir_fd = -EBADF } };
 	rc = git_repo_reopen(r->row.path, operation, &ret->repo, err);
 	if (rc >= 0)
+		rc = git_settle_now(r, &ret->repo, operation, err);
+	if (rc >= 0)
 		rc = git_state_load(r, &ret->state, err);
-	if (rc < 0)
-		return rc;
-	inside.lower_fd = ret->repo.dir_fd;
-	ret->files = overlay_changes(r, exact, err);
-	if (!ret->files)
-		return -(int)MAX(err->code, ATOLL_FAILED);
-	changes_sort(ret->files);
-	rc = upper < 0 ? upper : make_quarantine(ret);
-	if (rc < 0)
-		return failed(ret, rc, "the objects", err);
-	rc = read_tip(ret, &inside, err);
-	if (rc >= 0)
-		rc = read_index(ret, &inside, err);
-	if (rc >= 0)
-		rc = find_base(ret, err);
-	if (rc >= 0)
-		rc = write_tree(ret, err);
-	return rc < 0 ? rc : compare(ret, err);
+	return rc < 0 ? rc : make(ret, exact, err);
+}
+
+/* ---- kept from one call to the next ---- */
+
+void git_work_keep(struct git_work *w)
+{
+	struct git_work *kept = malloc(sizeof *kept);
+
+	git_work_forget(w->r);
+	if (!kept)
+		return;
+	*kept = *w;
+	w->r->kept = kept;
+	*w = (struct git_work){ .repo = { .dir_fd = -EBADF } };
+}
+
+void git_work_forget(struct resource *r)
+{
+	struct git_work *kept = r->kept;
+
+	r->kept = NULL;
+	if (kept)
+		git_work_release(kept);
+	free(kept);
+}
+
+/* Of what it was made from only the original's branch can have moved: the sandbox is locked, and nothing runs in it. */
+int git_work_take(struct resource *r, const char *operation, struct git_work *ret, struct atoll_error *err)
+{
+	struct git_work *kept = r->kept;
+	struct git_id head;
+
+	if (!kept)
+		return git_work_make(r, operation, false, ret, err);
+	r->kept = NULL;
+	*ret = *kept;
+	free(kept);
+	ret->operation = operation;
+	head = ret->head;
+	if (read_head(ret, err) >= 0 && git_id_equal(&head, &ret->head))
+		return 0;
+	git_work_release(ret);
+	return git_work_make(r, operation, false, ret, err);
 }

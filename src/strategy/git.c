@@ -85,9 +85,9 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 		rc = choose_branch(r, repo, &s->own);
 	if (rc < 0)
 		return cannot_make(r, rc, err);
-	rc = git_pin(r, repo, "base", &s->base, err);
+	rc = git_pin(r, repo, "base", &s->base, "new", err);
 	if (rc >= 0)
-		rc = git_settle(r, repo, s, &s->base, GIT_SETTLE_NEW, "new", err);
+		rc = git_settle(r, repo, s, &s->base, s->carried, "new", err);
 	return rc < 0 ? rc : git_state_save(r, s, err);
 }
 
@@ -153,9 +153,14 @@ static void view_release(struct strategy_view *v)
 
 static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
 {
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
 	struct strategy_view v = { 0 };
-	int rc = overlay_view(r, &v, err);
+	int rc = git_repo_reopen(r->row.path, "run", &repo, err);
 
+	if (rc >= 0)
+		rc = git_settle_now(r, &repo, "run", err);
+	if (rc >= 0)
+		rc = overlay_view(r, &v, err);
 	if (rc < 0)
 		return rc;
 	rc = add_mounts(r, &v);
@@ -171,12 +176,13 @@ static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_
 /* ---- after a commit ---- */
 
 static int land_at(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *id,
-		   enum git_settling how, struct atoll_error *err)
+		   struct atoll_error *err)
 {
-	int rc = git_pin(r, repo, "tip", id, err);
+	int rc = git_pin(r, repo, "tip", id, "commit", err);
 
+	/* What somebody stages from now on does not come along any more. */
 	if (rc >= 0)
-		rc = git_settle(r, repo, s, id, how, "commit", err);
+		rc = git_settle(r, repo, s, id, false, "commit", err);
 	s->base = *id;
 	if (rc >= 0)
 		rc = git_state_save(r, s, err);
@@ -204,32 +210,29 @@ static int git_landed(struct resource *r, const struct store_step *steps, size_t
 		return cannot_make(r, rc, err);
 	if (rc == -ENOENT || !git_id_parse(next, &id))
 		return git_settle_files(r, &repo, &s, "commit", err);
-	return land_at(r, &repo, &s, &id, strstr(next, "clean") ? GIT_SETTLE_CLEAN : GIT_SETTLE_LANDED, err);
+	return land_at(r, &repo, &s, &id, err);
 }
 
 /* ---- leaving the original ---- */
 
 static int git_forget(struct resource *r, struct atoll_error *err)
 {
-	static const char *const names[] = { "base", "tip" };
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
-	struct git_call call = { .repo = &repo, .operation = "rm" };
 	struct atoll_error ignored;
-	int rc = 0;
+	int rc;
 
 	/* One that is gone has nothing of ours. */
 	if (git_repo_reopen(r->row.path, "rm", &repo, &ignored) < 0)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++) {
-		AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, names[i]);
-
-		rc = ref ? git_call(&call, err, (const char *const[]){ "update-ref", "-d", ref, NULL })
-			 : error_oom(err, "rm");
-	}
-	if (rc >= 0)
-		sys_unlink(repo.dir_fd, "refs/atoll", AT_REMOVEDIR);
+	rc = git_unpin(r, &repo, "rm", err);
 	/* One that is removed in doubt holds its locks still. */
 	return rc < 0 ? rc : git_part_end(r, -EBADF, err);
+}
+
+static void git_release(struct resource *r)
+{
+	git_work_forget(r);
+	overlay_release(r);
 }
 
 const struct strategy_ops strategy_git = {
@@ -251,7 +254,7 @@ const struct strategy_ops strategy_git = {
 	.landed = git_landed,
 	.returned = overlay_returned,
 	.forget = git_forget,
-	.release = overlay_release,
+	.release = git_release,
 	.part_prepare = git_part_prepare,
 	.part_side = git_part_side,
 	.part_move = git_part_move,

@@ -6,9 +6,8 @@
  *
  *	git/ git-work/   the overlay of .git: refs, index, configuration, hooks as a command inside has made them
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
- *	git-state        the branch of the original, the commit the sandbox began at, the branch inside
- *	git-next         while a commit is under way: the commit that is to be the branch's tip, and " clean" if nothing is
- *	                 uncommitted in the original
+ *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
+ *	git-next         while a commit is under way: the commit that is to be the branch's tip
  *	git-q-*          a quarantine, while something is computed
  *
  * In the original, before a commit: the refs below refs/atoll/UUID, which keep from gc what the sandbox is built on.
@@ -35,6 +34,7 @@ struct git_state {
 	char *own;          /* inside */
 	struct git_id base; /* what the sandbox was last made from */
 	bool carried;       /* with what was uncommitted in the original's checkout */
+	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
 };
 void git_state_release(struct git_state *s);
 #define AUTO_GIT_STATE CLEANUP(git_state_release) struct git_state
@@ -45,19 +45,27 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 
 /* ---- git-settle.c ---- */
 
-/* LANDED: what somebody stages from now on does not come along any more. CLEAN: nor was anything uncommitted there when it landed. */
-enum git_settling { GIT_SETTLE_NEW, GIT_SETTLE_LANDED, GIT_SETTLE_CLEAN };
-/* Puts the inside at a commit: branch, HEAD, index, and HEAD's version of what is uncommitted in the original, unless that comes along. */
-int git_settle(struct resource *r, const struct git_repo *repo, const struct git_state *s, const struct git_id *at,
-	       enum git_settling how, const char *operation, struct atoll_error *err);
-/* The last of these alone. */
+/* Puts the inside at a commit: branch and HEAD at once; the index, and HEAD's version of what is uncommitted in the original, when somebody is
+ * about to see it. carry: the original's index comes along instead, as it is now. s->unsettled says which; the caller saves it. */
+int git_settle(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *at,
+	       bool carry, const char *operation, struct atoll_error *err);
+/* Does what was left for later. Idempotent; whoever looks at the inside calls it first. */
+int git_settle_now(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
+/* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
 /* Makes the directories above a path in the upper layer, looking like the original's. -errno. */
 int git_settle_parents(struct resource *r, int upper_fd, const char *path);
+
+/* ---- git-pin.c ---- */
+
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
-	    struct atoll_error *err);
+	    const char *operation, struct atoll_error *err);
+/* Drops them all, whichever there are. */
+int git_unpin(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
+/* As git_lock_take(), with some patience. */
+int git_pin_lock(const struct git_repo *repo, const char *path, const char *owner);
 
 /* ---- git-work.c: what the sandbox has made of the repository, computed in a quarantine ---- */
 
@@ -80,10 +88,19 @@ struct git_work {
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
 	bool unrelated;                        /* nothing in common */
+	bool compared;                         /* base_old and base_new are known */
+	bool has_index;                        /* there is a copy of the index in the quarantine */
+	struct strbuf commits;                 /* made inside, the latest first: "SHORT\tSUBJECT\n" */
+	size_t n_commits;
 };
 void git_work_release(struct git_work *w);
 #define AUTO_GIT_WORK CLEANUP(git_work_release) struct git_work
 int git_work_make(struct resource *r, const char *operation, bool exact, struct git_work *ret, struct atoll_error *err);
+/* Keeps it with the resource, and leaves it empty. */
+void git_work_keep(struct git_work *w);
+void git_work_forget(struct resource *r);
+/* What was kept, if it still holds; else it is made anew. */
+int git_work_take(struct resource *r, const char *operation, struct git_work *ret, struct atoll_error *err);
 struct git_call git_work_call(const struct git_work *w);
 static inline bool git_work_is_clean(const struct git_work *w)
 {
@@ -102,6 +119,12 @@ const struct git_entry *git_work_original(const struct git_work *w, const char *
 /* Whether a file at or below the path is among the changes. */
 bool git_work_touches(const struct changes *changes, const char *path);
 
+/* ---- git-tree.c ---- */
+/* Fills tracked, unmerged, tree, and perhaps base_old and base_new. */
+int git_tree_make(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
+/* For whoever goes on with the index that the tree was made from. */
+int git_tree_need_index(struct git_work *w, struct atoll_error *err);
+
 /* ---- git-judge.c ---- */
 /* Of the changes that git has a say in, `judged` stays with those alone whose original somebody has touched and is what is committed all the
  * same. The others are left to the times. */
@@ -117,7 +140,6 @@ struct git_landing {
 	struct git_entries from, to; /* what differs between them */
 	struct git_entries index;    /* the same paths as the original's index has them */
 	char *who, *message;         /* for the logs */
-	bool clean;                  /* nothing is uncommitted in the original */
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
@@ -158,16 +180,26 @@ int git_moves_check_unused(const struct git_repo *repo, const struct git_moves *
 /* Idempotent. One that stands on neither side is somebody else's, and left. */
 int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool forward, struct atoll_error *err);
 
+/* ---- git-check.c: what is in the way of a commit ---- */
+/* Submodules that were changed inside. */
+int git_check_submodules(const struct git_work *w, const struct part_request *q, struct atoll_error *err);
+/* Somebody's uncommitted work in the original, and files that are not what the commit has. Fills l->index. */
+int git_check_landing(const struct git_work *w, struct git_landing *l, const struct part_request *q,
+		      struct atoll_error *err);
+
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 /* ---- git-index.c: the original's index, and its entries on record ---- */
-/* Fills l->index, under the lock. */
-int git_index_read(const struct git_repo *repo, struct git_landing *l, struct atoll_error *err);
+/* All of it, under the lock. Read here, or by git. */
+int git_index_load(const struct git_repo *repo, size_t hex_size, const char *operation, struct git_index_file *ret,
+		   struct atoll_error *err);
+/* Fills l->index. 0 or -ENOMEM. */
+int git_index_note(const struct git_index_file *f, struct git_landing *l);
 int git_index_save(int dir_fd, const struct git_landing *l);
 /* The entries of one side; what is known of their files is brought up to date. Idempotent. */
 int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);
 /* ATOLL_CONFLICT if somebody has staged something else in one of the entries. */
-int git_index_check(int dir_fd, const struct git_repo *repo, struct atoll_error *err);
+int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, struct atoll_error *err);
 /* Going back the files come after the index, which does not know them yet. Only for speed. */
 void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo);
 /* Of what is Atoll's own for a while in the git directory. malloc'ed. */

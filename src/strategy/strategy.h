@@ -206,6 +206,7 @@ struct resource {
 	struct store_stamp *stamps; /* later stamps of single paths */
 	size_t n_stamps;
 	void *priv; /* the strategy's own */
+	void *kept; /* likewise: what changes() has found out, for part_prepare() */
 };
 
 /* Whether the path belongs to Atoll, to a nested resource or to a guest. */

@@ -505,6 +505,63 @@ def bad_input_is_one_clear_line(repo, tap):
     tap.check("a shallow clone works", repo.log() == ["deeper", "first"] and not repo.problems(), repo.problems())
 
 
+@scene
+def the_inside_is_at_its_commit_whenever_it_is_first_seen(repo, tap):
+    repo.outside("echo mine >>a; echo theirs >>lines; git rm -q d/b; git commit -qm theirs lines d/b")
+    said = repo.inside("git status --porcelain; cat a; git diff HEAD --name-only; git log --format=%s")
+    tap.check("but for what others have committed since it was made", said == "D d/b\n M lines\na\nd/b\nlines\nfirst", said)
+    repo.inside("echo new >new; git add new")
+    repo.commit("-m", "ours")
+    repo.must(repo.box.undo())
+    diff = repo.box.diff().stdout.decode()
+    tap.check("a merge that was taken back is what it was, though nobody has looked inside", "new" in diff and "lines" not in diff and
+              "d/b" not in diff and repo.log() == ["theirs", "first"], diff, repo.log())
+    repo.commit()
+    tap.check("and lands again", repo.log()[0] == "ours" and repo.status() == "M a" and os.path.exists(repo.path + "/new") and
+              not os.path.exists(repo.path + "/d/b"), repo.log(), repo.status())
+    repo.outside("git checkout -q a; echo more >>lines")
+    said = repo.inside("git status --porcelain; tail -1 lines; git log --format=%s -1")
+    tap.check("and the inside is at it, without what is uncommitted outside", said == "theirs\nours", said)
+    done = [repo.box.atoll("run", "box", "--", "git", "-C", repo.path, "status", "--porcelain") for _ in range(2)]
+    tap.check("for everybody who looks", all(d.returncode == 0 and d.stdout == b"" for d in done), *map(t.said, done))
+
+
+class Counter:
+    """A git in front of git, which notes what it is asked."""
+
+    def __init__(self, repo):
+        self.repo, self.log = repo, repo.top + "/asked"
+        repo.outside("mkdir bin; printf '#!/bin/sh\\necho \"$*\" >>%s\\nexec %s \"$@\"\\n' >bin/git; chmod +x bin/git" %
+                     (self.log, repo.outside("command -v git")), cwd=repo.top)
+        self.environment = {"PATH": repo.top + "/bin:" + repo.box.environment.get("PATH", os.environ["PATH"])}
+
+    def asked(self, *command):
+        """What a command has asked git for, each by its first word."""
+        self.repo.outside("rm -f " + self.log)
+        self.repo.must(self.repo.box.atoll(*command, program_environment=self.environment))
+        with open(self.log, encoding="ascii") as file:
+            return [next(word for word in line.split() if word[0] != "-" and "=" not in word and word[0] != "/") for line in file]
+
+
+@scene
+def git_is_asked_no_more_than_needed(repo, tap):
+    repo.box.rm()
+    repo.outside("for i in $(seq 300); do echo $i >d/f$i; done; git add .; git commit -qm many; sleep 0.05; touch .git/index")
+    counter = Counter(repo)
+    asked = counter.asked("new", "box", "--git", repo.path)
+    tap.check("new asks for nothing that depends on what is tracked", asked == ["rev-parse", "config"], asked)
+    asked = counter.asked("run", "box", "--", "true")
+    tap.check("the first run looks at the files once", asked == ["diff-index", "update-index"], asked)
+    repo.inside("echo x >>a; sleep 0.05; git commit -qam one")
+    asked = counter.asked("diff", "box")
+    tap.check("what was committed inside is found by two questions", asked == ["log", "diff-tree"], asked)
+    asked = counter.asked("commit", "box")
+    tap.check("a commit asks for nothing twice", asked == ["log", "diff-tree", "var", "pack-objects", "index-pack", "update-index", "add"] and
+              repo.log()[0] == "one" and not repo.problems(), asked, repo.problems())
+    asked = counter.asked("undo", "box")
+    tap.check("nor does undo", asked == ["update-index", "add"] and repo.status() == "" and not repo.problems(), asked, repo.status())
+
+
 # ---- crashes ----
 
 def count_points(repo, *command):

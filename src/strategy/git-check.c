@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is in the way of a commit, in the original's checkout and index, which are locked by now, and inside. Everything is named, and nothing changed. */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+#define GITLINK 0160000
+
+/* What is told, and how many. */
+struct report {
+	const struct git_work *w;
+	const struct part_request *q;
+	size_t conflicts, refused;
+	int failed;
+};
+
+static void tell(struct report *p, enum atoll_item_kind kind, const char *path, const char *why)
+{
+	if (p->q->tell(p->q->tell_arg, kind, path, why) < 0)
+		p->failed = -ENOMEM;
+	*(kind == ATOLL_ITEM_CONFLICT ? &p->conflicts : &p->refused) += 1;
+}
+
+static int conclude(const struct report *p, struct atoll_error *err)
+{
+	const char *top = p->w->repo.top;
+	size_t n = p->conflicts ? p->conflicts : p->refused;
+
+	if (p->failed < 0)
+		return error_oom(err, "commit");
+	if (!n)
+		return 0;
+	return error_set(err, p->conflicts ? ATOLL_CONFLICT : ATOLL_REFUSED, 0, "commit", top,
+			 "%zu path%s of the repository \"%s\" cannot be committed; nothing was", n, n == 1 ? "" : "s",
+			 top);
+}
+
+/* ---- the original's checkout ---- */
+
+/* What was carried in, and not edited since, is what the sandbox has built on. */
+static bool was_carried(const struct report *p, const char *path)
+{
+	const struct change *c = p->w->state.carried ? changes_find(p->q->changes, path) : NULL;
+
+	return c && c->has_before && c->before.ctime < resource_stamp(p->w->r, path);
+}
+
+static void check_uncommitted(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted)
+{
+	for (size_t i = 0; i < uncommitted->n; i++) {
+		const char *path = uncommitted->v[i].path;
+
+		if (git_entries_find(&l->to, path) && !was_carried(p, path) && !resource_is_others(p->w->r, path))
+			tell(p, ATOLL_ITEM_CONFLICT, path, "has changes in the original that are not committed there");
+	}
+}
+
+/* Whatever the commit has, the files have: those that land, and those that are in the original already. */
+static void check_files(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted)
+{
+	for (size_t i = 0; i < l->to.n; i++) {
+		const struct git_entry *e = &l->to.v[i];
+		AUTO_FD there = -EBADF;
+
+		if (!e->mode || e->mode == GITLINK || changes_find(p->q->changes, e->path) ||
+		    git_entries_find(uncommitted, e->path) || resource_is_others(p->w->r, e->path))
+			continue;
+		there = l->from.v[i].mode ? -ENOENT : fd_open_beneath(p->w->r->root_fd, e->path, O_PATH);
+		if (there < 0)
+			tell(p, ATOLL_ITEM_REFUSED, e->path,
+			     "is in the sandbox's commit, but not so in its files; check it out inside");
+	}
+}
+
+/* Between the plan and now, before there were locks. */
+static void check_plan(struct report *p, const struct git_landing *l)
+{
+	for (size_t i = 0; i < p->q->changes->n; i++) {
+		const struct change *c = &p->q->changes->v[i];
+
+		if (c->judged && !git_entries_find(&l->to, c->path))
+			tell(p, ATOLL_ITEM_CONFLICT, c->path, "was committed by somebody else just now");
+	}
+}
+
+/* A submodule is a repository of its own, of which nothing would land but the files; unless it is a resource of its own. */
+int git_check_submodules(const struct git_work *w, const struct part_request *q, struct atoll_error *err)
+{
+	struct report p = { .w = w, .q = q };
+
+	for (size_t i = 0; i < w->tracked.n; i++) {
+		const struct git_entry *e = &w->tracked.v[i];
+
+		if (e->mode == GITLINK && !resource_is_others(w->r, e->path) &&
+		    (git_work_touches(q->changes, e->path) || git_entries_find(&w->base_new, e->path)))
+			tell(&p, ATOLL_ITEM_REFUSED, e->path,
+			     "is a submodule, and was changed; a submodule can be a resource of its own");
+	}
+	return conclude(&p, err);
+}
+
+/* ---- somebody's uncommitted work ---- */
+
+static bool is_staged(const struct git_entry *committed, const struct git_entry *e)
+{
+	if (!committed->mode || !e)
+		return committed->mode || e;
+	return committed->mode != e->mode || !git_id_equal(&committed->id, &e->id);
+}
+
+/* By times and sizes alone; where those do not say it, its content is to be looked at. */
+static bool is_untouched(const struct git_work *w, const struct git_index_file *f, const struct git_entry *e)
+{
+	AUTO_FD parent = -EBADF;
+	const char *name;
+	struct tree_stat st;
+
+	if (e->mode == GITLINK || e->marks)
+		return true;
+	return fd_open_parent(w->r->root_fd, e->path, &parent, &name) >= 0 && tree_stat(parent, name, &st) >= 0 &&
+	       git_index_file_knows(f, e, &st) && e->look.ino == (uint32_t)st.ino;
+}
+
+static int merge_sorted(struct git_entries *into, const struct git_entries *more)
+{
+	AUTO_GIT_ENTRIES both = { 0 };
+	size_t i = 0, k = 0;
+	int rc = 0;
+
+	while (rc >= 0 && (i < into->n || k < more->n)) {
+		bool first = k == more->n || (i < into->n && strcmp(into->v[i].path, more->v[k].path) < 0);
+		const struct git_entry *e = first ? &into->v[i++] : &more->v[k++];
+
+		rc = git_entries_add(&both, e->path, e->mode, &e->id, 0);
+	}
+	if (rc >= 0) {
+		struct git_entries old = *into;
+
+		*into = both;
+		both = old;
+	}
+	return rc;
+}
+
+/* What differs from the commit in the index, or from the index in the checkout, of the paths that land: by the rules of git status, which would look
+ * at all the others too. */
+static int find_uncommitted(const struct git_work *w, const struct git_landing *l, const struct git_index_file *f,
+			    struct git_entries *ret, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES doubtful = { 0 }, edited = { 0 };
+	AUTO_FREE char *index = str_format("%s/uncommitted", w->quarantine);
+	struct git_call call = git_work_call(w);
+	int rc = index ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < l->from.n && rc >= 0; i++) {
+		const struct git_entry *committed = &l->from.v[i];
+		const struct git_entry *e = git_entries_find(&f->entries, committed->path);
+
+		if (is_staged(committed, e))
+			rc = git_entries_add(ret, committed->path, committed->mode, &committed->id, 0);
+		else if (e && !is_untouched(w, f, e))
+			rc = git_entries_add(&doubtful, e->path, e->mode, &e->id, 0);
+	}
+	if (rc < 0)
+		return error_oom(err, w->operation);
+	call.index = index;
+	rc = doubtful.n ? git_entries_edited(&call, &doubtful, &edited, err) : 0;
+	if (rc < 0)
+		return rc;
+	return merge_sorted(ret, &edited) < 0 ? error_oom(err, w->operation) : 0;
+}
+
+static int refuse_unmerged(const struct git_work *w, const struct git_index_file *f, struct atoll_error *err)
+{
+	for (size_t i = 0; i < f->entries.n; i++)
+		if (f->entries.v[i].stage)
+			return error_set(err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+					 "\"%s\" has unmerged paths; resolve them first", w->repo.top);
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+int git_check_landing(const struct git_work *w, struct git_landing *l, const struct part_request *q,
+		      struct atoll_error *err)
+{
+	AUTO_GIT_INDEX_FILE index = { 0 };
+	AUTO_GIT_ENTRIES uncommitted = { 0 };
+	struct report p = { .w = w, .q = q };
+	int rc = git_index_load(&w->repo, strlen(l->new.hex), "commit", &index, err);
+
+	if (rc >= 0)
+		rc = refuse_unmerged(w, &index, err);
+	if (rc >= 0)
+		rc = find_uncommitted(w, l, &index, &uncommitted, err);
+	if (rc < 0)
+		return rc;
+	check_uncommitted(&p, l, &uncommitted);
+	check_files(&p, l, &uncommitted);
+	check_plan(&p, l);
+	rc = conclude(&p, err);
+	if (rc < 0)
+		return rc;
+	return git_index_note(&index, l) < 0 ? error_oom(err, "commit") : 0;
+}

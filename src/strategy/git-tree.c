@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a commit of everything tracked inside would be, as a tree.
+ *
+ * Most often the index says it: what is listed was committed or staged, and no file was written since. Then nothing is computed; git inside would
+ * not look at those files either. Otherwise a copy of the index is brought up to date, in the quarantine, and written.
+ */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define GITLINK 0160000
+
+static int failed(const struct git_work *w, int rc, struct atoll_error *err)
+{
+	return error_sys(err, rc, w->operation, w->r->row.path, "cannot read the index of \"%s\" in the sandbox",
+			 w->r->row.path);
+}
+
+static bool is_content(const struct change *c)
+{
+	return c->has_after && (S_ISREG(c->after.mode) || S_ISLNK(c->after.mode)) && c->kind != ATOLL_DELETED;
+}
+
+/* ---- as the index says it ---- */
+
+static bool has_edits(const struct git_work *w, const struct git_index_file *f)
+{
+	for (size_t i = 0; i < w->files->n; i++) {
+		const struct change *c = &w->files->v[i];
+		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
+
+		if (e && e->mode != GITLINK && !(is_content(c) && git_index_file_knows(f, e, &c->after)))
+			return true;
+	}
+	return false;
+}
+
+/* Added inside and removed again: it has left no trace in the upper layer. The index lists it, and it is nowhere. */
+static bool has_vanished(const struct git_work *w, const struct git_entry *old, const struct git_entry *new)
+{
+	AUTO_FD there = -EBADF;
+
+	if (old->mode || new->mode == GITLINK || changes_find(w->files, new->path) ||
+	    resource_is_others(w->r, new->path))
+		return false;
+	there = fd_open_beneath(w->r->root_fd, new->path, O_PATH);
+	return there == -ENOENT || there == -ENOTDIR;
+}
+
+/* 1 if it is so, with what differs from the base. */
+static int take_tree(struct git_work *w, const struct git_index_file *f)
+{
+	const struct git_call call = git_work_call(w);
+	bool unchanged = git_id_equal(&w->base, &w->tip) && git_id_equal(&f->tree, &w->tip_tree);
+	bool known;
+
+	if (!*f->tree.hex || has_edits(w, f))
+		return 0;
+	known = unchanged || git_entries_between(&call, &w->base, &f->tree, &w->base_old, &w->base_new, NULL) >= 0;
+	for (size_t i = 0; i < w->base_new.n && known; i++)
+		known = !has_vanished(w, &w->base_old.v[i], &w->base_new.v[i]);
+	if (!known) {
+		git_entries_release(&w->base_old);
+		git_entries_release(&w->base_new);
+		return 0;
+	}
+	w->tree = f->tree;
+	w->compared = true;
+	return 1;
+}
+
+/* ---- computed ---- */
+
+static int collect_vanished(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	call.index = w->index;
+	rc = git_entries_since(&call, &w->base, &old, &new, err);
+	for (size_t i = 0; i < new.n &&rc >= 0; i++)
+		if (has_vanished(w, &old.v[i], &new.v[i]) &&
+		    git_entries_add(list, new.v[i].path, 0, &new.v[i].id, 0) < 0)
+			return error_oom(err, w->operation);
+	return rc;
+}
+
+/* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
+static int collect(const struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES list = { 0 };
+	int vanished;
+
+	for (size_t i = 0; i < w->files->n; i++) {
+		const struct change *c = &w->files->v[i];
+		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
+		int rc;
+
+		if (!e || e->mode == GITLINK)
+			continue;
+		rc = git_entries_add(&list, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
+		if (rc < 0)
+			return error_oom(err, w->operation);
+		if (is_content(c))
+			strbuf_add(paths, c->path, strlen(c->path) + 1);
+	}
+	vanished = collect_vanished(w, &list, err);
+	git_entries_format(&list, strlen(w->tip.hex), info);
+	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
+}
+
+static int update_index(const struct git_work *w, struct atoll_error *err)
+{
+	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	int rc = collect(w, &info, &paths, err);
+
+	if (rc < 0)
+		return rc;
+	call.index = w->index;
+	call.work_tree = w->upper;
+	call.input = info.data;
+	call.input_size = info.size;
+	if (info.size)
+		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	call.input = paths.data;
+	call.input_size = paths.size;
+	if (rc >= 0 && paths.size)
+		rc = git_call(&call, err,
+			      (const char *const[]){ "update-index", "--add", "--remove", "-z", "--stdin", NULL });
+	return rc;
+}
+
+/* Not for long: nobody misses it after a crash. */
+static int put_copy(const struct git_work *w, const struct git_index_file *f)
+{
+	AUTO_FD dir = fd_open_beneath(w->r->work_fd, w->name, O_RDONLY | O_DIRECTORY);
+	AUTO_FD fd = dir < 0 ? dir : sys_open(dir, "index", O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	return fd < 0 ? fd : sys_write(fd, f->data, f->size);
+}
+
+static int write_tree(struct git_work *w, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	int rc = update_index(w, err);
+
+	if (rc < 0)
+		return rc;
+	call.index = w->index;
+	call.output = &out;
+	rc = git_call(&call, err, (const char *const[]){ "write-tree", NULL });
+	if (rc >= 0 && !git_id_parse(strbuf_str(&out), &w->tree))
+		return failed(w, -EINVAL, err);
+	return rc;
+}
+
+/* ---- both ---- */
+
+/* 1 if it was read here, 0 if git has read it. */
+static int list_tracked(struct git_work *w, struct git_index_file *f, struct atoll_error *err)
+{
+	struct git_call call = git_work_call(w);
+	int rc = git_index_file_parse(f, strlen(w->tip.hex));
+
+	if (rc == -ENOMEM)
+		return error_oom(err, w->operation);
+	if (rc >= 0) {
+		w->tracked = f->entries;
+		f->entries = (struct git_entries){ 0 };
+		return 1;
+	}
+	call.index = w->index;
+	rc = put_copy(w, f);
+	return rc < 0 ? failed(w, rc, err) : git_entries_of_index(&call, &w->tracked, err);
+}
+
+static void find_unmerged(struct git_work *w)
+{
+	for (size_t i = 0; i < w->tracked.n && !w->unmerged; i++)
+		if (w->tracked.v[i].stage)
+			w->unmerged = w->tracked.v[i].path;
+}
+
+static int load(struct git_work *w, const struct git_refs *inside, struct git_index_file *ret, struct atoll_error *err)
+{
+	int layer = git_refs_layer(inside, "index");
+	int rc = layer < 0 ? layer : git_index_file_load(layer, ret);
+
+	return rc < 0 ? failed(w, rc, err) : 0;
+}
+
+int git_tree_make(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
+{
+	AUTO_GIT_INDEX_FILE f = { 0 };
+	int rc = load(w, inside, &f, err), read_here;
+
+	if (rc < 0)
+		return rc;
+	rc = read_here = list_tracked(w, &f, err);
+	if (rc < 0)
+		return rc;
+	find_unmerged(w);
+	/* Before it is resolved nobody can say what would be committed. */
+	if (w->unmerged) {
+		w->tree = w->tip_tree;
+		return 0;
+	}
+	if (read_here && take_tree(w, &f) > 0)
+		return 0;
+	rc = read_here ? put_copy(w, &f) : 0;
+	w->has_index = rc >= 0;
+	return rc < 0 ? failed(w, rc, err) : write_tree(w, err);
+}
+
+int git_tree_need_index(struct git_work *w, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	const struct git_refs inside = { upper, w->repo.dir_fd };
+	AUTO_GIT_INDEX_FILE f = { 0 };
+	int rc;
+
+	if (w->has_index)
+		return 0;
+	rc = upper < 0 ? failed(w, upper, err) : load(w, &inside, &f, err);
+	if (rc < 0)
+		return rc;
+	rc = put_copy(w, &f);
+	w->has_index = rc >= 0;
+	return rc < 0 ? failed(w, rc, err) : 0;
+}
