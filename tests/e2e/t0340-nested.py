@@ -47,9 +47,9 @@ def write(path, text):
 class Scene(t.Box):
     """A directory for originals, and git as whoever works there."""
 
-    def __init__(self, place, who, **more):
+    def __init__(self, place, who, ground=None, **more):
         super().__init__(place, who, **more)
-        self.top = place.fresh("nested", who)
+        self.top = place.fresh("nested", who, ground)
         self.home = place.fresh("home", who)
         self.environment["HOME"] = self.home
         write(self.home + "/.gitconfig", "[user]\n\tname = T\n\temail = t@example.org\n[init]\n\tdefaultBranch = main\n"
@@ -101,10 +101,11 @@ class Scene(t.Box):
 
 # ---- each pair ----
 
-def database_in_directory(place, tap, who, strategy, order):
-    box = Scene(place, who, strategy=strategy)
+def database_in_directory(place, tap, who, strategy, order, ground=None):
+    box = Scene(place, who, ground, strategy=strategy)
     name = "%s, %s, the %s first" % (strategy, who, order)
     db = "app/data/local.db"
+    place.make_directory(box.path("app"), ground)
     write(box.path("app/x"), "old")
     write(box.path("app/data/keep"), "kept")
     write(box.path("app/old/o"), "o")
@@ -146,6 +147,32 @@ def database_in_directory(place, tap, who, strategy, order):
     removed = box.rm("--force")
     tap.check("nothing is left, " + name, removed.returncode == 0 and sorted(os.listdir(box.path("app/data"))) == ["keep", "local.db"],
               os.listdir(box.path("app/data")))
+
+
+def without_namespaces(place, tap, who):
+    """A command works in the copy itself, at the copy's path, and finds the clone there."""
+    box = Scene(place, who, strategy="copy_on_write")
+    db = "app/data/local.db"
+    os.makedirs(box.path("app/data"))
+    os.makedirs(box.path("app/inner"))
+    sql(box.path(db), ROWS)
+    inner, helper = box.command, [t.PYTHON, "-I", "-S", os.path.join(place.lib, "without.py"), "namespaces"]
+    box.command = lambda argv, **more: inner([*helper, *argv], **more)
+    made = box.begin("--db", "sqlite:" + db, "--dir", "app", "--dir", "app/inner")
+    ran = [box.atoll("run", "--isolation=best", box.name, "--", t.PYTHON, "-I", "-c", RUN_SQL, "local.db", EDIT, cwd=box.path("app/data")),
+           box.atoll("run", "--isolation=best", box.name, "--", "sh", "-c", "echo new > f", cwd=box.path("app/inner"))]
+    held_back = rows(box.path(db)) == OLD and read(box.path("app/inner/f")) is None
+    done = box.commit()
+    tap.check("without namespaces each is in its own copy, and lands, " + who, made.returncode == 0 and held_back and
+              all(r.returncode == 0 for r in ran) and done.returncode == 0 and rows(box.path(db)) == NEW and
+              read(box.path("app/inner/f")) == "new\n", t.said(made), *[t.said(r) for r in ran], t.said(done))
+    box.atoll("run", "--isolation=best", box.name, "--", "sh", "-c", "rmdir inner", cwd=box.path("app"))
+    done = box.commit()
+    tap.check("what is nobody's to remove stays, " + who, read(box.path("app/inner/f")) == "new\n", t.said(done))
+    undone = box.undo()
+    tap.check("and it is taken back, " + who, undone.returncode == 0 and rows(box.path(db)) == OLD and
+              read(box.path("app/inner/f")) is None, t.said(undone))
+    box.drop()
 
 
 def conflicts(place, tap, who):
@@ -484,6 +511,13 @@ def main(place, tap):
     conflicts(place, tap, who)
     in_repository(place, tap, who)
     beside(place, tap, who)
+    if who != "root":
+        without_namespaces(place, tap, who)
+    if place.is_root and t.has("mkfs.btrfs"):
+        ground = place.mount("btrfs", subvolumes=True)
+        for owner in place.users():
+            database_in_directory(place, tap, owner, "snapshot", "database", ground)
+        place.unmount(ground)
     unnamed(place, tap, who, "overlay")
     unnamed(place, tap, "root" if place.is_root else who, "copy_on_write")
     with_a_log(place, tap, who)
