@@ -189,12 +189,16 @@ static const struct command commands[] = {
 		  "A repository given with --git has a branch of its own inside; atoll commit merges it into the branch that was "
 		  "checked out. A database given with --db is cloned, and its changes land row by row. A directory that "
 		  "happens to be a repository, given with --dir, stays a directory.\n\n"
+		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
+		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
+		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"
 		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
 		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
 		  "The options that atoll run has too are kept with the sandbox and hold for all its runs.",
 	  .examples =
 		  "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
 		  "atoll new fix --dir ./app --git ./service --db sqlite:./local.db # all or nothing over all three\n"
+		  "atoll new fix --dir ./app --db sqlite:./app/data/local.db # one within the other\n"
 		  "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
 	{ .name = "run",
 	  .run = cmd_run,
