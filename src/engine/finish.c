@@ -162,6 +162,17 @@ static int record_touched(struct op *op, size_t index, struct atoll_error *err)
 	return rc;
 }
 
+/* Those in which nothing was edited, as this very op has found. */
+static void tell_moved(const struct op *op, const struct resource *host)
+{
+	for (size_t i = 0; i < op->s->n && op->changes; i++) {
+		struct resource *r = &op->s->resources[i];
+
+		if (r->host == host && r->ops->moved && op->changes[i] && op->changes[i]->n == 0)
+			r->ops->moved(r);
+	}
+}
+
 /* What guests have in the layer that was put aside goes on in the one that took its place. */
 static int bring_guests(struct op *op, size_t index, struct atoll_error *err)
 {
@@ -183,6 +194,7 @@ static int bring_guests(struct op *op, size_t index, struct atoll_error *err)
 		rc = guest_follow(r, from, to);
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
+	tell_moved(op, r);
 	return record_touched(op, index, err);
 }
 

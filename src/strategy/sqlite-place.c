@@ -199,7 +199,7 @@ static int look_at_clone(const struct sqlite_place *p, struct strbuf *ret)
 }
 
 /* After a moment from which on every change of the clone has another time. */
-static int note_untouched(const struct sqlite_place *p)
+int sqlite_place_note_untouched(const struct sqlite_place *p)
 {
 	AUTO_STRBUF look = STRBUF_INIT;
 	AUTO_FD fd = -EBADF;
@@ -208,6 +208,8 @@ static int note_untouched(const struct sqlite_place *p)
 
 	if (rc >= 0)
 		rc = tree_stamp(p->fd, &stamp);
+	if (rc >= 0)
+		rc = unlink_if_there(p->fd, UNTOUCHED);
 	if (rc >= 0)
 		rc = fd = sys_open(p->fd, UNTOUCHED, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	return rc < 0 ? rc : sys_write(fd, look.data, look.size);
@@ -286,7 +288,7 @@ static int put_in_place(const struct sqlite_place *p)
 		rc = sys_fsync(seat);
 	if (rc >= 0)
 		rc = sys_fsync(p->fd);
-	return rc < 0 ? rc : note_untouched(p);
+	return rc < 0 ? rc : sqlite_place_note_untouched(p);
 }
 
 int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err)

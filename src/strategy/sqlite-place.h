@@ -36,6 +36,7 @@ int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err);
 int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err);
 /* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
 bool sqlite_place_is_untouched(const struct sqlite_place *p);
+int sqlite_place_note_untouched(const struct sqlite_place *p); /* that it is so now; -errno */
 /* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
 int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err);
 

@@ -431,6 +431,15 @@ static int sqlite_landed(struct resource *r, const struct store_step *steps, siz
 	return sqlite_place_put(&p, err);
 }
 
+static void sqlite_moved(struct resource *r)
+{
+	AUTO_PLACE p = { .fd = -EBADF };
+	struct atoll_error ignored = { 0 };
+
+	if (sqlite_place_open(&p, r, r->only, &ignored) >= 0)
+		(void)sqlite_place_note_untouched(&p);
+}
+
 /* The part's directory is removed afterwards, perhaps only a piece of it the first time: without its edits this was done already. */
 static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
@@ -469,6 +478,7 @@ const struct strategy_ops strategy_sqlite = {
 	.base = sqlite_base,
 	.landed = sqlite_landed,
 	.returned = sqlite_returned,
+	.moved = sqlite_moved,
 	.release = sqlite_release,
 	.part_prepare = sqlite_part_prepare,
 	.part_side = sqlite_part_side,

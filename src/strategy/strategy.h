@@ -132,6 +132,8 @@ struct strategy_ops {
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+	/* may, if GUEST. Its file was moved along with its host's layer, and holds no edits: what it is known by has changed. Only for speed. */
+	void (*moved)(struct resource *r);
 	/* may. Removes what it has made outside its areas, of this sandbox and resource, whatever of it is there. The original is not open. */
 	int (*forget)(struct resource *r, struct atoll_error *err);
 	/* may. Frees r->priv. */
