@@ -115,6 +115,38 @@ static int check_state(struct checks *c, struct atoll *a)
 		   "choose one on ext4, XFS, btrfs or tmpfs with --state-dir");
 }
 
+static bool is_unfinished(struct store *store, const struct store_sandbox *box)
+{
+	struct store_op op = { 0 };
+	bool unfinished = store_op_unfinished(store, box->id, &op, NULL) > 0;
+
+	store_op_release(&op);
+	return unfinished;
+}
+
+/* One that waits for a server holds locks there, and nobody may be about to use its sandbox. */
+static int check_commits(struct checks *c, struct atoll *a)
+{
+	CLEANUP(cleanup_store) struct store *store = NULL;
+	struct store_sandbox *boxes = NULL;
+	AUTO_STRBUF names = STRBUF_INIT;
+	size_t n = 0;
+
+	if (store_open(a->state_dir, &store, NULL) < 0 || store_sandbox_list(store, &boxes, &n, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (is_unfinished(store, &boxes[i]))
+			strbuf_addf(&names, "%s\"%s\"", names.size ? ", " : "", boxes[i].name);
+		store_sandbox_release(&boxes[i]);
+	}
+	free(boxes);
+	if (!names.size)
+		return add(c, "commits", ATOLL_CHECK_OK, strdup("none is unfinished"), NULL);
+	return add(c, "commits", ATOLL_CHECK_LIMITED,
+		   str_format("a commit or undo is unfinished in %s", strbuf_str(&names)),
+		   "atoll recover finishes it, or says what it waits for");
+}
+
 int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err)
 {
 	struct checks c = { 0 };
@@ -122,7 +154,7 @@ int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struc
 	if (!a || !ret || !ret_n)
 		return error_set(err, ATOLL_INVALID, 0, "doctor", NULL, "no handle was given");
 	if (check_kernel(&c) < 0 || check_userns(&c) < 0 || check_overlay(&c) < 0 || check_ids(&c) < 0 ||
-	    check_network(&c) < 0 || check_state(&c, a) < 0) {
+	    check_network(&c) < 0 || check_state(&c, a) < 0 || check_commits(&c, a) < 0) {
 		atoll_checks_free(c.v, c.n);
 		return error_oom(err, "doctor");
 	}

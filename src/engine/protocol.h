@@ -122,6 +122,8 @@ bool vote_is_on_record(struct session *s,
 int vote_plan(struct op *op, const size_t *several, size_t n, struct atoll_error *err);
 int vote_prepare(struct op *op, struct atoll_error *err);
 int vote_all(struct op *op, struct atoll_error *err); /* a failure is one before the decision: everything goes back */
+/* Ends what waits somewhere though its op is over; a place that cannot be reached just now is left for the next time. */
+void vote_sweep(struct session *s);
 /* Each that can be told how it was decided is; what becomes of the others is in the result, and op->untold. May be repeated. */
 int vote_end_all(struct op *op, bool committed, struct atoll_error *err);
 

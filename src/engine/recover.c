@@ -290,6 +290,8 @@ static int recover_work(struct operation *o, struct atoll_error *err)
 		if (r >= 0)
 			r = part_drop_left(&s, err);
 	}
+	if (r >= 0)
+		vote_sweep(&s);
 	session_release(&s);
 	return r;
 }

@@ -32,6 +32,45 @@ bool vote_is_on_record(struct session *s, const struct store_op *row)
 	return false;
 }
 
+/* ---- what waits though it is over ---- */
+
+struct past {
+	struct store_op *ops;
+	size_t n;
+};
+
+static int how_it_ended(void *arg, const char *token)
+{
+	const struct past *past = arg;
+
+	for (size_t i = 0; i < past->n; i++) {
+		const struct store_op *op = &past->ops[i];
+
+		if (op->kind == STORE_OP_COMMIT && strcmp(op->dir, token) == 0)
+			return op->phase == STORE_DONE ? 1 : op->phase == STORE_FAILED ? 0 : -1;
+	}
+	return -1;
+}
+
+void vote_sweep(struct session *s)
+{
+	struct atoll_error ignored;
+	struct past past = { 0 };
+	bool any = false;
+
+	if (store_op_list(s->store, s->box.id, &past.ops, &past.n, &ignored) < 0)
+		return;
+	for (size_t i = 0; i < past.n && !any; i++)
+		any = vote_is_on_record(s, &past.ops[i]);
+	for (size_t i = 0; i < s->n && any; i++) {
+		struct resource *r = &s->resources[i];
+
+		if (r->ops && r->ops->vote_sweep)
+			(void)r->ops->vote_sweep(r, how_it_ended, &past, &ignored);
+	}
+	store_ops_free(past.ops, past.n);
+}
+
 /* ---- who decides ---- */
 
 struct voter {

@@ -167,6 +167,35 @@ static int end_vote(char **arguments, struct atoll_error *err)
 	return r;
 }
 
+/* AREA PREFIX: the names of prepared transactions that begin so, one a line. */
+static int print_waiting(char **arguments, struct atoll_error *err)
+{
+	AUTO_FREE char *conninfo = NULL;
+	AUTO_STRBUF names = STRBUF_INIT;
+	AUTO_FD area = -EBADF;
+	int r = read_conninfo(arguments[0], &area, &conninfo, err);
+
+	if (r >= 0)
+		r = pg_prepared_list(conninfo, arguments[1], &names, err);
+	if (r >= 0)
+		printf("%s", strbuf_str(&names));
+	return r;
+}
+
+/* AREA GID commit|rollback */
+static int end_waiting(char **arguments, struct atoll_error *err)
+{
+	AUTO_FREE char *conninfo = NULL;
+	AUTO_FD area = -EBADF;
+	bool found;
+	int r = read_conninfo(arguments[0], &area, &conninfo, err);
+
+	if (r < 0)
+		return r;
+	return strcmp(arguments[2], "commit") == 0 ? pg_prepared_commit(conninfo, arguments[1], &found, err)
+						   : pg_prepared_rollback(conninfo, arguments[1], &found, err);
+}
+
 static int forget(char **arguments, struct atoll_error *err)
 {
 	AUTO_FREE char *conninfo = NULL;
@@ -207,6 +236,8 @@ static const struct command {
 		 { "hold", 2, hold },
 		 { "outcome", 2, outcome },
 		 { "end-vote", 4, end_vote },
+		 { "waiting", 2, print_waiting },
+		 { "end-waiting", 3, end_waiting },
 		 { "forget", 2, forget },
 		 { "rows", 2, rows } };
 

@@ -172,6 +172,28 @@ int pg_prepared_find(const char *conninfo, const char *gid, bool *ret, struct at
 	return 0;
 }
 
+int pg_prepared_list(const char *conninfo, const char *prefix, struct strbuf *ret, struct atoll_error *err)
+{
+	AUTO_CONN *conn = pg_connect(conninfo, "prepared", err);
+	const char *const values[] = { prefix };
+
+	if (!conn)
+		return -ATOLL_FAILED;
+	{
+		AUTO_RESULT *result = PQexecParams(
+			conn,
+			"SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() "
+			"AND pg_catalog.left(gid, pg_catalog.length($1)) = $1 ORDER BY 1",
+			1, NULL, values, NULL, NULL, 0);
+
+		if (PQresultStatus(result) != PGRES_TUPLES_OK)
+			return failed(conn, result, "prepared", err);
+		for (int i = 0; i < PQntuples(result); i++)
+			strbuf_addf(ret, "%s\n", PQgetvalue(result, i, 0));
+	}
+	return 0;
+}
+
 static int prepared_end(const char *conninfo, const char *command, const char *gid, bool *ret_found,
 			struct atoll_error *err)
 {

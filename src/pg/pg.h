@@ -163,6 +163,8 @@ int pg_outcome(const char *conninfo, const struct pg_marker *marker, bool *ret_c
 /* Removes the marker; one that is not there is fine. */
 int pg_forget_marker(const char *conninfo, const struct pg_marker *marker, struct atoll_error *err);
 
+/* The names that begin with prefix, of this database, each on a line of its own. */
+int pg_prepared_list(const char *conninfo, const char *prefix, struct strbuf *ret, struct atoll_error *err);
 int pg_prepared_find(const char *conninfo, const char *gid, bool *ret, struct atoll_error *err);
 /* One that is not there is fine: 0, and *ret_found tells. */
 int pg_prepared_commit(const char *conninfo, const char *gid, bool *ret_found, struct atoll_error *err);

@@ -11,15 +11,11 @@
 
 /* ---- the decision ---- */
 
-/* ret: what it answers, or NULL. */
-static int request(struct resource *r, const struct hold_request *q, struct hold_reply *ret, struct atoll_error *err)
+static int request(struct resource *r, const struct hold_request *q, struct atoll_error *err)
 {
-	AUTO_FREE struct hold_reply *own = calloc(1, sizeof *own);
-	int rc = own ? postgres_request(r->work_fd, q, own, err) : error_oom(err, "commit");
+	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
 
-	if (rc >= 0 && ret)
-		*ret = *own;
-	return rc;
+	return reply ? postgres_request(r->work_fd, q, reply, err) : error_oom(err, "commit");
 }
 
 static int refuse_if_lost(struct resource *r, struct atoll_error *err)
@@ -36,7 +32,7 @@ static int prepare(struct resource *r, const char *token, bool votes, struct ato
 	int rc = refuse_if_lost(r, err);
 
 	snprintf(q.token, sizeof q.token, "%s", token ? token : "");
-	return rc < 0 ? rc : request(r, &q, NULL, err);
+	return rc < 0 ? rc : request(r, &q, err);
 }
 
 int postgres_decide_prepare(struct resource *r, const char *token, struct atoll_error *err)
@@ -62,7 +58,7 @@ static int ask_server(struct resource *r, const char *token, struct atoll_error 
 int postgres_decide_commit(struct resource *r, const char *token, struct atoll_error *err)
 {
 	struct atoll_error why = { 0 };
-	int rc = request(r, &(struct hold_request){ .what = HOLD_COMMIT }, NULL, &why);
+	int rc = request(r, &(struct hold_request){ .what = HOLD_COMMIT }, &why);
 
 	if (rc == 0 || rc == -ATOLL_REFUSED) {
 		if (rc < 0 && err)
@@ -141,7 +137,7 @@ int postgres_vote(struct resource *r, const char *token, struct atoll_error *err
 	struct hold_request q = { .what = HOLD_VOTE };
 
 	name_vote(r, token, q.gid);
-	return request(r, &q, NULL, err);
+	return request(r, &q, err);
 }
 
 void postgres_vote_name(const struct resource *r, const char *token, struct strbuf *ret)
@@ -194,4 +190,33 @@ int postgres_vote_end(struct resource *r, const char *token, bool committed, str
 	if (strcmp(strbuf_str(&answer), "done") != 0)
 		return otherwise(r, gid, committed, err);
 	return committed ? 0 : note_lost(r, err);
+}
+
+static int sweep_one(struct resource *r, const char *gid, bool committed, struct atoll_error *err)
+{
+	const char *const arguments[] = { "end-waiting", r->row.work, gid, committed ? "commit" : "rollback", NULL };
+
+	return postgres_run(arguments, NULL, NULL, err);
+}
+
+int postgres_vote_sweep(struct resource *r, int (*over)(void *arg, const char *token), void *arg,
+			struct atoll_error *err)
+{
+	char prefix[HOLD_GID_SIZE];
+	const char *const arguments[] = { "waiting", r->row.work, prefix, NULL };
+	AUTO_STRBUF answer = STRBUF_INIT;
+	AUTO_FREE char *gids = NULL;
+	char *save = NULL;
+	int rc;
+
+	name_vote(r, "", prefix);
+	rc = postgres_run(arguments, NULL, &answer, err);
+	gids = rc < 0 ? NULL : strbuf_take(&answer);
+	for (char *gid = gids ? strtok_r(gids, "\n", &save) : NULL; gid && rc >= 0; gid = strtok_r(NULL, "\n", &save)) {
+		int ended = strncmp(gid, prefix, strlen(prefix)) == 0 ? over(arg, gid + strlen(prefix)) : -1;
+
+		if (ended >= 0)
+			rc = sweep_one(r, gid, ended, err);
+	}
+	return rc;
 }

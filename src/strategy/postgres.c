@@ -327,5 +327,6 @@ const struct strategy_ops strategy_postgres = {
 	.vote_prepare = postgres_vote_prepare,
 	.vote = postgres_vote,
 	.vote_name = postgres_vote_name,
+	.vote_sweep = postgres_vote_sweep,
 	.vote_end = postgres_vote_end,
 };

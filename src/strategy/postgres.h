@@ -33,6 +33,8 @@ int postgres_decide_end(struct resource *r, const char *token, bool committed, s
 int postgres_vote_room(struct resource *r, struct strategy_room *ret, struct atoll_error *err);
 int postgres_vote_prepare(struct resource *r, const char *token, struct atoll_error *err);
 int postgres_vote(struct resource *r, const char *token, struct atoll_error *err);
+int postgres_vote_sweep(struct resource *r, int (*over)(void *arg, const char *token), void *arg,
+			struct atoll_error *err);
 void postgres_vote_name(const struct resource *r, const char *token, struct strbuf *ret);
 int postgres_vote_end(struct resource *r, const char *token, bool committed, struct atoll_error *err);
 

@@ -175,6 +175,10 @@ struct strategy_ops {
 	/* must, if VOTES. When all else is in place and the op is on record. 0: whatever dies from here on, it can be committed as well as rolled
 	 * back, and it waits for vote_end(). Anything else: vote_end() finds out how far it got; its edits may be lost. */
 	int (*vote)(struct resource *r, const char *token, struct atoll_error *err);
+	/* may. Ends what waits by a name of ours though its op is over: where a server was restored from a backup it may be there again. over() says how
+	 * that op ended: 1 committed, 0 rolled back, -1: it is none of this sandbox's, or not over, and stays. The resource is not open. */
+	int (*vote_sweep)(struct resource *r, int (*over)(void *arg, const char *token), void *arg,
+			  struct atoll_error *err);
 	/* may. By what name somebody would find it who must end it by hand, because Atoll was made to forget it. */
 	void (*vote_name)(const struct resource *r, const char *token, struct strbuf *ret);
 	/* must, if VOTES. How it was decided, now or after a crash, whether it has voted or not. Durable when it returns. Idempotent: what is

@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import pgtest as pg  # noqa: E402
+import stepped  # noqa: E402
 from several import World, crash  # noqa: E402
 
 SAMPLES = 3
@@ -125,6 +126,35 @@ def walk_seam(s):
     s.check("both sides were seen", sides.get("old") and sides.get("new"), sides)
 
 
+def under_it(s):
+    """A server is killed while the commit stands at a call of its own, is back or is not, and the commit goes on."""
+    points = [(mark, n, server, back) for mark in ("apply", "decide", "finish") for n in (1, 2) for server in s.servers for back in (True, False)]
+    if not t.TORTURE:
+        points = [("apply", 1, s.servers[0], True), ("decide", 1, s.servers[0], False), ("decide", 1, s.servers[1], True)]
+    sides, wrong = {}, []
+    for mark, n, server, back in points:
+        w = s.world()
+        point = "server %d killed at %s %d" % (s.servers.index(server), mark, n)
+        try:
+            commit = stepped.Stepped(w.box, n, "commit", "box", mark=mark)
+            commit.stopped()
+            server.kill()
+            if back:
+                server.start()
+            done = commit.finish()
+            if not back:
+                server.start()
+            found, side = settle(w, point + ", commit: " + t.said(done))
+            wrong += found
+            sides[side] = sides.get(side, 0) + 1
+            if (done.returncode == 0) != (side == "new") and done.returncode != 7:
+                wrong.append("%s: all are %s, and commit said %s" % (point, side, t.said(done)))
+        finally:
+            w.close()
+    s.check("a server killed at %d points of a commit that goes on: all three are on one side %s, and it says so" % (len(points), sides),
+            not wrong and sides.get("old") and sides.get("new"), *wrong[:4], sides)
+
+
 def decided_and_cut(w):
     """Decided and on record; the others were not told: whoever starts the program for that is killed by it."""
     place = os.path.join(w.top, "libexec")
@@ -149,6 +179,8 @@ def waiting(s):
     found = [r["outcome"] for r in json.loads(done.stdout)[0]["resources"]]
     s.check("while its server is away it is in doubt, and nothing else is", done.returncode == 7 and found == ["committed", "in doubt", "committed"],
             t.said(done), found)
+    told = w.box.atoll("doctor").stdout
+    s.check("doctor names the sandbox", b"a commit or undo is unfinished in \"box\"" in told, told)
     done = w.box.run("true")
     s.check("and nothing goes on in the sandbox", done.returncode == 125, t.said(done))
     server.start()
@@ -188,7 +220,7 @@ def main(place, tap):
             server.sql("CREATE ROLE agent LOGIN")
         for who in place.users():
             s = Scene(place, tap, who, servers)
-            for part in (walk, walk_seam, waiting, contradicted):
+            for part in (walk, walk_seam, under_it, waiting, contradicted):
                 if t.only(part.__name__) and (t.TORTURE or who == place.users()[-1 if part == walk_seam else 0]):
                     part(s)
     finally:

@@ -127,6 +127,25 @@ def no_room(s):
     w.close()
 
 
+def restored(s):
+    """A server that was restored from a backup has a transaction prepared again, whose commit is over."""
+    w = s.world(s.two)
+    w.edit()
+    w.must(w.box.commit())
+    info = json.loads(w.box.atoll("show", "box", "--json").stdout)
+    token = next(name for name in os.listdir(info["resources"][1]["stage"]) if name.startswith("op-"))
+    gid = "atoll-%s-2-" % info["uuid"]
+    for name, row in ((gid + token, 3), (gid + "op-0123456789abcdef", 4)):
+        s.on.sql("BEGIN; INSERT INTO %s VALUES (%d); PREPARE TRANSACTION '%s'" % (w.table, row, name), environment={"PGUSER": "agent"})
+    done = w.box.recover()
+    rows = s.on.sql("SELECT string_agg(id::text, ',' ORDER BY id) FROM %s" % w.table)
+    left = s.on.sql("SELECT string_agg(gid, ' ') FROM pg_prepared_xacts")
+    s.check("what is prepared again under the name of a commit that is over ends as that did, and nothing else does", done.returncode == 0 and
+            rows == "1,2,3" and left == gid + "op-0123456789abcdef", t.said(done), rows, left)
+    s.on.sql("ROLLBACK PREPARED '%s'" % left)
+    w.close()
+
+
 def unforeseen(s):
     """What nobody could see beforehand: a trigger notifies, and the server refuses to prepare that."""
     w = s.world(s.two)
@@ -156,7 +175,7 @@ def main(place, tap):
             server.sql("CREATE ROLE agent LOGIN")
         add_database(on, "stock")
         for who in place.users():
-            for part in (landing, switched_off, obstacles, held_cursors, no_room, unforeseen):
+            for part in (landing, switched_off, obstacles, held_cursors, no_room, restored, unforeseen):
                 if t.only(part.__name__) and (who == place.users()[0] or part == landing):
                     part(Scene(place, tap, who, on, off))
     finally:
