@@ -413,8 +413,16 @@ class Family(Scene):
             os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
             sql(self.path(name), ROWS)
         self.old = self.content()
-        self.begin("--db", "sqlite:" + self.names[0], "--dir", "app", "--git", "app/vendor/repo", "--db", "sqlite:" + self.names[1])
+        self.begin_all()
         self.edit_all()
+
+    def begin_all(self, **more):
+        self.settle()
+        return self.new("--db", "sqlite:" + self.path(self.names[0]), "--dir", self.path("app"), "--git", self.path("app/vendor/repo"),
+                        "--db", "sqlite:" + self.path(self.names[1]), **more)
+
+    def is_usable(self):
+        return self.diff().returncode == 0 and self.shell("true").returncode == 0
 
     def edit_all(self):
         self.shell("echo new > app/x; rm -r app/gone; mkdir app/gone; echo p > app/gone/p; cd app/vendor/repo; echo new > f")
@@ -469,7 +477,7 @@ def all_or_nothing(place, tap, who):
               new[5] == (tuple(NEW), tuple(NEW)) and new[3] == 2, t.said(done), new)
     undone, undo_number = box.count(box.undo)
     tap.check("and go back together, " + who, undone.returncode == 0 and box.content() == box.old, t.said(undone), box.content())
-    points, found, ends = faults(number, 9), [], 0
+    points, found, ends = faults(number, 7), [], 0
     while points and not found:
         stop = walk(box, box.commit, box.old, new, points)
         if not stop:
@@ -483,7 +491,7 @@ def all_or_nothing(place, tap, who):
     tap.check("a commit killed or failed at points of %d, %d of them past its decision, %s" % (number, ends, who), not found, *found)
     done = box.commit()
     tap.check("lands at last, " + who, done.returncode == 0 and box.content() == new, t.said(done))
-    points, ends = faults(undo_number, 7), 0
+    points, ends = faults(undo_number, 6), 0
     while points and not found:
         stop = walk(box, box.undo, new, box.old, points)
         if not stop:
@@ -498,6 +506,48 @@ def all_or_nothing(place, tap, who):
     box.drop()
 
 
+def spread(number, points):
+    return range(1, number + 1) if t.TORTURE else range(max(1, number // points // 2), number + 1, max(1, number // points))
+
+
+def broken_off(place, tap, who):
+    """A rollback, which makes hosts and guests fresh, and a new, killed at points."""
+    box = Family(place, who)
+    box.commit()
+    new, number, found = box.content(), None, []
+    done, number = box.count(box.rollback)
+    if done.returncode != 0 or box.content() != box.old or b"no changes" not in box.diff().stdout:
+        found.append("%s; %s" % (t.said(done), t.said(box.diff())))
+    for point in spread(number, 6):
+        if box.content() == box.old:
+            box.rollback()
+            box.edit_all()
+            box.commit()
+        begun = box.content() == new
+        done = box.rollback(fault="%d:kill" % point)
+        recovered = box.recover()
+        now = box.content()
+        last = box.rollback()
+        if not begun or now not in (box.old, new) or recovered.returncode != 0 or last.returncode != 0 or box.content() != box.old or \
+                b"no changes" not in box.diff().stdout:
+            found.append("%d: %s; %s; %s; %r" % (point, t.said(done), t.said(recovered), t.said(last), now))
+    tap.check("a rollback killed at points of %d, %s" % (number, who), not found, *found)
+    box.rm()
+    number, found = box.count(box.begin_all)[1], []
+    for point in spread(number, 6):
+        box.rm()
+        done = box.begin_all(fault="%d:kill" % point)
+        recovered = box.recover()
+        left = box.atoll("list", "--json").stdout.strip() not in (b"[]", b"")
+        if recovered.returncode != 0 or box.content() != box.old or (left and done.returncode == -9 and not box.is_usable()):
+            found.append("%d: %s; %s" % (point, t.said(done), t.said(recovered)))
+    tap.check("a new killed at points of %d, %s" % (number, who), not found, *found)
+    box.rm()
+    left = t.residue(box.state + "/boxes")
+    tap.check("and nothing is left, " + who, not left, left)
+    box.drop()
+
+
 def main(place, tap):
     for who in place.users():
         orders = ("directory", "database") if who == "root" else ("database", "directory")
@@ -508,6 +558,7 @@ def main(place, tap):
     who = place.users()[-1]
     for how in ("tracked", "untracked", "ignored"):
         database_in_repository(place, tap, who if how != "untracked" else "root" if place.is_root else who, how)
+    broken_off(place, tap, who)
     conflicts(place, tap, who)
     in_repository(place, tap, who)
     beside(place, tap, who)
