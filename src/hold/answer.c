@@ -75,6 +75,17 @@ static int inspect(struct keeper *h, struct pg_inspection *ret, struct atoll_err
 	return r;
 }
 
+static int tell_changes(struct keeper *h, struct hold_reply *ret, struct atoll_error *err)
+{
+	bool defined = false;
+	int r = pg_proxy_tables(h->proxy, add_table, ret, err);
+
+	if (r >= 0)
+		r = pg_proxy_definitions(h->proxy, &defined, err);
+	ret->defined = defined;
+	return r;
+}
+
 static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_error *err)
 {
 	struct pg_inspection found = { 0 };
@@ -94,7 +105,7 @@ static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_er
 	ret->xid = found.xid;
 	list_locks(&found, ret);
 	pg_inspection_release(&found);
-	return ret->xid ? pg_proxy_tables(h->proxy, add_table, ret, err) : 0;
+	return ret->xid ? tell_changes(h, ret, err) : 0;
 }
 
 /* ---- the end ---- */

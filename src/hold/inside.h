@@ -9,6 +9,8 @@
 
 #include <atoll/atoll.h>
 
+#include <stdio.h>
+
 #include "base/strbuf.h"
 #include "pg/pg.h"
 
@@ -66,9 +68,8 @@ struct pairs {
 	bool old_is_cut, new_is_cut;
 };
 /* Returns how many were not shown. */
-size_t pairs_print(struct pairs *p, size_t shown_max);
+size_t pairs_print(struct pairs *p, FILE *out, size_t shown_max);
 
-/* ---- output.c ---- */
-void output_field(const char *text);
+void output_field(FILE *out, const char *text);
 
 #endif

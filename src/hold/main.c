@@ -210,20 +210,31 @@ static int forget(char **arguments, struct atoll_error *err)
 	return r < 0 ? r : marker_remove(area, arguments[1], err);
 }
 
-static int rows(char **arguments, struct atoll_error *err)
+/* table NULL: definitions. */
+static int print_difference(const char *place, const char *table, struct atoll_error *err)
 {
 	AUTO_FREE char *conninfo = NULL;
 	AUTO_FD area = -EBADF;
 	struct sides s;
-	int r = read_conninfo(arguments[0], &area, &conninfo, err);
+	int r = read_conninfo(place, &area, &conninfo, err);
 
 	if (r >= 0)
 		r = sides_open(&s, area, conninfo, err);
 	if (r < 0)
 		return r;
-	r = rows_print(&s, arguments[1], err);
+	r = table ? rows_print(&s, table, err) : schema_print(&s, err);
 	sides_close(&s);
 	return r;
+}
+
+static int rows(char **arguments, struct atoll_error *err)
+{
+	return print_difference(arguments[0], arguments[1], err);
+}
+
+static int schema(char **arguments, struct atoll_error *err)
+{
+	return print_difference(arguments[0], NULL, err);
 }
 
 static const struct command {
@@ -239,7 +250,8 @@ static const struct command {
 		 { "waiting", 2, print_waiting },
 		 { "end-waiting", 3, end_waiting },
 		 { "forget", 2, forget },
-		 { "rows", 2, rows } };
+		 { "rows", 2, rows },
+		 { "schema", 1, schema } };
 
 int main(int argc, char **argv)
 {

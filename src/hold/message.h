@@ -57,6 +57,7 @@ struct hold_reply {
 	char locks[512];  /* "public.people (RowExclusiveLock), …" */
 	uint32_t room;    /* ROOM: as in struct strategy_room */
 	char place[64], why[256];
+	uint32_t defined; /* definitions may have been changed */
 	uint32_t n_tables, more;
 	struct hold_table tables[HOLD_TABLES_MAX];
 };
@@ -71,6 +72,8 @@ struct hold_reply {
  *	n NEW…                inserted or updated: nobody can tell
  *	m TEXT                why not all is told
  *	.                     the end
+ *
+ * What "atoll-postgres schema" says: a, m or d (added, modified, deleted), its name, and the SQL; then ".".
  */
 
 #endif

@@ -27,7 +27,7 @@ static void add_shortened(struct strbuf *s, const char *value)
 	strbuf_addf(s, "… (%lld characters, md5 %.*s…)", length, SUM_SHOWN, sum);
 }
 
-static void print_value(const struct column *c, const char *value)
+static void print_value(FILE *out, const struct column *c, const char *value)
 {
 	AUTO_STRBUF s = STRBUF_INIT;
 
@@ -41,13 +41,13 @@ static void print_value(const struct column *c, const char *value)
 		strbuf_adds(&s, value + 1);
 	else
 		sides_add_literal(&s, value + 1);
-	output_field(strbuf_str(&s));
+	output_field(out, strbuf_str(&s));
 }
 
-static void print_side(const struct pairs *p, const struct table *t, size_t row)
+static void print_side(FILE *out, const struct pairs *p, const struct table *t, size_t row)
 {
 	for (size_t i = 0; i < p->n_columns; i++)
-		print_value(&p->columns[i], table_value(t, row, i));
+		print_value(out, &p->columns[i], table_value(t, row, i));
 }
 
 /* ---- order ---- */
@@ -93,6 +93,7 @@ static void sort(struct pairs *p, struct table *t)
 
 struct walk {
 	struct pairs *p;
+	FILE *out;
 	size_t shown_max, shown, hidden;
 };
 
@@ -103,11 +104,11 @@ static void show(struct walk *w, char kind, const size_t *old, const size_t *new
 		return;
 	}
 	w->shown++;
-	putchar(kind);
+	putc(kind, w->out);
 	if (old)
-		print_side(w->p, &w->p->old, *old);
+		print_side(w->out, w->p, &w->p->old, *old);
 	if (new)
-		print_side(w->p, &w->p->new, *new);
+		print_side(w->out, w->p, &w->p->new, *new);
 }
 
 static void one_side(struct walk *w, size_t *old, size_t *new)
@@ -132,9 +133,9 @@ static void both_sides(struct walk *w, size_t *old, size_t *new)
 	++*new;
 }
 
-size_t pairs_print(struct pairs *p, size_t shown_max)
+size_t pairs_print(struct pairs *p, FILE *out, size_t shown_max)
 {
-	struct walk w = { .p = p, .shown_max = shown_max };
+	struct walk w = { .p = p, .out = out, .shown_max = shown_max };
 	size_t o = 0, n = 0;
 
 	sort(p, &p->old);
@@ -153,7 +154,7 @@ size_t pairs_print(struct pairs *p, size_t shown_max)
 	return w.hidden;
 }
 
-void output_field(const char *text)
+void output_field(FILE *out, const char *text)
 {
-	printf("%zu:%s", strlen(text), text);
+	fprintf(out, "%zu:%s", strlen(text), text);
 }

@@ -263,10 +263,10 @@ static void print_columns(const struct relation *rel, bool keyed)
 	AUTO_FREE char *n = str_format("%zu", rel->columns.n_rows);
 
 	putchar('c');
-	output_field(n ? n : "0");
+	output_field(stdout, n ? n : "0");
 	for (size_t i = 0; i < rel->columns.n_rows; i++) {
-		output_field(rel->v[i].name);
-		output_field(keyed && rel->v[i].key ? "1" : "0");
+		output_field(stdout, rel->v[i].name);
+		output_field(stdout, keyed && rel->v[i].key ? "1" : "0");
 	}
 }
 
@@ -285,7 +285,7 @@ static void print_remark(const struct relation *rel, const struct pairs *p, size
 		strbuf_addf(&s, "%sand %zu more rows of %s", s.size ? "; " : "", hidden, rel->name);
 	if (s.size) {
 		putchar('m');
-		output_field(strbuf_str(&s));
+		output_field(stdout, strbuf_str(&s));
 	}
 }
 
@@ -311,7 +311,7 @@ static int compare(struct relation *rel, struct pairs *p, struct atoll_error *er
 	if (r < 0)
 		return r;
 	print_columns(rel, p->keyed);
-	print_remark(rel, p, pairs_print(p, SHOWN_MAX));
+	print_remark(rel, p, pairs_print(p, stdout, SHOWN_MAX));
 	return 0;
 }
 

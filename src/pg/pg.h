@@ -102,6 +102,9 @@ struct pg_table {
 int pg_proxy_tables(struct pg_proxy *p, void (*fn)(const struct pg_table *table, void *arg), void *arg,
 		    struct atoll_error *err);
 
+/* Whether it may have changed definitions: it has written to the server's catalogs. The same answers. */
+int pg_proxy_definitions(struct pg_proxy *p, bool *ret, struct atoll_error *err);
+
 struct strbuf;
 /* One query of the proxy's user inside the transaction: as the role that the proxy has connected as, whatever clients have set, and without a trace of
  * it. The rows come as the server sends them: for each an int16 number of columns, for each of these an int32 size (-1: NULL) and its text.

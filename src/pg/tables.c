@@ -27,3 +27,21 @@ int pg_proxy_tables(struct pg_proxy *p, void (*fn)(const struct pg_table *table,
 	}
 	return r;
 }
+
+/* Large objects and statistics are kept in catalogs too. */
+static const char definitions_sql[] =
+	"SELECT COALESCE(pg_catalog.sum(n_tup_ins + n_tup_upd + n_tup_del), 0) > 0 FROM pg_catalog.pg_stat_xact_sys_tables "
+	"WHERE schemaname = 'pg_catalog' AND relname NOT IN "
+	"('pg_largeobject', 'pg_largeobject_metadata', 'pg_shdepend', 'pg_statistic', 'pg_statistic_ext_data')";
+
+int pg_proxy_definitions(struct pg_proxy *p, bool *ret, struct atoll_error *err)
+{
+	AUTO_ANSWER a = { 0 };
+	int r = pg_proxy_can_ask(p, err);
+
+	if (r == 0)
+		r = pg_question(p, definitions_sql, &a, err);
+	if (r == 0)
+		*ret = a.values.n == 1 && *a.values.v[0] == 't';
+	return r;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows that the transaction has changed, as the program tells them (hold/message.h). */
+/* The rows and definitions that the transaction has changed, as the program tells them (hold/message.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,4 +119,42 @@ int postgres_rows(struct resource *r, const char *label, atoll_row_fn fn, void *
 	d->row.columns = d->columns;
 	d->row.keys = d->keys;
 	return read_all(d, fn, arg, err);
+}
+
+static int add_definition(struct reader *d, char kind, struct changes *c)
+{
+	const char *name = field(d), *note = field(d);
+	AUTO_FREE char *label = str_format("schema %s", name);
+	enum atoll_change_kind what = kind == 'a' ? ATOLL_ADDED : kind == 'd' ? ATOLL_DELETED : ATOLL_MODIFIED;
+
+	d->bad = d->bad || !kind || !strchr("amd", kind);
+	return d->bad || (label && changes_add_part(c, label, what, note)) ? 0 : -ENOMEM;
+}
+
+/* The diff goes on without them where they cannot be compared. */
+static int add_reason(struct changes *c, const char *why)
+{
+	AUTO_FREE char *note = str_format("definitions were changed, and cannot be compared now: %s", why);
+
+	return note && changes_add_part(c, "schema", ATOLL_MODIFIED, note) ? 0 : -ENOMEM;
+}
+
+int postgres_add_definitions(struct resource *r, struct changes *c)
+{
+	const char *const arguments[] = { "schema", r->row.work, NULL };
+	AUTO_STRBUF answer = STRBUF_INIT;
+	AUTO_FREE struct reader *d = calloc(1, sizeof *d);
+	struct atoll_error err = { 0 };
+	char kind = 0;
+	int rc = 0;
+
+	if (!d)
+		return -ENOMEM;
+	if (postgres_run(arguments, NULL, &answer, &err) < 0)
+		return add_reason(c, err.message);
+	d->at = answer.data;
+	d->end = answer.data + answer.size;
+	while (rc >= 0 && !d->bad && (kind = d->at < d->end ? *d->at++ : 0) != '.')
+		rc = add_definition(d, kind, c);
+	return rc < 0 || !d->bad ? rc : add_reason(c, "they are not understood");
 }

@@ -221,16 +221,16 @@ static int add_table(struct changes *c, const struct hold_table *t)
 	return label && note && changes_add_part(c, label, ATOLL_MODIFIED, note) ? 0 : -ENOMEM;
 }
 
-static int add_tables(struct changes *c, const struct hold_reply *reply)
+static int add_all(struct resource *r, struct changes *c, const struct hold_reply *reply)
 {
-	int rc = 0;
+	int rc = reply->defined ? postgres_add_definitions(r, c) : 0;
 
 	for (uint32_t i = 0; i < reply->n_tables && i < HOLD_TABLES_MAX && rc >= 0; i++)
 		rc = add_table(c, &reply->tables[i]);
 	if (rc >= 0 && reply->more)
 		rc = changes_add_part(c, "tables", ATOLL_MODIFIED, "more tables than are listed") ? 0 : -ENOMEM;
-	/* A definition, a large object, a sequence: no rows of a table. */
-	if (rc >= 0 && reply->xid && !reply->n_tables)
+	/* A large object, a comment: neither a row of a table nor a definition that is listed. */
+	if (rc >= 0 && reply->xid && !reply->n_tables && c->n == 0)
 		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, "something other than rows was changed")
 			     ? 0
 			     : -ENOMEM;
@@ -255,7 +255,7 @@ static struct changes *pg_changes(struct resource *r, bool exact, struct atoll_e
 		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, strbuf_str(&why)) ? 0 : error_oom(err, "diff");
 	else
 		rc = postgres_ask_if_there(r->work_fd, HOLD_STATUS, reply, err);
-	if (rc >= 0 && add_tables(c, reply) < 0)
+	if (rc >= 0 && add_all(r, c, reply) < 0)
 		rc = error_oom(err, "diff");
 	return rc < 0 ? NULL : TAKE_PTR(c);
 }

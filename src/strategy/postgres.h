@@ -13,6 +13,8 @@ int postgres_request(int area_fd, const struct hold_request *q, struct hold_repl
 int postgres_ask(int area_fd, enum hold_what what, struct hold_reply *ret, struct atoll_error *err);
 /* Whether the edits are lost: 1 and why, in one line; 0; or -errno. */
 int postgres_lost(int area_fd, struct strbuf *why);
+/* Adds what was defined, changed and dropped, as SQL, or why that cannot be told. 0 or -ENOMEM. */
+int postgres_add_definitions(struct resource *r, struct changes *c);
 /* strategy_ops.rows */
 int postgres_rows(struct resource *r, const char *label, atoll_row_fn fn, void *arg, struct atoll_error *err);
 

@@ -39,6 +39,69 @@ INSERT INTO quiet VALUES (1, 1), (2, 2), (3, 3);
 CREATE SEQUENCE counter;
 """
 
+# Before the sandbox, and inside it.
+OBJECTS = r"""
+CREATE SCHEMA shop;
+CREATE TABLE shop.kept (id int PRIMARY KEY, a int, b text DEFAULT 'x', c int CHECK (c > 0));
+CREATE TABLE shop.gone (id int PRIMARY KEY, x int);
+CREATE INDEX gone_x ON shop.gone (x);
+CREATE INDEX kept_a ON shop.kept (a);
+CREATE VIEW shop.seen AS SELECT id FROM shop.kept;
+CREATE VIEW shop.view_gone AS SELECT 1 AS one;
+CREATE FUNCTION shop.f(int) RETURNS int LANGUAGE sql AS 'SELECT $1';
+CREATE FUNCTION shop.g() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE TYPE shop.mood AS ENUM ('good', 'bad');
+CREATE SEQUENCE shop.numbers;
+CREATE TABLE shop.quiet (id int PRIMARY KEY);
+"""
+DEFINED = r"""
+CREATE TABLE shop.made (id int PRIMARY KEY, "odd name" text NOT NULL DEFAULT 'it''s', n int GENERATED ALWAYS AS IDENTITY, CHECK (id > 0));
+CREATE INDEX made_name ON shop.made ("odd name");
+ALTER TABLE shop.kept ADD COLUMN d numeric(10, 2) NOT NULL DEFAULT 1.5;
+ALTER TABLE shop.kept DROP COLUMN a;
+ALTER TABLE shop.kept ALTER COLUMN b DROP DEFAULT;
+ALTER TABLE shop.kept DROP CONSTRAINT kept_c_check;
+ALTER TABLE shop.kept ADD CONSTRAINT few CHECK (c < 9);
+DROP TABLE shop.gone;
+DROP VIEW shop.view_gone;
+CREATE OR REPLACE VIEW shop.seen AS SELECT id FROM shop.kept WHERE id > 1;
+CREATE OR REPLACE FUNCTION shop.f(int) RETURNS int LANGUAGE sql AS $$SELECT
+	$1 + 1$$;
+DROP FUNCTION shop.g();
+ALTER TYPE shop.mood ADD VALUE 'so so';
+ALTER SEQUENCE shop.numbers INCREMENT BY 5;
+CREATE SCHEMA later;
+CREATE TABLE later.p (id int) PARTITION BY RANGE (id);
+CREATE TABLE later.p1 PARTITION OF later.p FOR VALUES FROM (0) TO (10);
+CREATE FUNCTION later.t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER watch BEFORE INSERT ON shop.quiet FOR EACH ROW EXECUTE FUNCTION later.t();
+CREATE DOMAIN later.small AS int CHECK (VALUE < 10);
+CREATE TEMP TABLE passing (id int);
+"""
+WORDS = {
+    "schema shop.made": ("added", "CREATE TABLE shop.made (id integer NOT NULL, \"odd name\" text DEFAULT 'it''s'::text NOT NULL, "
+                         "n integer GENERATED ALWAYS AS IDENTITY NOT NULL, CONSTRAINT made_pkey PRIMARY KEY (id), CONSTRAINT made_id_check CHECK ((id > 0)))"),
+    "schema shop.made_name": ("added", "CREATE INDEX made_name ON shop.made USING btree (\"odd name\")"),
+    "schema shop.kept.d": ("added", "ALTER TABLE shop.kept ADD COLUMN d numeric(10,2) DEFAULT 1.5 NOT NULL"),
+    "schema shop.kept.a": ("deleted", "ALTER TABLE shop.kept DROP COLUMN a"),
+    "schema shop.kept_a": ("deleted", "DROP INDEX shop.kept_a"),
+    "schema shop.kept.b": ("modified", "ALTER TABLE shop.kept ALTER COLUMN b TYPE text, ALTER COLUMN b DROP NOT NULL, ALTER COLUMN b DROP DEFAULT"),
+    "schema kept_c_check ON shop.kept": ("deleted", "ALTER TABLE shop.kept DROP CONSTRAINT kept_c_check"),
+    "schema few ON shop.kept": ("added", "ALTER TABLE shop.kept ADD CONSTRAINT few CHECK ((c < 9))"),
+    "schema shop.gone": ("deleted", "DROP TABLE shop.gone"),
+    "schema shop.view_gone": ("deleted", "DROP VIEW shop.view_gone"),
+    "schema shop.seen": ("modified", "CREATE OR REPLACE VIEW shop.seen AS SELECT id FROM shop.kept WHERE (id > 1);"),
+    "schema shop.f(integer)": ("modified", "CREATE OR REPLACE FUNCTION shop.f(integer) RETURNS integer LANGUAGE sql AS $function$SELECT $1 + 1$function$ "),
+    "schema shop.g()": ("deleted", "DROP ROUTINE shop.g()"),
+    "schema shop.mood": ("modified", "CREATE TYPE shop.mood AS ENUM ('good', 'bad', 'so so')"),
+    "schema shop.numbers": ("modified", "ALTER SEQUENCE shop.numbers AS bigint INCREMENT BY 5 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1 NO CYCLE"),
+    "schema later": ("added", "CREATE SCHEMA later"),
+    "schema later.p": ("added", "CREATE TABLE later.p (id integer) PARTITION BY RANGE (id)"),
+    "schema later.p1": ("added", "CREATE TABLE later.p1 PARTITION OF later.p FOR VALUES FROM (0) TO (10)"),
+    "schema watch ON shop.quiet": ("added", "CREATE TRIGGER watch BEFORE INSERT ON shop.quiet FOR EACH ROW EXECUTE FUNCTION later.t()"),
+    "schema later.small": ("added", "CREATE DOMAIN later.small AS integer CONSTRAINT small_check CHECK ((VALUE < 10))"),
+}
+
 
 class World:
     serial = 0
@@ -185,6 +248,24 @@ def manners(tap, w):
     tap.check("and has landed", w.sql("SELECT x FROM quiet WHERE id = 1") == "9" and w.sql("SELECT name FROM people WHERE id = 5") == "thrice")
 
 
+def schema(tap, w):
+    w.inside("SET search_path = shop, public")
+    w.inside("BEGIN; CREATE TABLE shop.never (id int); ROLLBACK")
+    tap.check("a definition that was taken back is none", not [p for p in w.shown() if p.startswith("schema")], w.changes)
+    w.inside(DEFINED)
+    w.sql("CREATE TABLE theirs (id int); CREATE FUNCTION theirs() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    w.shown()
+    # Newer servers leave the table's name out where there is one table only.
+    got = {p: (c["change"], c.get("note", "").replace("kept.id", "id")) for p, c in w.changes.items() if p.startswith("schema")}
+    for path, wanted in WORDS.items():
+        tap.check("told as SQL: " + path.split(" ", 1)[1], got.get(path) == wanted, got.get(path))
+    trigger = got.pop("schema later.t()", ("", ""))
+    tap.check("a new function", trigger[0] == "added" and trigger[1].startswith("CREATE OR REPLACE FUNCTION later.t() RETURNS trigger"), trigger)
+    tap.check("nothing else is told: nothing of others, nothing temporary", not set(got) - set(WORDS), set(got) - set(WORDS))
+    tap.check("and people read it", b"CREATE OR REPLACE VIEW shop.seen" in w.box.diff().stdout, w.box.diff().stdout)
+    tap.check("it lands as it was shown", w.box.commit().returncode == 0 and w.sql("SELECT count(*) FROM pg_class WHERE relname IN ('made', 'gone')") == "1")
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the diff of a PostgreSQL database", "PostgreSQL is not installed")
@@ -195,6 +276,7 @@ def main(place, tap):
         w = World(place, place.users()[0], server)
         for part in (rows, shapes, definitions, large, manners):
             part(tap, w)
+        schema(tap, World(place, place.users()[-1], server, OBJECTS))
     finally:
         server.stop()
 
