@@ -43,6 +43,7 @@ int decide_plan(struct op *op, struct atoll_error *err)
 
 void decide_load(struct op *op)
 {
+	op->voting = true;
 	for (size_t i = 0; i < op->s->n; i++)
 		if (op->resources[i].op && op->resources[i].source == STORE_SOURCE_DECIDES)
 			op->decider = i + 1;

@@ -50,6 +50,7 @@ struct op {
 	struct store_step *steps;
 	size_t n, capacity;
 	size_t decider;    /* 0, or 1 + the index of the resource whose own commit is the decision */
+	bool voting;       /* votes were asked for, or may have been before a crash */
 	bool untold;       /* one that has voted could not be told how it was decided */
 	bool contradicted; /* and one was ended by somebody else, otherwise */
 	struct atoll_result *result;

@@ -184,6 +184,7 @@ static int vote_one(struct op *op, struct resource *r, struct atoll_error *err)
 
 int vote_all(struct op *op, struct atoll_error *err)
 {
+	op->voting = true;
 	return each(op, vote_one, err);
 }
 
@@ -233,7 +234,7 @@ int vote_end_all(struct op *op, bool committed, struct atoll_error *err)
 	int first = 0;
 
 	op->untold = false;
-	for (size_t i = 0; i < op->s->n; i++) {
+	for (size_t i = 0; i < op->s->n && op->voting; i++) {
 		int rc = vote_is_cast_by(op, i) ? end_one(op, &op->s->resources[i], committed, first < 0 ? NULL : err)
 						: 0;
 

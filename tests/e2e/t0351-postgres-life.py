@@ -46,6 +46,14 @@ def limits(s):
     w.must(w.box.atoll("run", "box", "--db-limit", "1h", "--", "sh", "-c", w.psql(0, "INSERT INTO %s VALUES (2)" % w.table)))
     s.check("a run can give the limit of the transaction that it begins", "given up in 0:59:" in w.shown()[1]["detail"] or
             "given up in 1:00:00" in w.shown()[1]["detail"], w.shown())
+    home = s.place.fresh("config", s.who)
+    os.mkdir(os.path.join(home, "atoll"))
+    with open(os.path.join(home, "atoll", "config"), "w", encoding="utf-8") as file:
+        file.write("[run]\ndb-limit = 2h\n")
+    t.give(home, s.place.uid(s.who))
+    w.box.rollback()
+    w.must(w.inside(w.psql(0, "SELECT 1"), program_environment={"XDG_CONFIG_HOME": home}))
+    s.check("and so can a config file", "given up in 1:59:" in w.shown()[1]["detail"] or "given up in 2:00:00" in w.shown()[1]["detail"], w.shown())
     done = w.box.atoll("run", "box", "--db-limit", "never", "--", "true")
     s.check("what is no time is refused", done.returncode == 2 and b"db-limit" in done.stderr, t.said(done))
     w.close()

@@ -19,7 +19,8 @@ enum fate {
 	FATE_DECISION_DIES_BEFORE,
 	FATE_DECISION_DIES_AFTER,
 	FATE_UNREACHABLE,
-	FATE_CONTRADICTED
+	FATE_CONTRADICTED,
+	FATE_OVERTAKEN
 };
 
 static const char *const names[MANY] = { "one", "two", "three" };
@@ -32,6 +33,7 @@ static struct seen {
 	const char *place[MANY];
 	enum fate fate[MANY];
 	bool files_first, voted_first;
+	int ends;
 } * seen;
 
 static int index_of(const struct resource *r)
@@ -71,8 +73,13 @@ static struct changes *changes_with_rows(struct resource *r, bool exact, struct 
 	return c;
 }
 
+/* OVERTAKEN: somebody replaces the original after it was checked, and before its step. */
 static int prepare(struct resource *r, const char *token, struct atoll_error *e)
 {
+	if (fate_of(r) == FATE_OVERTAKEN) {
+		tap_write(tap_dirfd, "other", "theirs");
+		CHECK_OK(rename("other", "tree/file"));
+	}
 	return 0;
 }
 
@@ -121,6 +128,7 @@ static int vote_end(struct resource *r, const char *token, bool committed, struc
 {
 	bool ready = stands(index_of(r), "ready");
 
+	seen->ends++;
 	if (fate_of(r) == FATE_UNREACHABLE)
 		return error_set(e, ATOLL_IN_DOUBT, 0, "commit", "ledger", "it cannot be reached");
 	if (fate_of(r) == FATE_CONTRADICTED) {
@@ -315,6 +323,20 @@ TEST(a_decision_that_fails_rolls_back_those_that_have_voted)
 	atoll_result_free(result);
 	CHECK_STR(tap_read(tap_dirfd, "tree/file"), "old");
 	CHECK(stands(ONE, "rolled back") && stands(TWO, "rolled back") && stands(THREE, "nothing"));
+	atoll_close(a);
+}
+
+TEST(where_nobody_was_asked_to_vote_nobody_is_told)
+{
+	struct atoll_result *result = NULL;
+
+	begin();
+	seen->fate[ONE] = FATE_OVERTAKEN;
+	CHECK_EQ(commit(&result), -ATOLL_CONFLICT);
+	atoll_result_free(result);
+	CHECK_EQ(seen->ends, 0);
+	CHECK(all_stand("theirs", "nothing"));
+	CHECK_DONE(recover(), err);
 	atoll_close(a);
 }
 
