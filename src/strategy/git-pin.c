@@ -73,33 +73,57 @@ int git_pin(struct resource *r, const struct git_repo *repo, const char *name, c
 		      : 0;
 }
 
-/* Packed or loose: git knows. */
-int git_unpin(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err)
+/* ---- and away again ---- */
+
+/* Removes the loose ones. Which of them somebody has packed is git's to remove, and is added to the input of its update-ref. */
+static int remove_loose(const struct git_repo *repo, const char *uuid, struct strbuf *ret)
 {
 	static const char *const names[] = { "base", "tip" };
-	struct git_call call = { .repo = repo, .operation = operation };
-	AUTO_STRBUF input = STRBUF_INIT;
-	int rc;
+	const struct git_refs refs = { -EBADF, repo->dir_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, names[i]);
+		AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", uuid, names[i]);
+		struct git_id id;
+		int r = ref ? git_lock_drop(repo->dir_fd, ref, uuid) : -ENOMEM;
 
-		if (!ref)
-			return error_oom(err, operation);
-		(void)git_lock_drop(repo->dir_fd, ref, r->uuid);
-		strbuf_addf(&input, "delete %s\n", ref);
+		if (r >= 0)
+			r = sys_unlink(repo->dir_fd, ref, 0);
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+			return r;
+		if (git_refs_read(&refs, ref, &id) >= 0)
+			strbuf_addf(ret, "delete %s\n", ref);
 	}
-	if (input.failed)
-		return error_oom(err, operation);
-	call.input = input.data;
-	call.input_size = input.size;
-	rc = git_call(&call, err, (const char *const[]){ "update-ref", "--stdin", NULL });
-	if (rc >= 0) {
-		AUTO_FREE char *own = str_format("refs/atoll/%s", r->uuid);
+	return ret->failed ? -ENOMEM : 0;
+}
 
-		if (own)
-			sys_unlink(repo->dir_fd, own, AT_REMOVEDIR);
-		sys_unlink(repo->dir_fd, "refs/atoll", AT_REMOVEDIR);
-	}
+static void remove_directories(const struct git_repo *repo, const char *uuid)
+{
+	AUTO_FREE char *own = str_format("refs/atoll/%s", uuid);
+
+	if (own)
+		sys_unlink(repo->dir_fd, own, AT_REMOVEDIR);
+	sys_unlink(repo->dir_fd, "refs/atoll", AT_REMOVEDIR);
+}
+
+/* A git that is ended while it removes a ref leaves a lock of its own, on which everybody's next one fails: it is asked only if it must be. With
+ * packed-refs locked nobody packs meanwhile; if that cannot be had, somebody who does may leave a ref that keeps a little too much. */
+int git_unpin(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err)
+{
+	struct git_call call = { .repo = repo, .operation = operation };
+	AUTO_STRBUF packed = STRBUF_INIT;
+	int rc, dropped;
+
+	(void)git_pin_lock(repo, "packed-refs", r->uuid);
+	rc = remove_loose(repo, r->uuid, &packed);
+	dropped = git_lock_drop(repo->dir_fd, "packed-refs", r->uuid);
+	rc = rc < 0 ? rc : dropped;
+	if (rc < 0)
+		return error_sys(err, rc, operation, repo->top, "cannot remove a ref in the git directory of \"%s\"",
+				 repo->top);
+	call.input = packed.data;
+	call.input_size = packed.size;
+	rc = packed.size ? git_call(&call, err, (const char *const[]){ "update-ref", "--stdin", NULL }) : 0;
+	if (rc >= 0)
+		remove_directories(repo, r->uuid);
 	return rc;
 }

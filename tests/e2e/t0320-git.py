@@ -418,6 +418,19 @@ def the_base_outlives_gc_in_the_original(repo, tap):
 
 
 @scene
+def rm_removes_refs_that_were_packed_and_survives_a_lock_that_git_left(repo, tap):
+    repo.outside("git pack-refs --all; test -s .git/packed-refs")
+    repo.must(repo.box.atoll("rm", "box"))
+    tap.check("packed refs are removed too", "atoll" not in repo.read(".git/packed-refs"), repo.read(".git/packed-refs"))
+    repo.must(repo.box.new("--git", repo.path))
+    repo.outside(": >.git/packed-refs.lock")
+    done = repo.box.atoll("rm", "box")
+    left = repo.git("for-each-ref refs/atoll")
+    os.unlink(repo.path + "/.git/packed-refs.lock")
+    tap.check("what a git that was ended left over does not hinder rm, and stays", done.returncode == 0 and not left, t.said(done), left)
+
+
+@scene
 def nothing_planted_inside_is_run_outside(repo, tap):
     trap = repo.top + "/trapped"
     repo.inside("cd .git; for h in pre-commit post-commit reference-transaction post-index-change post-checkout pre-merge-commit; do "
