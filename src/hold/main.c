@@ -123,47 +123,43 @@ static int outcome(char **arguments, struct atoll_error *err)
 	return r;
 }
 
-/* Whether it ended as it was to: what was not there any more is asked after by its marker. -ATOLL_IN_DOUBT: it may still be getting there. */
-static int tell_vote(const char *conninfo, const struct pg_marker *marker, const char *gid, bool commit, bool *ret,
-		     struct atoll_error *err)
+/* How one ended that is not there any more. The marker goes when everybody has committed: that was done, and cut off before it was on record. */
+static int ask_marker(const char *conninfo, int area, const char *token, bool commit, bool *ret_committed,
+		      struct atoll_error *err)
 {
-	bool found = false, committed = commit;
-	int r = commit ? pg_prepared_commit(conninfo, gid, &found, err)
-		       : pg_prepared_rollback(conninfo, gid, &found, err);
+	struct pg_marker marker;
+	int r;
 
-	if (r >= 0 && !found)
-		r = pg_outcome(conninfo, marker, &committed, err);
-	*ret = committed == commit;
-	return r;
+	if (commit && marker_was_removed(area, token)) {
+		*ret_committed = true;
+		return 0;
+	}
+	r = marker_read(area, token, &marker, err);
+	return r < 0 ? r : pg_outcome(conninfo, &marker, ret_committed, err);
 }
 
-/* AREA TOKEN GID commit|rollback: "done", or "otherwise" if somebody else has ended it the other way. */
+/* AREA TOKEN GID commit|rollback: "done", or "otherwise" if somebody else has ended it the other way. In doubt, it may still be getting there. */
 static int end_vote(char **arguments, struct atoll_error *err)
 {
 	const struct timespec pause = { 0, ASK_PAUSE_MS * 1000000L };
-	bool commit = strcmp(arguments[3], "commit") == 0, done = false;
+	bool commit = strcmp(arguments[3], "commit") == 0, committed = commit, found = false;
 	AUTO_FREE char *conninfo = NULL;
 	AUTO_FD area = -EBADF;
-	struct pg_marker marker;
 	int r = read_conninfo(arguments[0], &area, &conninfo, err);
 
-	/* The marker goes when everybody has committed: that was done, and cut off before it was on record. */
-	if (r >= 0 && commit && marker_was_removed(area, arguments[1])) {
-		printf("done\n");
-		return 0;
-	}
-	if (r >= 0)
-		r = marker_read(area, arguments[1], &marker, err);
-	if (r < 0)
-		return r;
-	for (int i = 0; i < ASK_TRIES; i++) {
-		r = tell_vote(conninfo, &marker, arguments[2], commit, &done, err);
-		if (r != -ATOLL_IN_DOUBT)
+	for (int i = 0; i < ASK_TRIES && (r >= 0 || r == -ATOLL_IN_DOUBT) && !found; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		r = commit ? pg_prepared_commit(conninfo, arguments[2], &found, err)
+			   : pg_prepared_rollback(conninfo, arguments[2], &found, err);
+		if (r < 0 || found)
 			break;
-		nanosleep(&pause, NULL);
+		r = ask_marker(conninfo, area, arguments[1], commit, &committed, err);
+		if (r >= 0)
+			break;
 	}
 	if (r >= 0)
-		printf("%s\n", done ? "done" : "otherwise");
+		printf("%s\n", found || committed == commit ? "done" : "otherwise");
 	return r;
 }
 

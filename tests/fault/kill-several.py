@@ -191,6 +191,19 @@ def waiting(s):
     w.close()
 
 
+def without_marker(s):
+    """Somebody has removed what the op kept in its area: what waits is told all the same."""
+    w = s.world()
+    decided_and_cut(w)
+    for name in os.listdir(w.shown()[1]["stage"]):
+        if name.startswith("op-"):
+            t.remove_tree(os.path.join(w.shown()[1]["stage"], name))
+    wrong, side = settle(w, "without a marker")
+    s.check("a prepared transaction is told without its marker", not wrong and side == "new", wrong, side)
+    w.sql(w.bases[0], "SELECT lo_unlink(oid) FROM pg_largeobject_metadata")
+    w.close()
+
+
 def contradicted(s):
     """An administrator who ends a prepared transaction himself, and otherwise, is reported, and nothing waits for him."""
     w = s.world()
@@ -220,7 +233,7 @@ def main(place, tap):
             server.sql("CREATE ROLE agent LOGIN")
         for who in place.users():
             s = Scene(place, tap, who, servers)
-            for part in (walk, walk_seam, under_it, waiting, contradicted):
+            for part in (walk, walk_seam, under_it, waiting, without_marker, contradicted):
                 if t.only(part.__name__) and (t.TORTURE or who == place.users()[-1 if part == walk_seam else 0]):
                     part(s)
     finally:
