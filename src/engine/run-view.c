@@ -24,7 +24,7 @@ static int view_init(struct run_view *v, size_t resources, size_t places)
 	*v = (struct run_view){ 0 };
 	v->mounts = calloc(most, sizeof *v->mounts);
 	v->paths = calloc(most, sizeof *v->paths);
-	v->fds = calloc(most * 3, sizeof *v->fds);
+	v->fds = calloc(most * 4, sizeof *v->fds);
 	return v->mounts && v->paths && v->fds ? 0 : -ENOMEM;
 }
 
@@ -101,12 +101,16 @@ static int add_resource(struct run_view *v, struct resource *r, struct atoll_err
 	if (sv.kind == STRATEGY_VIEW_OVERLAY) {
 		v->fds[v->n_fds++] = sv.upper_fd;
 		v->fds[v->n_fds++] = sv.work_fd;
+		if (sv.masked)
+			v->fds[v->n_fds++] = sv.mask_fd;
 	}
 	m = add_mount(v, sv.kind == STRATEGY_VIEW_OVERLAY ? JAIL_MOUNT_OVERLAY : JAIL_MOUNT_BIND, r->root_path);
 	if (!m)
 		return error_oom(err, "run");
-	m->lower_fds[0] = sv.lower_fd;
-	m->n_lower = 1;
+	/* From the top down. */
+	if (sv.kind == STRATEGY_VIEW_OVERLAY && sv.masked)
+		m->lower_fds[m->n_lower++] = sv.mask_fd;
+	m->lower_fds[m->n_lower++] = sv.lower_fd;
 	m->upper_fd = sv.upper_fd;
 	m->work_fd = sv.work_fd;
 	return add_extras(v, &sv, err);

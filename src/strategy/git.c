@@ -141,6 +141,8 @@ static void view_release(struct strategy_view *v)
 {
 	fd_close(v->upper_fd);
 	fd_close(v->work_fd);
+	if (v->masked)
+		fd_close(v->mask_fd);
 	for (size_t i = 0; i < v->n_extra; i++) {
 		free(v->extra[i].path);
 		fd_close(v->extra[i].fd);

@@ -43,11 +43,17 @@ int overlay_view(struct resource *r, struct strategy_view *ret, struct atoll_err
 {
 	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_FD work = fd_open_beneath(r->work_fd, WORK, O_RDONLY | O_DIRECTORY);
+	AUTO_FD mask = fd_open_beneath(r->work_fd, OVERLAY_MASK, O_RDONLY | O_DIRECTORY);
 
-	if (upper < 0 || work < 0)
-		return error_sys(err, MIN(upper, work), "run", r->row.path,
+	if (upper < 0 || work < 0 || (mask < 0 && mask != -ENOENT))
+		return error_sys(err, MIN(upper, MIN(work, mask)), "run", r->row.path,
 				 "the workspace of \"%s\" is gone from \"%s\"", r->row.path, r->row.work);
-	*ret = (struct strategy_view){ STRATEGY_VIEW_OVERLAY, r->root_fd, TAKE_FD(upper), TAKE_FD(work) };
+	*ret = (struct strategy_view){ .kind = STRATEGY_VIEW_OVERLAY,
+				       .lower_fd = r->root_fd,
+				       .upper_fd = TAKE_FD(upper),
+				       .work_fd = TAKE_FD(work),
+				       .masked = mask >= 0,
+				       .mask_fd = TAKE_FD(mask) };
 	return 0;
 }
 

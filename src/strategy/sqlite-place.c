@@ -3,7 +3,8 @@
  * The work area of a SQLite resource:
  *
  *	upper/NAME                          the clone that is worked on, in the overlay's upper layer
- *	upper/NAME-wal, -shm, -journal      whiteouts: those of the original beside it would be taken for the clone's
+ *	mask/NAME-wal, -shm, -journal       whiteouts: those of the original beside it would be taken for the clone's
+ *	upper/NAME-wal and so on            likewise, or those of the clone
  *	db-N/base                           another clone, as it was then: what the edits are told by
  *	db-N/untouched                      what the clone's inode looked like when it was put there
  *	db-N/clone.new, base.new            both until they are renamed to their places, the clone first
@@ -230,6 +231,29 @@ static int make_seat(const struct sqlite_place *p)
 	return rc < 0 ? rc : sqlite_place_seat(p);
 }
 
+/* In the upper layer alone the whiteouts would go with the first file that SQLite makes and removes there while the original has none. */
+static int make_mask(const struct sqlite_place *p)
+{
+	const char *below = p->r->host ? below_host(p->r) : "";
+	AUTO_FREE char *path = str_format("%s%s%s", below, *below ? "/" : "", p->name);
+	AUTO_FREE char *dir = str_format("%s%s%s", OVERLAY_MASK, *below ? "/" : "", below);
+	AUTO_FD mask = fd_make_path(p->r->work_fd, OVERLAY_MASK);
+	AUTO_FD at = -EBADF;
+	int rc = !path || !dir ? -ENOMEM : mask;
+
+	if (rc >= 0 && p->r->host)
+		rc = guest_make_parents(p->r->host, mask, path);
+	if (rc >= 0)
+		rc = at = fd_open_beneath(p->r->work_fd, dir, O_RDONLY | O_DIRECTORY);
+	for (size_t i = 0; i < N_HIDDEN && rc >= 0; i++) {
+		AUTO_FREE char *name = str_format("%s%s", p->name, sqlite_place_beside[i]);
+
+		rc = name ? sys_whiteout(at, name) : -ENOMEM;
+		rc = rc == -EEXIST ? 0 : rc;
+	}
+	return rc < 0 ? rc : sys_fsync(at);
+}
+
 /* A workspace may be a filesystem of its own as far as renaming goes (a subvolume). The name in between is known to be the database's. */
 static int carry(const struct sqlite_place *p, int seat)
 {
@@ -280,7 +304,10 @@ static int put_in_seat(const struct sqlite_place *p, int seat)
 static int put_in_place(const struct sqlite_place *p)
 {
 	AUTO_FD seat = make_seat(p);
-	int rc = seat < 0 ? seat : put_in_seat(p, seat);
+	int rc = seat < 0 ? seat : is_layered(p->r) ? make_mask(p) : 0;
+
+	if (rc >= 0)
+		rc = put_in_seat(p, seat);
 
 	if (rc >= 0)
 		rc = sys_rename(p->fd, BASE_NEW, p->fd, SQLITE_BASE, 0);

@@ -16,6 +16,8 @@ extern const struct strategy_ops strategy_sqlite;
 /* ---- overlay.c, as the operations are declared in strategy.h: for strategies that are an overlay and something more ---- */
 
 #define OVERLAY_UPPER "upper"
+#define OVERLAY_MASK \
+	"mask" /* if it is there: a layer between the original and the upper one, for what is never to shine through */
 int overlay_begin(struct resource *r, struct atoll_error *err);
 int overlay_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
 int overlay_ran(struct resource *r, struct atoll_error *err);

@@ -40,6 +40,8 @@ enum strategy_view_kind { STRATEGY_VIEW_OVERLAY, STRATEGY_VIEW_BIND, STRATEGY_VI
 struct strategy_view {
 	enum strategy_view_kind kind;
 	int lower_fd, upper_fd, work_fd; /* BIND: lower_fd alone */
+	bool masked;                     /* OVERLAY: mask_fd, the view's, lies between lower and upper */
+	int mask_fd;
 	/* Put on top of it, in this order. */
 	struct strategy_mount {
 		char *path; /* absolute, of a directory or file that is there in the view by then; malloc'ed */

@@ -397,6 +397,25 @@ def with_a_log(place, tap, who):
     box.drop()
 
 
+def foreign_log(place, tap, who, *around):
+    """Somebody opens the original, with a log, after a command inside has closed its own: that log is not taken for the clone's."""
+    box = Scene(place, who)
+    db = "app/data/l.db"
+    os.makedirs(box.path("app/data"))
+    sql(box.path(db), "PRAGMA journal_mode=WAL;" + ROWS)
+    box.begin(*around, "--db", "sqlite:" + db)
+    box.sql(db, EDIT)
+    with held(box, db, "INSERT INTO t VALUES(30,'theirs')"):
+        shown = box.shell("ls app/data")
+        box.sql(db, "INSERT INTO t VALUES(4,'d')")
+        listed = box.diff()
+    done = box.commit()
+    tap.check("a log of the original is never the clone's, %s, %s" % (around[0] if around else "alone", who), shown.stdout == b"l.db\n" and
+              b"2 inserted, 1 updated" in listed.stdout and done.returncode == 0 and
+              rows(box.path(db)) == NEW + [(4, "d"), (30, "theirs")], t.said(shown), t.said(listed), t.said(done), rows(box.path(db)))
+    box.drop()
+
+
 # ---- all or nothing ----
 
 class Family(Scene):
@@ -572,6 +591,9 @@ def main(place, tap):
     unnamed(place, tap, who, "overlay")
     unnamed(place, tap, "root" if place.is_root else who, "copy_on_write")
     with_a_log(place, tap, who)
+    foreign_log(place, tap, who)
+    foreign_log(place, tap, "root" if place.is_root else who, "--dir", "app")
+    foreign_log(place, tap, who, "--dir", "app")
 
 
 t.run(main)
