@@ -190,10 +190,15 @@ struct git_index_file {
 };
 void git_index_file_release(struct git_index_file *f);
 #define AUTO_GIT_INDEX_FILE CLEANUP(git_index_file_release) struct git_index_file
-/* Reads it from a git directory. -ENOENT, -EINVAL for what is no regular file. */
-int git_index_file_load(int dir_fd, struct git_index_file *ret);
-/* Fills entries and tree. hex_size: digits of a hash. -EINVAL: git has to be asked. */
-int git_index_file_parse(struct git_index_file *f, size_t hex_size);
+/* Reads it from a git directory. name: mostly "index". -ENOENT, -EINVAL for what is no regular file. */
+int git_index_file_load(int dir_fd, const char *name, struct git_index_file *ret);
+/* Which paths are wanted; submodules, and what is unmerged, always are. */
+struct git_index_filter {
+	bool (*wants)(const char *path, const void *arg);
+	const void *arg;
+};
+/* Fills entries (filter NULL: all of them) and tree. hex_size: digits of a hash. -EINVAL: git has to be asked. */
+int git_index_file_parse(struct git_index_file *f, size_t hex_size, const struct git_index_filter *filter);
 /* Whether the file is the entry's for certain: nobody has written it since it was looked at. The inode is left to the caller: through an overlay
  * it is another one. */
 bool git_index_file_knows(const struct git_index_file *f, const struct git_entry *e, const struct tree_stat *st);

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 
 #define INDEX_MAX ((size_t)1 << 30)
+#define GITLINK 0160000u
 #define HEADER_SIZE 12
 #define STAT_SIZE 40 /* ten numbers of four bytes, in front of the hash */
 
@@ -30,6 +31,7 @@ struct reader {
 	size_t hash;
 	unsigned version;
 	struct strbuf path; /* version 4: of the entry before */
+	const struct git_index_filter *filter;
 	struct git_index_file *ret;
 };
 
@@ -122,7 +124,7 @@ static int read_path(struct reader *r, size_t begin, unsigned flags, const char 
 
 static bool is_known_mode(unsigned mode)
 {
-	return mode == 0100644 || mode == 0100755 || mode == 0120000 || mode == 0160000;
+	return mode == 0100644 || mode == 0100755 || mode == 0120000 || mode == GITLINK;
 }
 
 static bool is_in_order(const struct git_entries *e)
@@ -142,15 +144,24 @@ static struct git_look read_look(const unsigned char *p)
 				  .size = read32(p + 36) };
 }
 
+static bool is_wanted(const struct reader *r, unsigned mode, int stage, const char *path)
+{
+	return !r->filter || mode == GITLINK || stage || r->filter->wants(path, r->filter->arg);
+}
+
 static int add_entry(struct reader *r, const unsigned char *p, unsigned flags, unsigned more, const char *path)
 {
 	struct git_entries *all = &r->ret->entries;
 	unsigned mode = read32(p + 24);
+	int stage = (int)((flags & FLAG_STAGE) >> 12), rc;
 	struct git_id id;
-	int rc;
 
+	if (!is_known_mode(mode))
+		return -EINVAL;
+	if (!is_wanted(r, mode, stage, path))
+		return 0;
 	read_id(p + STAT_SIZE, r->hash, &id);
-	rc = is_known_mode(mode) ? git_entries_add(all, path, mode, &id, (int)((flags & FLAG_STAGE) >> 12)) : -EINVAL;
+	rc = git_entries_add(all, path, mode, &id, stage);
 	if (rc < 0)
 		return rc;
 	all->v[all->n - 1].look = read_look(p);
@@ -196,7 +207,7 @@ static void read_trees(struct reader *r, const unsigned char *p, size_t size)
 	memcpy(text, p + 1, used - 1);
 	text[used - 2] = 0;
 	count = strtol(text, NULL, 10);
-	if (count > 0 && (size_t)count == r->ret->entries.n)
+	if (count > 0 && (uint32_t)count == read32(r->data + 8))
 		read_id(line + 1, r->hash, &r->ret->tree);
 }
 
@@ -217,9 +228,9 @@ static int read_extension(struct reader *r)
 	return 0;
 }
 
-int git_index_file_parse(struct git_index_file *f, size_t hex_size)
+int git_index_file_parse(struct git_index_file *f, size_t hex_size, const struct git_index_filter *filter)
 {
-	struct reader r = { (const unsigned char *)f->data, HEADER_SIZE, 0, hex_size / 2, 0, STRBUF_INIT, f };
+	struct reader r = { (const unsigned char *)f->data, HEADER_SIZE, 0, hex_size / 2, 0, STRBUF_INIT, filter, f };
 	uint32_t n;
 	int rc = 0;
 
@@ -250,13 +261,13 @@ void git_index_file_release(struct git_index_file *f)
 }
 
 /* Its time is asked for first: what is written meanwhile counts as younger than it. */
-int git_index_file_load(int dir_fd, struct git_index_file *ret)
+int git_index_file_load(int dir_fd, const char *name, struct git_index_file *ret)
 {
 	struct tree_stat st;
-	int r = tree_stat(dir_fd, "index", &st);
+	int r = tree_stat(dir_fd, name, &st);
 
 	if (r >= 0)
-		r = fd_read_file(dir_fd, "index", INDEX_MAX, &ret->data, &ret->size);
+		r = fd_read_file(dir_fd, name, INDEX_MAX, &ret->data, &ret->size);
 	if (r >= 0)
 		ret->mtime = st.mtime;
 	return r;

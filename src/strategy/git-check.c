@@ -190,7 +190,7 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 	AUTO_GIT_INDEX_FILE index = { 0 };
 	AUTO_GIT_ENTRIES uncommitted = { 0 };
 	struct report p = { .w = w, .q = q };
-	int rc = git_index_load(&w->repo, strlen(l->new.hex), "commit", &index, err);
+	int rc = git_index_load(&w->repo, &l->to, strlen(l->new.hex), "commit", &index, err);
 
 	if (rc >= 0)
 		rc = refuse_unmerged(w, &index, err);

@@ -13,8 +13,9 @@
 
 #define INDEX_OLD "index-old"
 #define INDEX_NEW "index-new"
-#define INDEX_SKIP "index-skip"     /* paths that are marked so, each ended by NUL */
-#define INDEX_ASSUME "index-assume" /* likewise */
+#define INDEX_SKIP "index-skip"              /* paths that are marked so, each ended by NUL */
+#define INDEX_ASSUME "index-assume"          /* likewise */
+enum { RENEW_ENTRIES = 1, RENEW_LOOKS = 2 }; /* LOOKS: what is known of their files */
 #define ENTRIES_MAX ((size_t)1 << 30)
 
 /* ---- the record ---- */
@@ -29,17 +30,64 @@ static int save_entries(int dir_fd, const char *name, const struct git_entries *
 	AUTO_STRBUF text = STRBUF_INIT;
 
 	git_entries_format(e, hex_size, &text);
-	return text.failed ? -ENOMEM : git_put_file(dir_fd, name, strbuf_str(&text), text.size);
+	return text.failed ? -ENOMEM : git_add_file(dir_fd, name, strbuf_str(&text), text.size);
 }
 
-int git_index_load(const struct git_repo *repo, size_t hex_size, const char *operation, struct git_index_file *ret,
-		   struct atoll_error *err)
+/* "MODE HASH\tPATH", each ended by NUL, as update-index reads them. */
+static int parse_record(const char *text, size_t size, struct git_entries *ret)
+{
+	int rc = 0;
+
+	for (const char *at = text; at < text + size && rc >= 0; at += strlen(at) + 1) {
+		const char *path = strchr(at, '\t'), *hash = strchr(at, ' ');
+		struct git_id id;
+		unsigned mode;
+
+		if (!path || !hash || sscanf(at, "%o ", &mode) != 1 || !git_id_parse(hash + 1, &id))
+			return -EINVAL;
+		rc = git_entries_add(ret, path + 1, mode, &id, 0);
+	}
+	return rc;
+}
+
+static int load_record(int dir_fd, const char *name, struct git_entries *ret)
+{
+	AUTO_FREE char *text = NULL;
+	size_t size = 0;
+	int rc = fd_read_file(dir_fd, name, ENTRIES_MAX, &text, &size);
+
+	return rc < 0 ? rc : parse_record(text, size, ret);
+}
+
+static bool is_in_index(const struct git_entries *index, const struct git_entry *wanted)
+{
+	const struct git_entry *e = git_entries_find(index, wanted->path);
+
+	if (!wanted->mode)
+		return !e;
+	return e && e->mode == wanted->mode && e->stage == 0 && git_id_equal(&wanted->id, &e->id);
+}
+
+static bool is_listed(const char *path, const void *entries)
+{
+	return git_entries_find(entries, path) != NULL;
+}
+
+static int read_index(const struct git_repo *repo, const char *name, const struct git_entries *paths, size_t hex_size,
+		      struct git_index_file *ret)
+{
+	const struct git_index_filter listed = { is_listed, paths };
+	int rc = git_index_file_load(repo->dir_fd, name, ret);
+
+	return rc < 0 ? rc : git_index_file_parse(ret, hex_size, &listed);
+}
+
+int git_index_load(const struct git_repo *repo, const struct git_entries *paths, size_t hex_size, const char *operation,
+		   struct git_index_file *ret, struct atoll_error *err)
 {
 	struct git_call call = { .repo = repo, .operation = operation };
-	int rc = git_index_file_load(repo->dir_fd, ret);
+	int rc = read_index(repo, "index", paths, hex_size, ret);
 
-	if (rc >= 0)
-		rc = git_index_file_parse(ret, hex_size);
 	if (rc == -ENOMEM)
 		return error_oom(err, operation);
 	return rc < 0 ? git_entries_of_index(&call, &ret->entries, err) : 0;
@@ -69,7 +117,7 @@ static int save_marked(int dir_fd, const char *name, const struct git_entries *e
 			strbuf_add(&paths, e->v[i].path, strlen(e->v[i].path) + 1);
 	if (paths.failed)
 		return -ENOMEM;
-	return paths.size ? git_put_file(dir_fd, name, paths.data, paths.size) : 0;
+	return paths.size ? git_add_file(dir_fd, name, paths.data, paths.size) : 0;
 }
 
 int git_index_save(int dir_fd, const struct git_landing *l)
@@ -169,19 +217,46 @@ static int mark_again(const struct git_call *how, int dir_fd, const char *name, 
 			  : 0;
 }
 
-enum renewal { RENEW_ENTRIES = 1, RENEW_LOOKS = 2 }; /* LOOKS: what is known of their files */
-
-static int renew_index(struct resource *r, int dir_fd, const struct git_repo *repo, const char *entries, size_t size,
-		       unsigned what, struct atoll_error *err)
+static bool has_marks(int dir_fd)
 {
-	AUTO_FREE char *name = git_index_own_name(r, "index"),
-		       *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
-	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
-	bool set = what & RENEW_ENTRIES;
-	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
+	return faccessat(dir_fd, INDEX_SKIP, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       faccessat(dir_fd, INDEX_ASSUME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
 
-	if (rc < 0)
-		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
+/* Entries and what is known of their files in one go: git takes them from the files, and what it has made of them is looked at. 1, or 0 if
+ * that is not what is wanted (a file was edited just now, a filter is not exact): then nothing of it may be used. */
+static int stage_files(const struct git_call *how, const char *name, int dir_fd, const char *entries, size_t size)
+{
+	AUTO_GIT_ENTRIES wanted = { 0 };
+	AUTO_GIT_INDEX_FILE made = { 0 };
+	AUTO_STRBUF paths = STRBUF_INIT;
+	struct git_call call = *how;
+
+	if (has_marks(dir_fd) || parse_record(entries, size, &wanted) < 0 || !wanted.n)
+		return 0;
+	for (size_t i = 0; i < wanted.n; i++)
+		strbuf_add(&paths, wanted.v[i].path, strlen(wanted.v[i].path) + 1);
+	call.input = strbuf_str(&paths);
+	call.input_size = paths.size;
+	if (paths.failed ||
+	    git_call(&call, NULL, (const char *const[]){ "update-index", "--add", "--remove", "-z", "--stdin", NULL }) <
+		    0)
+		return 0;
+	if (read_index(how->repo, name, &wanted, strlen(wanted.v[0].id.hex), &made) < 0)
+		return 0;
+	for (size_t i = 0; i < wanted.n; i++)
+		if (!is_in_index(&made.entries, &wanted.v[i]))
+			return 0;
+	return 1;
+}
+
+static int set_entries(const struct git_call *how, int dir_fd, const char *entries, size_t size, unsigned what,
+		       struct atoll_error *err)
+{
+	struct git_call call = *how;
+	bool set = what & RENEW_ENTRIES;
+	int rc = 0;
+
 	call.input = entries;
 	call.input_size = size;
 	if (size && set)
@@ -194,6 +269,25 @@ static int renew_index(struct resource *r, int dir_fd, const struct git_repo *re
 		rc = mark_again(&call, dir_fd, INDEX_SKIP, "--skip-worktree", entries, size, err);
 	if (rc >= 0 && set)
 		rc = mark_again(&call, dir_fd, INDEX_ASSUME, "--assume-unchanged", entries, size, err);
+	return rc;
+}
+
+static int renew_index(struct resource *r, int dir_fd, const struct git_repo *repo, const char *entries, size_t size,
+		       unsigned what, struct atoll_error *err)
+{
+	AUTO_FREE char *name = git_index_own_name(r, "index"),
+		       *path = name ? str_format("%s/%s", repo->dir, name) : NULL;
+	struct git_call call = { .repo = repo, .operation = "commit", .index = path };
+	bool staged = false;
+	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
+
+	if (rc >= 0 && what == (RENEW_ENTRIES | RENEW_LOOKS)) {
+		staged = stage_files(&call, name, dir_fd, entries, size) > 0;
+		rc = staged ? 0 : copy_aside(repo->dir_fd, name);
+	}
+	if (rc < 0)
+		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);
+	rc = staged ? 0 : set_entries(&call, dir_fd, entries, size, what, err);
 	if (rc < 0)
 		return rc;
 	rc = put_in_place(repo->dir_fd, name);
@@ -213,44 +307,24 @@ int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, b
 	return renew_index(r, dir_fd, repo, entries, size, forward ? RENEW_ENTRIES | RENEW_LOOKS : RENEW_ENTRIES, err);
 }
 
-/* Whether one line of the record, "MODE HASH\tPATH", is what the index has. */
-static bool is_in_index(const struct git_entries *index, const char *line)
-{
-	const char *path = strchr(line, '\t');
-	const struct git_entry *e = path ? git_entries_find(index, path + 1) : NULL;
-	struct git_id id;
-	unsigned mode;
-
-	if (!path || sscanf(line, "%o ", &mode) != 1)
-		return false;
-	if (!mode)
-		return !e;
-	return e && e->mode == mode && e->stage == 0 && git_id_parse(strchr(line, ' ') + 1, &id) &&
-	       git_id_equal(&id, &e->id);
-}
-
 int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, struct atoll_error *err)
 {
-	AUTO_FREE char *old = NULL, *new = NULL;
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
 	AUTO_GIT_INDEX_FILE index = { 0 };
-	size_t old_size = 0, new_size = 0;
-	int rc = fd_read_file(dir_fd, INDEX_OLD, ENTRIES_MAX, &old, &old_size);
+	int rc = load_record(dir_fd, INDEX_OLD, &old);
 
 	if (rc >= 0)
-		rc = fd_read_file(dir_fd, INDEX_NEW, ENTRIES_MAX, &new, &new_size);
+		rc = load_record(dir_fd, INDEX_NEW, &new);
 	if (rc < 0)
 		return error_sys(err, rc, "undo", repo->top, "the record of the commit of \"%s\" cannot be read",
 				 repo->top);
-	rc = git_index_load(repo, hex_size, "undo", &index, err);
-	if (rc < 0)
-		return rc;
-	for (const char *a = old, *b = new; a < old + old_size &&b < new + new_size;
-	     a += strlen(a) + 1, b += strlen(b) + 1)
-		if (!is_in_index(&index.entries, a) && !is_in_index(&index.entries, b))
+	rc = git_index_load(repo, &new, hex_size, "undo", &index, err);
+	for (size_t i = 0; i < new.n &&i < old.n &&rc >= 0; i++)
+		if (!is_in_index(&index.entries, &old.v[i]) && !is_in_index(&index.entries, &new.v[i]))
 			return error_set(err, ATOLL_CONFLICT, 0, "undo", repo->top,
-					 "\"%s\" of \"%s\" has something else staged since the commit",
-					 strchr(b, '\t') ? strchr(b, '\t') + 1 : "", repo->top);
-	return 0;
+					 "\"%s\" of \"%s\" has something else staged since the commit", new.v[i].path,
+					 repo->top);
+	return rc;
 }
 
 void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo)

@@ -43,7 +43,7 @@ int git_part_save(int dir_fd, const struct git_state *s, const struct git_landin
 	if (r >= 0)
 		r = git_moves_save(dir_fd, m);
 	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", s->branch, l->old.hex, l->new.hex, l->who, l->message);
-	return r < 0 ? r : text.failed ? -ENOMEM : git_put_file(dir_fd, PART, text.data, text.size);
+	return r < 0 ? r : text.failed ? -ENOMEM : git_add_file(dir_fd, PART, text.data, text.size);
 }
 
 static int parse_part(char *text, struct part *p)

@@ -120,7 +120,7 @@ int git_moves_save(int dir_fd, const struct git_moves *m)
 			    m->v[i].new.hex);
 	if (text.failed)
 		return -ENOMEM;
-	return m->n ? git_put_file(dir_fd, REFS, text.data, text.size) : 0;
+	return m->n ? git_add_file(dir_fd, REFS, text.data, text.size) : 0;
 }
 
 static int parse_line(char *line, struct git_moves *ret)

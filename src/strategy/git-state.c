@@ -32,6 +32,14 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 	return r < 0 ? r : sys_fsync(dir_fd);
 }
 
+int git_add_file(int dir_fd, const char *name, const char *content, size_t size)
+{
+	AUTO_FD fd = sys_open(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	int r = fd < 0 ? fd : sys_write(fd, content, size);
+
+	return r < 0 ? r : sys_fsync(fd);
+}
+
 /* "key value" in each line. malloc'ed, or NULL. */
 static char *value_of(const char *text, const char *key)
 {

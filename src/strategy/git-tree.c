@@ -164,11 +164,18 @@ static int write_tree(struct git_work *w, struct atoll_error *err)
 
 /* ---- both ---- */
 
+/* Of the others nobody will ask. */
+static bool is_touched(const char *path, const void *files)
+{
+	return changes_find(files, path) != NULL;
+}
+
 /* 1 if it was read here, 0 if git has read it. */
 static int list_tracked(struct git_work *w, struct git_index_file *f, struct atoll_error *err)
 {
+	const struct git_index_filter touched = { is_touched, w->files };
 	struct git_call call = git_work_call(w);
-	int rc = git_index_file_parse(f, strlen(w->tip.hex));
+	int rc = git_index_file_parse(f, strlen(w->tip.hex), &touched);
 
 	if (rc == -ENOMEM)
 		return error_oom(err, w->operation);
@@ -192,7 +199,7 @@ static void find_unmerged(struct git_work *w)
 static int load(struct git_work *w, const struct git_refs *inside, struct git_index_file *ret, struct atoll_error *err)
 {
 	int layer = git_refs_layer(inside, "index");
-	int rc = layer < 0 ? layer : git_index_file_load(layer, ret);
+	int rc = layer < 0 ? layer : git_index_file_load(layer, "index", ret);
 
 	return rc < 0 ? failed(w, rc, err) : 0;
 }

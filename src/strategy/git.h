@@ -42,6 +42,8 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 int git_state_save(struct resource *r, const struct git_state *s, struct atoll_error *err);
 /* A small file, whole and durable or not at all. */
 int git_put_file(int dir_fd, const char *name, const char *content, size_t size);
+/* A new one, whose content is durable; its name is when the directory is. */
+int git_add_file(int dir_fd, const char *name, const char *content, size_t size);
 
 /* ---- git-settle.c ---- */
 
@@ -78,12 +80,13 @@ struct git_work {
 	char *quarantine;      /* absolute */
 	char *name;            /* of its directory, in the area */
 	char *objects, *index, *upper;
-	struct git_id head;                    /* of the original's branch, now */
-	struct git_id tip;                     /* what HEAD is inside */
-	struct git_id tip_tree;                /* its tree */
-	struct git_id tree;                    /* with what is uncommitted inside */
-	struct git_id base;                    /* what tip and head have in common */
-	struct git_entries tracked;            /* inside */
+	struct git_id head;     /* of the original's branch, now */
+	struct git_id tip;      /* what HEAD is inside */
+	struct git_id tip_tree; /* its tree */
+	struct git_id tree;     /* with what is uncommitted inside */
+	struct git_id base;     /* what tip and head have in common */
+	struct git_entries
+		tracked; /* inside: submodules, what is unmerged, and what is in the upper layer; or all of it */
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
@@ -190,9 +193,9 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 /* ---- git-index.c: the original's index, and its entries on record ---- */
-/* All of it, under the lock. Read here, or by git. */
-int git_index_load(const struct git_repo *repo, size_t hex_size, const char *operation, struct git_index_file *ret,
-		   struct atoll_error *err);
+/* Of these paths at least, and what is unmerged; under the lock. Read here, or by git. */
+int git_index_load(const struct git_repo *repo, const struct git_entries *paths, size_t hex_size, const char *operation,
+		   struct git_index_file *ret, struct atoll_error *err);
 /* Fills l->index. 0 or -ENOMEM. */
 int git_index_note(const struct git_index_file *f, struct git_landing *l);
 int git_index_save(int dir_fd, const struct git_landing *l);

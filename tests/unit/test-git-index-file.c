@@ -15,9 +15,9 @@ static void print_entries(const struct git_entries *e, struct strbuf *out)
 
 static int load(const struct git_repo *repo, struct git_index_file *ret)
 {
-	int r = git_index_file_load(repo->dir_fd, ret);
+	int r = git_index_file_load(repo->dir_fd, "index", ret);
 
-	return r < 0 ? r : git_index_file_parse(ret, 40);
+	return r < 0 ? r : git_index_file_parse(ret, 40, NULL);
 }
 
 /* 1: it was read, and says what git says. */
@@ -85,6 +85,25 @@ TEST(the_tree_it_is_and_the_files_it_knows_are_told)
 	CHECK(e && tree_stat(top, "a", &st) == 0 && !git_index_file_knows(&later, e, &st));
 }
 
+static bool is_the_one(const char *path, const void *arg)
+{
+	return strcmp(path, arg) == 0;
+}
+
+TEST(only_what_is_wanted_is_kept)
+{
+	const struct git_index_filter filter = { is_the_one, "d/b" };
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	AUTO_GIT_INDEX_FILE f = { 0 };
+
+	scene_repo(&repo);
+	CHECK_EQ(git_index_file_load(repo.dir_fd, "index", &f), 0);
+	CHECK_EQ(git_index_file_parse(&f, 40, &filter), 0);
+	CHECK_EQ(f.entries.n, 1);
+	CHECK_STR(f.entries.v[0].path, "d/b");
+	CHECK_STR(f.tree.hex, scene_print("git -C repo rev-parse HEAD^{tree}"));
+}
+
 TEST(a_form_that_is_not_known_is_left_to_git)
 {
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
@@ -108,7 +127,7 @@ TEST(a_damaged_index_is_refused_or_read_and_nothing_else)
 
 	scene_repo(&repo);
 	scene_shell("cd repo; git update-index --index-version 4; git update-index --skip-worktree a");
-	CHECK_EQ(git_index_file_load(repo.dir_fd, &whole), 0);
+	CHECK_EQ(git_index_file_load(repo.dir_fd, "index", &whole), 0);
 	for (size_t i = 0; i < whole.size; i++) {
 		struct git_index_file cut = { .size = i }, changed = { .size = whole.size };
 
@@ -118,8 +137,8 @@ TEST(a_damaged_index_is_refused_or_read_and_nothing_else)
 		memcpy(cut.data, whole.data, i);
 		memcpy(changed.data, whole.data, whole.size);
 		changed.data[i] = (char)~changed.data[i];
-		refused += git_index_file_parse(&cut, 40) < 0;
-		(void)git_index_file_parse(&changed, 40);
+		refused += git_index_file_parse(&cut, 40, NULL) < 0;
+		(void)git_index_file_parse(&changed, 40, NULL);
 		git_index_file_release(&cut);
 		git_index_file_release(&changed);
 	}
