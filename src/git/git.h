@@ -104,7 +104,7 @@ int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, c
 		       void *arg);
 /* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */
 int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp);
-/* Appends to the log of a ref (or HEAD) if there is one. */
+/* Appends to the log of a ref (or HEAD) if there is one. Not durable by itself, as git's are not. */
 int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const struct git_id *to, const char *who,
 		 const char *message);
 

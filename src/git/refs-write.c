@@ -70,7 +70,6 @@ int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const 
 	time_t now = time(NULL);
 	struct tm tm;
 	AUTO_FD fd = path ? fd_open_beneath(dir_fd, path, O_WRONLY | O_APPEND) : -ENOMEM;
-	int r;
 
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
@@ -83,6 +82,5 @@ int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const 
 	strbuf_addc(&line, '\n');
 	if (line.failed)
 		return -ENOMEM;
-	r = sys_write(fd, line.data, line.size);
-	return r < 0 ? r : sys_fsync(fd);
+	return sys_write(fd, line.data, line.size);
 }

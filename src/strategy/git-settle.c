@@ -217,16 +217,16 @@ int git_settle_files(struct resource *r, const struct git_repo *repo, const stru
 
 /* ---- now or later ---- */
 
-int git_settle(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *at,
-	       bool carry, const char *operation, struct atoll_error *err)
+/* What comes along is what is there now; without an index nothing does. */
+int git_settle_carried(struct resource *r, const struct git_repo *repo, struct git_state *s, const char *operation,
+		       struct atoll_error *err)
 {
 	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	int rc = git < 0 ? git : put_refs(git, s, at);
+	int rc = git < 0 ? git : put_refs(git, s, &s->base);
 
-	/* What comes along is what is there now. */
-	if (rc >= 0 && carry)
+	if (rc >= 0)
 		rc = copy_index(repo, git);
-	s->unsettled = !carry || rc == -ENOENT;
+	s->unsettled = rc == -ENOENT;
 	return rc < 0 && rc != -ENOENT ? cannot_write(r, rc, operation, err) : 0;
 }
 
@@ -236,8 +236,9 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
 	struct git_call call = { .repo = repo, .operation = operation, .index = index };
 	AUTO_GIT_ENTRIES list = { 0 };
-	int rc = index ? put_index(r, repo, git_fd, &s->base, operation, err) : error_oom(err, operation);
+	int rc = index ? put_refs(git_fd, s, &s->base) : -ENOMEM;
 
+	rc = rc < 0 ? cannot_write(r, rc, operation, err) : put_index(r, repo, git_fd, &s->base, operation, err);
 	if (rc >= 0 && !s->carried)
 		rc = find_uncommitted(repo, s, &call, &list, err);
 	if (rc >= 0)

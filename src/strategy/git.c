@@ -86,8 +86,9 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 	if (rc < 0)
 		return cannot_make(r, rc, err);
 	rc = git_pin(r, repo, "base", &s->base, "new", err);
-	if (rc >= 0)
-		rc = git_settle(r, repo, s, &s->base, s->carried, "new", err);
+	s->unsettled = true;
+	if (rc >= 0 && s->carried)
+		rc = git_settle_carried(r, repo, s, "new", err);
 	return rc < 0 ? rc : git_state_save(r, s, err);
 }
 
@@ -183,8 +184,7 @@ static int land_at(struct resource *r, const struct git_repo *repo, struct git_s
 	int rc = git_pin(r, repo, "tip", id, "commit", err);
 
 	/* What somebody stages from now on does not come along any more. */
-	if (rc >= 0)
-		rc = git_settle(r, repo, s, id, false, "commit", err);
+	s->unsettled = true;
 	s->base = *id;
 	if (rc >= 0)
 		rc = git_state_save(r, s, err);

@@ -47,12 +47,12 @@ int git_add_file(int dir_fd, const char *name, const char *content, size_t size)
 
 /* ---- git-settle.c ---- */
 
-/* Puts the inside at a commit: branch and HEAD at once; the index, and HEAD's version of what is uncommitted in the original, when somebody is
- * about to see it. carry: the original's index comes along instead, as it is now. s->unsettled says which; the caller saves it. */
-int git_settle(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *at,
-	       bool carry, const char *operation, struct atoll_error *err);
-/* Does what was left for later. Idempotent; whoever looks at the inside calls it first. */
+/* Puts the inside at its base, if that was left for later (unsettled): branch, HEAD, index, and the base's version of what is uncommitted in the
+ * original. Idempotent; whoever looks at the inside calls it first. */
 int git_settle_now(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
+/* What is uncommitted in the original comes along, as it is now; nothing of it is left for later. The caller saves the state. */
+int git_settle_carried(struct resource *r, const struct git_repo *repo, struct git_state *s, const char *operation,
+		       struct atoll_error *err);
 /* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
