@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox has changed in a PostgreSQL database, row by row, beside what everybody else sees."""
+import concurrent.futures
 import json
 import os
 import sys
@@ -248,6 +249,29 @@ def manners(tap, w):
     tap.check("and has landed", w.sql("SELECT x FROM quiet WHERE id = 1") == "9" and w.sql("SELECT name FROM people WHERE id = 5") == "thrice")
 
 
+def open_block(tap, w):
+    """While a client is inside its own transaction, and somebody else than the sandbox."""
+    script = ("BEGIN; SET LOCAL ROLE nobody_else; SET LOCAL search_path = nowhere; SET LOCAL work_mem = '5MB'; SAVEPOINT mine;\n"
+              "INSERT INTO public.shared VALUES (1, 'a');\n\\! sleep 2\n"
+              "INSERT INTO public.shared VALUES (2, current_user || current_setting('search_path') || current_setting('work_mem'));\n"
+              "SELECT b FROM public.shared WHERE a = 2; ROLLBACK TO mine; INSERT INTO public.shared VALUES (3, 'c'); COMMIT;\n")
+    with open(os.path.join(w.dir, "script.sql"), "w", encoding="utf-8") as file:
+        file.write(script)
+    w.inside("SELECT 1")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        client = pool.submit(w.box.run, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", "script.sql", cwd=w.dir)
+        rows_seen = []
+        for _ in range(200):
+            rows_seen = w.shown().get("table public.shared", [])
+            if rows_seen or client.done():
+                break
+            time.sleep(0.05)
+        done = client.result()
+    tap.check("what a client has not committed yet is shown too", rows_seen == [("added", None, {"a": "1", "b": "'a'"})], rows_seen, t.said(done))
+    tap.check("and its transaction goes on as it was", done.returncode == 0 and done.stdout.strip() == b"nobody_elsenowhere5MB", t.said(done))
+    tap.check("to its own end", w.shown()["table public.shared"] == [("added", None, {"a": "3", "b": "'c'"})], w.changes)
+
+
 def schema(tap, w):
     w.inside("SET search_path = shop, public")
     w.inside("BEGIN; CREATE TABLE shop.never (id int); ROLLBACK")
@@ -276,6 +300,8 @@ def main(place, tap):
         w = World(place, place.users()[0], server)
         for part in (rows, shapes, definitions, large, manners):
             part(tap, w)
+        server.sql("CREATE ROLE nobody_else; GRANT nobody_else TO agent")
+        open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
     finally:
         server.stop()
