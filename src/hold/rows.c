@@ -15,37 +15,16 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hold/inside.h"
+#include "hold/rows.h"
 
-#define FETCH_MAX 10000 /* rows of a side */
 #define SHOWN_MAX 1000
-#define LOOKED_AT_MAX 100000 /* rows that are marked outside */
-#define BATCH 2000
 #define VALUE_MAX 1000 /* characters */
-
-struct relation {
-	struct sides *s;
-	const char *name; /* quoted, with its schema */
-	struct table about, columns;
-	bool is_new, locked, rewritten;
-	uint64_t xid;
-	struct column *v;
-};
 
 static void relation_release(struct relation *rel)
 {
 	table_release(&rel->about);
 	table_release(&rel->columns);
 	free(rel->v);
-}
-
-enum { ABOUT_OID, ABOUT_XID, ABOUT_SNAPSHOT, ABOUT_ISOLATION, ABOUT_FILE, ABOUT_LOCKED };
-
-static const char *about(const struct relation *rel, size_t column)
-{
-	const char *value = table_value(&rel->about, 0, column);
-
-	return value ? value : "";
 }
 
 static int find(struct relation *rel, struct atoll_error *err)
@@ -67,9 +46,9 @@ static int find(struct relation *rel, struct atoll_error *err)
 				 rel->name);
 	if (r < 0)
 		return r;
-	rel->xid = strtoull(about(rel, ABOUT_XID), NULL, 10);
-	rel->locked = *about(rel, ABOUT_LOCKED) == 't';
-	if (strcmp(about(rel, ABOUT_ISOLATION), "serializable") == 0)
+	rel->xid = strtoull(relation_about(rel, ABOUT_XID), NULL, 10);
+	rel->locked = *relation_about(rel, ABOUT_LOCKED) == 't';
+	if (strcmp(relation_about(rel, ABOUT_ISOLATION), "serializable") == 0)
 		return error_set(err, ATOLL_UNSUPPORTED, 0, "diff", rel->name,
 				 "the transaction is serializable: reading %s would count in it", rel->name);
 	return 0;
@@ -78,13 +57,14 @@ static int find(struct relation *rel, struct atoll_error *err)
 static int find_outside(struct relation *rel, struct atoll_error *err)
 {
 	AUTO_TABLE found = { 0 };
-	AUTO_FREE char *sql = str_format("SELECT relfilenode FROM pg_class WHERE oid = %s", about(rel, ABOUT_OID));
+	AUTO_FREE char *sql =
+		str_format("SELECT relfilenode FROM pg_class WHERE oid = %s", relation_about(rel, ABOUT_OID));
 	int r = sql ? sides_ask(rel->s, false, sql, &found, err) : error_oom(err, "diff");
 
 	if (r < 0)
 		return r;
 	rel->is_new = found.n_rows == 0;
-	rel->rewritten = !rel->is_new && strcmp(table_value(&found, 0, 0), about(rel, ABOUT_FILE)) != 0;
+	rel->rewritten = !rel->is_new && strcmp(table_value(&found, 0, 0), relation_about(rel, ABOUT_FILE)) != 0;
 	return 0;
 }
 
@@ -99,7 +79,7 @@ static const char columns_sql[] =
 
 static int find_columns(struct relation *rel, struct atoll_error *err)
 {
-	AUTO_FREE char *sql = str_format(columns_sql, about(rel, ABOUT_OID));
+	AUTO_FREE char *sql = str_format(columns_sql, relation_about(rel, ABOUT_OID));
 	int r = sql ? sides_ask(rel->s, true, sql, &rel->columns, err) : error_oom(err, "diff");
 
 	if (r < 0)
@@ -115,7 +95,7 @@ static int find_columns(struct relation *rel, struct atoll_error *err)
 /* ---- questions ---- */
 
 /* The text of each value, by the type's own output; a long one by its beginning, length and sum. */
-static void add_values(struct strbuf *sql, const struct relation *rel)
+void relation_add_values(struct strbuf *sql, const struct relation *rel)
 {
 	for (size_t i = 0; i < rel->columns.n_rows; i++) {
 		const char *name = table_value(&rel->columns, i, 1);
@@ -129,7 +109,7 @@ static void add_values(struct strbuf *sql, const struct relation *rel)
 }
 
 /* How far an id of 32 bits lies behind that of the transaction. */
-static void add_distance(struct strbuf *sql, const struct relation *rel, const char *column)
+void relation_add_distance(struct strbuf *sql, const struct relation *rel, const char *column)
 {
 	strbuf_addf(sql, "((t.%s::text::bigint - %" PRIu64 " + 4294967296) %% 4294967296)", column,
 		    rel->xid & UINT32_MAX);
@@ -142,9 +122,9 @@ static int ask_new(struct relation *rel, struct pairs *p, struct atoll_error *er
 	AUTO_STRBUF distance = STRBUF_INIT;
 	int r;
 
-	add_distance(&distance, rel, "xmin");
+	relation_add_distance(&distance, rel, "xmin");
 	strbuf_adds(&sql, "SELECT ");
-	add_values(&sql, rel);
+	relation_add_values(&sql, rel);
 	strbuf_addf(&sql,
 		    " FROM ONLY %s t WHERE CASE WHEN %s >= 2147483648 THEN false WHEN %s + %" PRIu64
 		    " >= (SELECT txid_snapshot_xmax(txid_current_snapshot())) THEN true ELSE txid_status(%s + %" PRIu64
@@ -154,105 +134,6 @@ static int ask_new(struct relation *rel, struct pairs *p, struct atoll_error *er
 	r = sql.failed || distance.failed ? error_oom(err, "diff")
 					  : sides_ask(rel->s, true, strbuf_str(&sql), &p->new, err);
 	p->new_is_cut = p->new.n_rows > FETCH_MAX;
-	return r;
-}
-
-/* Rows that somebody has marked since the transaction began: their places, and who made them. A mark of several is a number of another kind. */
-static int ask_marked(struct relation *rel, struct table *ret, struct atoll_error *err)
-{
-	AUTO_STRBUF sql = STRBUF_INIT;
-
-	strbuf_addf(&sql, "SELECT t.ctid, t.xmin FROM ONLY %s t WHERE t.xmax::text <> '0' AND (", rel->name);
-	add_distance(&sql, rel, "xmax");
-	strbuf_adds(&sql, " < 2147483648 OR mxid_age(t.xmax) BETWEEN 0 AND 2147483646) AND (");
-	add_distance(&sql, rel, "xmin");
-	strbuf_adds(&sql, " >= 2147483648 OR txid_visible_in_snapshot(");
-	add_distance(&sql, rel, "xmin");
-	strbuf_addf(&sql, " + %" PRIu64 ", '%s')) LIMIT %d", rel->xid, about(rel, ABOUT_SNAPSHOT), LOOKED_AT_MAX + 1);
-	return sql.failed ? error_oom(err, "diff") : sides_ask(rel->s, false, strbuf_str(&sql), ret, err);
-}
-
-static void add_array(struct strbuf *sql, const struct table *t, size_t column, size_t from, size_t to)
-{
-	strbuf_adds(sql, "'{");
-	for (size_t i = from; i < to; i++)
-		strbuf_addf(sql, "%s\"%s\"", i > from ? "," : "", table_value(t, i, column));
-	strbuf_adds(sql, "}'");
-}
-
-static int compare_places(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Of these places, those where inside nothing is seen: the others are taken out of the list, whose end is returned. */
-static int keep_unseen(struct relation *rel, struct table *marked, size_t from, size_t *to, struct atoll_error *err)
-{
-	AUTO_TABLE seen = { 0 };
-	AUTO_STRBUF sql = STRBUF_INIT;
-	size_t kept = from;
-	int r;
-
-	strbuf_addf(&sql, "SELECT t.ctid FROM ONLY %s t WHERE t.ctid = ANY (", rel->name);
-	add_array(&sql, marked, 0, from, *to);
-	strbuf_adds(&sql, "::tid[])");
-	r = sql.failed ? error_oom(err, "diff") : sides_ask(rel->s, true, strbuf_str(&sql), &seen, err);
-	if (r < 0)
-		return r;
-	if (seen.n_rows)
-		qsort(seen.values, seen.n_rows, sizeof *seen.values, compare_places);
-	for (size_t i = from; i < *to; i++) {
-		char **row = &marked->values[2 * i], **free_row = &marked->values[2 * kept];
-
-		if (seen.n_rows && bsearch(row, seen.values, seen.n_rows, sizeof *row, compare_places))
-			continue;
-		for (size_t k = 0; k < 2 && kept != i; k++) {
-			char *other = free_row[k];
-
-			free_row[k] = row[k];
-			row[k] = other;
-		}
-		kept++;
-	}
-	*to = kept;
-	return 0;
-}
-
-/* Who made them is compared too: meanwhile the place could be somebody else's. */
-static int ask_old(struct relation *rel, const struct table *marked, size_t from, size_t to, struct pairs *p,
-		   struct atoll_error *err)
-{
-	AUTO_TABLE more = { 0 };
-	AUTO_STRBUF sql = STRBUF_INIT;
-	int r;
-
-	strbuf_adds(&sql, "SELECT ");
-	add_values(&sql, rel);
-	strbuf_addf(&sql, " FROM ONLY %s t WHERE t.ctid = ANY (", rel->name);
-	add_array(&sql, marked, 0, from, to);
-	strbuf_adds(&sql, "::tid[]) AND t.xmin::text = ANY (");
-	add_array(&sql, marked, 1, from, to);
-	strbuf_adds(&sql, "::text[])");
-	r = sql.failed ? error_oom(err, "diff") : sides_ask(rel->s, false, strbuf_str(&sql), &more, err);
-	if (r >= 0)
-		table_append(&p->old, &more);
-	return r >= 0 && p->old.failed ? error_oom(err, "diff") : r;
-}
-
-static int collect_old(struct relation *rel, struct pairs *p, struct atoll_error *err)
-{
-	AUTO_TABLE marked = { 0 };
-	int r = ask_marked(rel, &marked, err);
-
-	p->old_is_cut = marked.n_rows > LOOKED_AT_MAX;
-	for (size_t at = 0; r >= 0 && at < marked.n_rows && p->old.n_rows <= FETCH_MAX; at += BATCH) {
-		size_t to = MIN(at + BATCH, marked.n_rows);
-
-		r = keep_unseen(rel, &marked, at, &to, err);
-		if (r >= 0 && to > at)
-			r = ask_old(rel, &marked, at, to, p, err);
-	}
-	p->old_is_cut = p->old_is_cut || p->old.n_rows > FETCH_MAX;
 	return r;
 }
 
@@ -307,7 +188,7 @@ static int compare(struct relation *rel, struct pairs *p, struct atoll_error *er
 	p->old_unknown = rel->locked && !rel->is_new;
 	r = ask_new(rel, p, err);
 	if (r >= 0 && !rel->is_new && !p->old_unknown)
-		r = collect_old(rel, p, err);
+		r = old_rows_collect(rel, p, err);
 	if (r < 0)
 		return r;
 	print_columns(rel, p->keyed);

@@ -35,6 +35,8 @@ CREATE TABLE altered (id int PRIMARY KEY);
 INSERT INTO altered VALUES (1);
 CREATE TABLE big (id int PRIMARY KEY, x int);
 INSERT INTO big SELECT g, g FROM generate_series(1, 3000) g;
+CREATE TABLE crowd (id int PRIMARY KEY, x int);
+INSERT INTO crowd SELECT g, g FROM generate_series(1, 110000) g;
 CREATE TABLE quiet (id int PRIMARY KEY, x int);
 INSERT INTO quiet VALUES (1, 1), (2, 2), (3, 3);
 CREATE SEQUENCE counter;
@@ -219,6 +221,14 @@ def large(tap, w):
     tap.check("in the order of the key", [row[1]["id"] for row in found["table public.big"][:12]] == [str(i) for i in range(1, 13)])
 
 
+def crowded(tap, w):
+    w.inside("SELECT count(*) FROM (SELECT FROM crowd FOR UPDATE) x; UPDATE crowd SET x = 0 WHERE id = 70000; DELETE FROM crowd WHERE id = 70001")
+    found = w.shown()
+    tap.check("few changed rows are found among very many that are locked", found["table public.crowd"] == [
+        ("modified", {"id": "70000", "x": "70000"}, {"id": "70000", "x": "0"}), ("deleted", {"id": "70001", "x": "70001"}, None)] and
+        not w.errors["table public.crowd"], found["table public.crowd"], w.errors)
+
+
 def manners(tap, w):
     """Whatever clients have set, and whoever else is there."""
     other = pg.Wire(w.server.home, port=pg.PORT, user="agent", database=w.database)
@@ -298,7 +308,7 @@ def main(place, tap):
     try:
         server.sql("CREATE ROLE agent LOGIN")
         w = World(place, place.users()[0], server)
-        for part in (rows, shapes, definitions, large, manners):
+        for part in (rows, shapes, definitions, large, crowded, manners):
             part(tap, w)
         server.sql("CREATE ROLE nobody_else; GRANT nobody_else TO agent")
         open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
