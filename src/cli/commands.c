@@ -390,6 +390,10 @@ static const struct command commands[] = {
 		  "and --on-conflict=merge first merges into the sandbox what others have committed to a repository, as "
 		  "far as that merges by itself. If a process still "
 		  "holds a file of the sandbox open for writing, the status is 6.\n\n"
+		  "A PostgreSQL database commits last, and that is the decision. Where several have changes, all but one are "
+		  "prepared on their servers first, which needs max_prepared_transactions there: what cannot be prepared is "
+		  "refused by name before anything is changed. Status 7 says that a server could not be asked or told; "
+		  "the next command tries again.\n\n"
 		  "Operands are read as by atoll diff.",
 	  .examples = "atoll commit fix -m 'port to v2' # everything\n"
 		      "atoll commit fix src/a.c # one file; the rest stays\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tap.h"
 
+#include "base/macros.h"
 #include "pg/statement.h"
 
 static struct pg_statement of(const char *text)
@@ -110,6 +111,21 @@ TEST(set_config_is_a_set_by_another_name)
 	CHECK_EQ(of("select set_config(E'x', 'y', false)").kind, PG_PLAIN);
 	CHECK_EQ(of("select 1").kind, PG_PLAIN);
 	CHECK_EQ(of("select").kind, PG_PLAIN);
+}
+
+TEST(what_the_server_will_not_prepare_is_known)
+{
+	static const char *const notifies[] = { "notify x", "LISTEN \"x\"", "unlisten *", "select pg_notify('a', 'b')",
+						"select pg_catalog.pg_notify($1, $2)" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(notifies); i++)
+		CHECK_EQ(of(notifies[i]).kind, PG_NOTIFY);
+	CHECK_EQ(of("create temp table x (a int)").kind, PG_DEFINE_TEMPORARY);
+	CHECK_EQ(of("create local temporary sequence x").kind, PG_DEFINE_TEMPORARY);
+	CHECK_EQ(of("create or replace temp view x as select 1").kind, PG_DEFINE_TEMPORARY);
+	CHECK_EQ(of("create unlogged table temp (a int)").kind, PG_DEFINE);
+	CHECK_EQ(of("create or replace view temp as select 1").kind, PG_DEFINE);
+	CHECK_EQ(of("select notify from x").kind, PG_PLAIN);
 }
 
 TEST(prepared_statements_and_cursors_have_names)
