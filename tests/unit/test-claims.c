@@ -41,6 +41,12 @@ static struct session *open_session(struct resource *list, size_t n)
 	return &s;
 }
 
+static void close_session(const struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		resource_release(&s->resources[i]);
+}
+
 TEST(a_database_in_a_directory_is_the_guest_of_the_innermost)
 {
 	struct resource list[] = { resource(ATOLL_KIND_SQLITE, "/app/svc/d/x.db", "transaction_rollback",
@@ -59,6 +65,7 @@ TEST(a_database_in_a_directory_is_the_guest_of_the_innermost)
 	CHECK(is_listed(outer->excluded, outer->n_excluded, "svc"));
 	CHECK_EQ(outer->n_claimed, 0);
 	CHECK_STR(resource_workspace_name(&s->resources[0]), inner->ops->workspace);
+	close_session(s);
 }
 
 TEST(files_of_one_directory_and_databases_beside_them_share_one_workspace)
@@ -71,6 +78,7 @@ TEST(files_of_one_directory_and_databases_beside_them_share_one_workspace)
 	CHECK(s->resources[1].host == &s->resources[0]);
 	CHECK(resource_is_claimed(&s->resources[0], "x.db") && resource_is_claimed(&s->resources[2], "x.db-shm"));
 	CHECK_STR(resource_workspace_name(&s->resources[1]), "tree");
+	close_session(s);
 }
 
 TEST(databases_alone_have_no_host)
@@ -85,4 +93,5 @@ TEST(databases_alone_have_no_host)
 	CHECK_EQ(s->resources[0].n_siblings, 1);
 	CHECK(is_listed(s->resources[0].excluded, s->resources[0].n_excluded, "sub"));
 	CHECK_STR(resource_workspace_name(&s->resources[0]), "upper");
+	close_session(s);
 }
