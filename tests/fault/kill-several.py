@@ -14,7 +14,7 @@ import pgtest as pg  # noqa: E402
 import stepped  # noqa: E402
 from several import World, crash  # noqa: E402
 
-SAMPLES = 3
+SAMPLES = 2
 
 
 class Scene:
@@ -104,7 +104,7 @@ def strace(w, call, when):
 
 # What is said, and to whom: to the keepers, status and room (1 to 4), prepare (5, 6), vote (7), commit (8); then to the servers.
 SEAM = [(call, n) for call in ("sendto", "recvfrom") for n in range(5, 17)] + [("wait4", n) for n in range(1, 4)]
-SOME = [("recvfrom", 7), ("sendto", 8), ("recvfrom", 8), ("sendto", 10)]
+SOME = [("recvfrom", 7), ("recvfrom", 8), ("sendto", 10)]
 
 
 def walk_seam(s):
@@ -130,7 +130,7 @@ def under_it(s):
     """A server is killed while the commit stands at a call of its own, is back or is not, and the commit goes on."""
     points = [(mark, n, server, back) for mark in ("apply", "decide", "finish") for n in (1, 2) for server in s.servers for back in (True, False)]
     if not t.TORTURE:
-        points = [("apply", 1, s.servers[0], True), ("decide", 1, s.servers[0], False), ("decide", 1, s.servers[1], True)]
+        points = [("apply", 1, s.servers[0], True), ("decide", 1, s.servers[0], False)]
     sides, wrong = {}, []
     for mark, n, server, back in points:
         w = s.world()
