@@ -129,34 +129,61 @@ static int parse_difference(const char *line, const char *path, struct git_entri
 	return r < 0 || !to ? r : git_entries_add(to, path, new_mode, &new_id, 0);
 }
 
+static int parse_differences(const struct git_call *how, const char *verb, const struct strbuf *out,
+			     struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err)
+{
+	const char *at = strbuf_str(out), *end = at + out->size, *line, *path;
+
+	while ((line = next(&at, end))) {
+		int r;
+
+		path = next(&at, end);
+		r = path ? parse_difference(line, path, ret_from, ret_to) : -EINVAL;
+		if (r < 0)
+			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, verb, err);
+	}
+	return 0;
+}
+
 static int list_differences(const struct git_call *how, const char *const argv[], struct git_entries *ret_from,
 			    struct git_entries *ret_to, struct atoll_error *err)
 {
 	AUTO_STRBUF out = STRBUF_INIT;
 	struct git_call call = *how;
-	const char *at, *end, *line, *path;
 	int r;
 
 	call.output = &out;
 	r = git_call(&call, err, argv);
-	at = strbuf_str(&out);
-	end = at + out.size;
-	while (r >= 0 && (line = next(&at, end))) {
-		path = next(&at, end);
-		r = path ? parse_difference(line, path, ret_from, ret_to) : -EINVAL;
-		if (r < 0)
-			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, argv[0], err);
-	}
-	return MIN(r, 0);
+	return r < 0 ? r : parse_differences(how, argv[0], &out, ret_from, ret_to, err);
+}
+
+int git_entries_between_start(const struct git_call *how, const struct git_id *from, const struct git_id *to,
+			      struct git_running *ret, struct atoll_error *err)
+{
+	return git_call_start(how, ret, err,
+			      (const char *const[]){ "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff",
+						     from->hex, to->hex, NULL });
+}
+
+int git_entries_between_finish(struct git_running *g, struct git_entries *ret_from, struct git_entries *ret_to,
+			       struct atoll_error *err)
+{
+	int r = git_call_finish(g, err);
+
+	return r < 0 ? r : parse_differences(&g->call, g->verb, g->call.output, ret_from, ret_to, err);
 }
 
 int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
 			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err)
 {
-	return list_differences(how,
-				(const char *const[]){ "diff-tree", "-r", "-z", "--raw", "--no-renames",
-						       "--no-ext-diff", from->hex, to->hex, NULL },
-				ret_from, ret_to, err);
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	struct git_running running;
+	int r;
+
+	call.output = &out;
+	r = git_entries_between_start(&call, from, to, &running, err);
+	return r < 0 ? r : git_entries_between_finish(&running, ret_from, ret_to, err);
 }
 
 int git_entries_since(const struct git_call *how, const struct git_id *from, struct git_entries *ret_from,

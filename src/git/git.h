@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/child.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "tree/tree.h"
@@ -56,6 +57,19 @@ struct git_call {
 };
 /* Returns its exit status: 0, or the other one that was allowed. Everything else is a failure, with the end of what git said. */
 int git_call(const struct git_call *c, struct atoll_error *err, const char *const argv[]);
+/* The same in two parts, with something else to do between. What the call points to, its output above all, stays until then. */
+struct git_running {
+	struct git_call call;
+	const char *verb, *where;
+	struct child child;
+	int output;
+	bool started;
+};
+int git_call_start(const struct git_call *c, struct git_running *ret, struct atoll_error *err,
+		   const char *const argv[]);
+int git_call_finish(struct git_running *g, struct atoll_error *err);
+/* Ends one that nobody waits for any more. */
+void git_running_release(struct git_running *g);
 /* The environment git is run with, without what belongs to one call: built once, for all threads. */
 char *const *git_environment(void);
 /* Whether the caller's variable stays in it. */
@@ -122,9 +136,12 @@ int git_lock_is_held(int dir_fd, const char *path, const char *owner);
 /* Gives the objects of a store that anybody may have written a further name in to_fd, an empty directory: what is not named and made like
  * an object or a pack, and whatever else lies there, is left behind. */
 int git_objects_import(int from_fd, int to_fd);
-/* Packs what is named from a quarantine into the repository: commits and tags, one in each line, those that are known there already behind "^".
- * Every hash and link is checked by git. */
-int git_objects_land(const struct git_repo *r, const char *quarantine, const char *revisions, struct atoll_error *err);
+/* Packs what is named from a quarantine, into a file without a name: commits and tags, one in each line, those that are known in the repository
+ * already behind "^". */
+int git_objects_pack(const struct git_repo *r, const char *quarantine, const char *revisions, int *ret_pack,
+		     struct atoll_error *err);
+/* Brings such a pack into the repository. Every hash and link is checked by git. */
+int git_objects_land(const struct git_repo *r, int pack, struct atoll_error *err);
 
 /* ---- entries.c: what is tracked ---- */
 
@@ -162,6 +179,11 @@ int git_entries_of_index(const struct git_call *how, struct git_entries *ret, st
 /* Two lists of the same paths: what differs between two trees, as it is in each of them. */
 int git_entries_between(const struct git_call *how, const struct git_id *from, const struct git_id *to,
 			struct git_entries *ret_from, struct git_entries *ret_to, struct atoll_error *err);
+/* The first of these in two parts; as git_call_start(). */
+int git_entries_between_start(const struct git_call *how, const struct git_id *from, const struct git_id *to,
+			      struct git_running *ret, struct atoll_error *err);
+int git_entries_between_finish(struct git_running *g, struct git_entries *ret_from, struct git_entries *ret_to,
+			       struct atoll_error *err);
 /* The same between a tree and an index. */
 int git_entries_since(const struct git_call *how, const struct git_id *from, struct git_entries *ret_from,
 		      struct git_entries *ret_to, struct atoll_error *err);

@@ -93,25 +93,32 @@ static int count_packed(int fd, uint32_t *ret)
 	return lseek(fd, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Through a file without a name: the one git has ended when the other begins, and each is asked how it went. */
-int git_objects_land(const struct git_repo *r, const char *quarantine, const char *revisions, struct atoll_error *err)
+/* Through a file: the one git has ended when the other begins, and each is asked how it went. */
+int git_objects_pack(const struct git_repo *r, const char *quarantine, const char *revisions, int *ret_pack,
+		     struct atoll_error *err)
 {
-	struct git_call from = { .repo = r, .operation = "commit", .quarantine = quarantine };
-	struct git_call into = { .repo = r, .operation = "commit" };
 	AUTO_FD pack = open(quarantine, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	uint32_t n = 0;
+	struct git_call call = { .repo = r, .operation = "commit", .quarantine = quarantine };
 	int rc;
 
 	if (pack < 0)
 		return error_sys(err, errno, "commit", quarantine, "cannot make a file in \"%s\"", quarantine);
-	from.input = revisions;
-	from.input_size = strlen(revisions);
-	from.output_fd = into.input_fd = pack;
-	rc = git_call(&from, err, (const char *const[]){ "pack-objects", "-q", "--revs", "--stdout", NULL });
+	call.input = revisions;
+	call.input_size = strlen(revisions);
+	call.output_fd = pack;
+	rc = git_call(&call, err, (const char *const[]){ "pack-objects", "-q", "--revs", "--stdout", NULL });
+	if (rc >= 0)
+		*ret_pack = TAKE_FD(pack);
+	return rc;
+}
+
+int git_objects_land(const struct git_repo *r, int pack, struct atoll_error *err)
+{
+	struct git_call call = { .repo = r, .operation = "commit", .input_fd = pack };
+	uint32_t n = 0;
+	int rc = count_packed(pack, &n);
+
 	if (rc < 0)
-		return rc;
-	rc = count_packed(pack, &n);
-	if (rc < 0)
-		return error_sys(err, rc, "commit", quarantine, "cannot read a file in \"%s\"", quarantine);
-	return n == 0 ? 0 : git_call(&into, err, (const char *const[]){ "index-pack", "--strict", "--stdin", NULL });
+		return error_sys(err, rc, "commit", r->top, "cannot read the objects for \"%s\"", r->top);
+	return n == 0 ? 0 : git_call(&call, err, (const char *const[]){ "index-pack", "--strict", "--stdin", NULL });
 }

@@ -203,21 +203,22 @@ static int read_all(int fd, struct strbuf *out)
 	return n < 0 ? -errno : out->failed ? -ENOMEM : 0;
 }
 
-static int run(const struct git_call *c, char *const *argv, char *const *env, struct child_result *ret)
+static int start(const struct git_call *c, char *const *argv, char *const *env, struct git_running *ret)
 {
 	AUTO_FD in = c->input ? memory_file(c->input, c->input_size) : -EBADF;
 	AUTO_FD out = c->output ? memory_file(NULL, 0) : -EBADF;
-	struct child child;
 	int r;
 
 	if ((c->input && in < 0) || (c->output && out < 0))
 		return c->input && in < 0 ? in : out;
 	r = child_start_with(
 		argv, &(struct child_io){ c->input_fd ? c->input_fd : in, c->output_fd ? c->output_fd : out, env },
-		&child);
-	if (r >= 0)
-		r = child_wait(&child, GIT_TIMEOUT_MS, ret);
-	return r < 0 || !c->output ? r : read_all(out, c->output);
+		&ret->child);
+	if (r < 0)
+		return r;
+	ret->output = TAKE_FD(out);
+	ret->started = true;
+	return 0;
 }
 
 /* The last line git wrote, without its own prefix. */
@@ -231,28 +232,67 @@ static const char *last_words(const char *output)
 	return *line ? line : "it said nothing";
 }
 
-int git_call(const struct git_call *c, struct atoll_error *err, const char *const argv[])
+static int cannot_run(const struct git_running *g, int r, struct atoll_error *err)
+{
+	const char *where = g->call.repo ? g->call.repo->top : NULL;
+
+	if (r == -ENOENT)
+		return error_set(err, ATOLL_REFUSED, ENOENT, g->call.operation, where,
+				 "the program git is not installed, and a repository cannot be served without it");
+	return error_sys(err, r, g->call.operation, where, "git %s could not be run", g->verb);
+}
+
+int git_call_start(const struct git_call *c, struct git_running *ret, struct atoll_error *err, const char *const argv[])
 {
 	CLEANUP(variables_release) struct variables v = { 0 };
 	char *all[GIT_MAX_ARGS];
-	struct child_result result = { 0 };
-	const char *where = c->repo ? c->repo->top : NULL;
 	const char *const *verb = argv;
 	int r = make_variables(c, &v);
 
 	while (verb[0][0] == '-')
 		verb += 2;
+	*ret = (struct git_running){
+		.call = *c, .verb = *verb, .where = c->repo ? c->repo->top : argv[1], .output = -EBADF
+	};
 	if (r >= 0)
 		r = make_arguments(c, argv, all);
 	if (r >= 0)
-		r = run(c, all, v.all, &result);
-	if (r == -ENOENT)
-		return error_set(err, ATOLL_REFUSED, ENOENT, c->operation, where,
-				 "the program git is not installed, and a repository cannot be served without it");
+		r = start(c, all, v.all, ret);
+	return r < 0 ? cannot_run(ret, r, err) : 0;
+}
+
+int git_call_finish(struct git_running *g, struct atoll_error *err)
+{
+	AUTO_FD output = TAKE_FD(g->output);
+	struct child_result result = { 0 };
+	int r = child_wait(&g->child, GIT_TIMEOUT_MS, &result);
+
+	g->started = false;
+	if (r >= 0 && g->call.output)
+		r = read_all(output, g->call.output);
 	if (r < 0)
-		return error_sys(err, r, c->operation, where, "git %s could not be run", *verb);
-	if (result.exit_status == 0 || (c->also && result.exit_status == c->also))
+		return cannot_run(g, r, err);
+	if (result.exit_status == 0 || (g->call.also && result.exit_status == g->call.also))
 		return result.exit_status;
-	return error_set(err, ATOLL_FAILED, 0, c->operation, where, "git %s failed in \"%s\": %s", *verb,
-			 where ? where : argv[1], last_words(result.output));
+	return error_set(err, ATOLL_FAILED, 0, g->call.operation, g->call.repo ? g->where : NULL,
+			 "git %s failed in \"%s\": %s", g->verb, g->where, last_words(result.output));
+}
+
+void git_running_release(struct git_running *g)
+{
+	struct child_result ignored;
+
+	if (g->started)
+		(void)child_wait(&g->child, 0, &ignored);
+	if (g->started)
+		fd_close(g->output);
+	g->started = false;
+}
+
+int git_call(const struct git_call *c, struct atoll_error *err, const char *const argv[])
+{
+	struct git_running g;
+	int r = git_call_start(c, &g, err, argv);
+
+	return r < 0 ? r : git_call_finish(&g, err);
 }

@@ -13,27 +13,46 @@ void git_landing_release(struct git_landing *l)
 	git_entries_release(&l->from);
 	git_entries_release(&l->to);
 	git_entries_release(&l->index);
+	git_running_release(&l->asked);
+	strbuf_release(&l->said);
 	free(l->who);
 	free(l->message);
 	*l = (struct git_landing){ 0 };
 }
 
-/* Who commits: known before anything else is tried. */
-static int find_identity(const struct git_work *w, char **ret, struct atoll_error *err)
+/* ---- who commits ---- */
+
+static int ask_identity(const struct git_work *w, struct git_landing *l, struct atoll_error *err)
 {
-	AUTO_STRBUF out = STRBUF_INIT;
-	struct git_call call = { .repo = &w->repo, .operation = w->operation, .output = &out };
-	struct atoll_error said = { 0 };
+	const struct git_call call = { .repo = &w->repo, .operation = w->operation, .output = &l->said };
+
+	return git_call_start(&call, &l->asked, err, (const char *const[]){ "var", "GIT_COMMITTER_IDENT", NULL });
+}
+
+int git_landing_identify(const struct git_work *w, struct git_landing *l, struct atoll_error *err)
+{
 	char *end;
 
-	if (git_call(&call, &said, (const char *const[]){ "var", "GIT_COMMITTER_IDENT", NULL }) < 0)
+	if (!l->asked.started)
+		return 0;
+	if (git_call_finish(&l->asked, NULL) < 0)
 		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->repo.top,
 				 "git does not know who commits to \"%s\"; set user.name and user.email there",
 				 w->repo.top);
-	end = strrchr(strbuf_str(&out), '>');
-	*ret = end ? strndup(out.data, (size_t)(end + 1 - out.data)) : strdup("");
-	return *ret ? 0 : error_oom(err, w->operation);
+	end = strrchr(strbuf_str(&l->said), '>');
+	l->who = end ? strndup(l->said.data, (size_t)(end + 1 - l->said.data)) : strdup("");
+	return l->who ? 0 : error_oom(err, w->operation);
 }
+
+/* Where something is committed here it has to be known first. */
+static int find_identity(const struct git_work *w, struct git_landing *l, bool now, struct atoll_error *err)
+{
+	int rc = ask_identity(w, l, err);
+
+	return rc < 0 || !now ? rc : git_landing_identify(w, l, err);
+}
+
+/* ---- the commit ---- */
 
 static int make_commit(const struct git_work *w, const struct git_id *tree, const struct git_id *first,
 		       const struct git_id *second, const char *message, struct git_id *ret, struct atoll_error *err)
@@ -174,7 +193,7 @@ int git_landing_make(struct git_work *w, const struct part_request *q, struct gi
 
 	if (!message)
 		return error_oom(err, w->operation);
-	rc = find_identity(w, &ret->who, err);
+	rc = find_identity(w, ret, !git_work_is_clean(w) || !git_id_equal(&w->base, &w->head), err);
 	ret->old = w->head;
 	if (rc >= 0)
 		rc = find_tip(w, q, message, ret, err);
@@ -196,10 +215,10 @@ int git_landing_merge(const struct git_work *w, const char *message, struct git_
 	const struct part_request quiet = { .tell = ignore };
 	AUTO_FREE char *edits = default_message(w, message);
 	AUTO_FREE char *title = str_format("Merge branch '%s' into the sandbox %s", branch_name(w), w->r->sandbox);
-	AUTO_FREE char *who = NULL;
+	AUTO_GIT_LANDING unused = { 0 };
 	struct atoll_error said = { 0 };
 	struct git_id own = w->tip, tree;
-	int rc = edits && title ? find_identity(w, &who, err) : error_oom(err, w->operation);
+	int rc = edits && title ? find_identity(w, &unused, true, err) : error_oom(err, w->operation);
 
 	if (rc >= 0 && !git_work_is_clean(w))
 		rc = make_commit(w, &w->tree, &w->tip, NULL, edits, &own, err);

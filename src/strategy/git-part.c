@@ -70,17 +70,22 @@ static int put_on_record(struct resource *r, int dir_fd, const struct git_work *
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
 }
 
-static int land_objects(const struct git_work *w, const struct git_landing *l, const struct git_moves *m,
+static int land_objects(const struct git_work *w, struct git_landing *l, const struct git_moves *m,
 			struct atoll_error *err)
 {
 	AUTO_STRBUF revisions = STRBUF_INIT;
+	AUTO_FD pack = -EBADF;
+	int rc;
 
 	strbuf_addf(&revisions, "%s\n^%s\n", l->new.hex, l->old.hex);
 	for (size_t i = 0; i < m->n; i++)
 		strbuf_addf(&revisions, "%s\n", m->v[i].new.hex);
 	if (revisions.failed)
 		return error_oom(err, "commit");
-	return git_objects_land(&w->repo, w->objects, revisions.data, err);
+	rc = git_objects_pack(&w->repo, w->objects, revisions.data, &pack, err);
+	if (rc >= 0)
+		rc = git_landing_identify(w, l, err);
+	return rc < 0 ? rc : git_objects_land(&w->repo, pack, err);
 }
 
 /* The branch, or nothing of it if only other refs are to land. */
@@ -104,6 +109,8 @@ static int prepare(struct git_work *w, int dir_fd, const struct part_request *q,
 	if (rc < 0 || (git_work_has_nothing(w) && !m.n))
 		return rc;
 	rc = make_landing(w, q, &l, err);
+	if (rc >= 0 && q->dry)
+		rc = git_landing_identify(w, &l, err);
 	if (rc < 0 || q->dry)
 		return rc < 0 ? rc : 1;
 	rc = land_objects(w, &l, &m, err);

@@ -28,13 +28,13 @@ static bool is_content(const struct change *c)
 
 /* ---- as the index says it ---- */
 
-static bool has_edits(const struct git_work *w, const struct git_index_file *f)
+static bool has_edits(const struct git_work *w)
 {
 	for (size_t i = 0; i < w->files->n; i++) {
 		const struct change *c = &w->files->v[i];
 		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 
-		if (e && e->mode != GITLINK && !(is_content(c) && git_index_file_knows(f, e, &c->after)))
+		if (e && e->mode != GITLINK && !(is_content(c) && git_index_file_knows(&w->file, e, &c->after)))
 			return true;
 	}
 	return false;
@@ -52,16 +52,32 @@ static bool has_vanished(const struct git_work *w, const struct git_entry *old, 
 	return there == -ENOENT || there == -ENOTDIR;
 }
 
-/* 1 if it is so, with what differs from the base. */
-static int take_tree(struct git_work *w, const struct git_index_file *f)
+/* Most often the original's branch has not moved, and is what the sandbox builds on. Whether that is so is asked meanwhile. */
+static void compare_ahead(struct git_work *w)
+{
+	struct git_call call = git_work_call(w);
+
+	call.output = &w->ahead_said;
+	if (!git_id_equal(&w->head, &w->tip))
+		(void)git_entries_between_start(&call, &w->head, &w->file.tree, &w->ahead, NULL);
+}
+
+static int compare_with_base(struct git_work *w)
 {
 	const struct git_call call = git_work_call(w);
-	bool unchanged = git_id_equal(&w->base, &w->tip) && git_id_equal(&f->tree, &w->tip_tree);
-	bool known;
 
-	if (!*f->tree.hex || has_edits(w, f))
+	if (git_id_equal(&w->base, &w->tip) && git_id_equal(&w->file.tree, &w->tip_tree))
 		return 0;
-	known = unchanged || git_entries_between(&call, &w->base, &f->tree, &w->base_old, &w->base_new, NULL) >= 0;
+	if (w->ahead.started && git_id_equal(&w->base, &w->head))
+		return git_entries_between_finish(&w->ahead, &w->base_old, &w->base_new, NULL);
+	return git_entries_between(&call, &w->base, &w->file.tree, &w->base_old, &w->base_new, NULL);
+}
+
+/* 1 if it is so, with what differs from the base. */
+static int take_tree(struct git_work *w)
+{
+	bool known = w->settled && compare_with_base(w) >= 0;
+
 	for (size_t i = 0; i < w->base_new.n && known; i++)
 		known = !has_vanished(w, &w->base_old.v[i], &w->base_new.v[i]);
 	if (!known) {
@@ -69,7 +85,7 @@ static int take_tree(struct git_work *w, const struct git_index_file *f)
 		git_entries_release(&w->base_new);
 		return 0;
 	}
-	w->tree = f->tree;
+	w->tree = w->file.tree;
 	w->compared = true;
 	return 1;
 }
@@ -138,12 +154,18 @@ static int update_index(const struct git_work *w, struct atoll_error *err)
 }
 
 /* Not for long: nobody misses it after a crash. */
-static int put_copy(const struct git_work *w, const struct git_index_file *f)
+static int put_copy(struct git_work *w)
 {
+	int rc;
+
 	AUTO_FD dir = fd_open_beneath(w->r->work_fd, w->name, O_RDONLY | O_DIRECTORY);
 	AUTO_FD fd = dir < 0 ? dir : sys_open(dir, "index", O_WRONLY | O_CREAT | O_EXCL, 0600);
 
-	return fd < 0 ? fd : sys_write(fd, f->data, f->size);
+	if (w->has_index)
+		return 0;
+	rc = fd < 0 ? fd : sys_write(fd, w->file.data, w->file.size);
+	w->has_index = rc >= 0;
+	return rc;
 }
 
 static int write_tree(struct git_work *w, struct atoll_error *err)
@@ -171,21 +193,21 @@ static bool is_touched(const char *path, const void *files)
 }
 
 /* 1 if it was read here, 0 if git has read it. */
-static int list_tracked(struct git_work *w, struct git_index_file *f, struct atoll_error *err)
+static int list_tracked(struct git_work *w, struct atoll_error *err)
 {
 	const struct git_index_filter touched = { is_touched, w->files };
 	struct git_call call = git_work_call(w);
-	int rc = git_index_file_parse(f, strlen(w->tip.hex), &touched);
+	int rc = git_index_file_parse(&w->file, strlen(w->tip.hex), &touched);
 
 	if (rc == -ENOMEM)
 		return error_oom(err, w->operation);
 	if (rc >= 0) {
-		w->tracked = f->entries;
-		f->entries = (struct git_entries){ 0 };
+		w->tracked = w->file.entries;
+		w->file.entries = (struct git_entries){ 0 };
 		return 1;
 	}
 	call.index = w->index;
-	rc = put_copy(w, f);
+	rc = put_copy(w);
 	return rc < 0 ? failed(w, rc, err) : git_entries_of_index(&call, &w->tracked, err);
 }
 
@@ -196,50 +218,41 @@ static void find_unmerged(struct git_work *w)
 			w->unmerged = w->tracked.v[i].path;
 }
 
-static int load(struct git_work *w, const struct git_refs *inside, struct git_index_file *ret, struct atoll_error *err)
+int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
 {
 	int layer = git_refs_layer(inside, "index");
-	int rc = layer < 0 ? layer : git_index_file_load(layer, "index", ret);
-
-	return rc < 0 ? failed(w, rc, err) : 0;
-}
-
-int git_tree_make(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
-{
-	AUTO_GIT_INDEX_FILE f = { 0 };
-	int rc = load(w, inside, &f, err), read_here;
+	int rc = layer < 0 ? layer : git_index_file_load(layer, "index", &w->file);
 
 	if (rc < 0)
-		return rc;
-	rc = read_here = list_tracked(w, &f, err);
+		return failed(w, rc, err);
+	rc = list_tracked(w, err);
 	if (rc < 0)
 		return rc;
 	find_unmerged(w);
+	w->settled = rc && !w->unmerged && *w->file.tree.hex && !has_edits(w);
+	if (w->settled)
+		compare_ahead(w);
+	return 0;
+}
+
+int git_tree_make(struct git_work *w, struct atoll_error *err)
+{
+	int rc;
+
 	/* Before it is resolved nobody can say what would be committed. */
 	if (w->unmerged) {
 		w->tree = w->tip_tree;
 		return 0;
 	}
-	if (read_here && take_tree(w, &f) > 0)
+	if (take_tree(w) > 0)
 		return 0;
-	rc = read_here ? put_copy(w, &f) : 0;
-	w->has_index = rc >= 0;
+	rc = put_copy(w);
 	return rc < 0 ? failed(w, rc, err) : write_tree(w, err);
 }
 
 int git_tree_need_index(struct git_work *w, struct atoll_error *err)
 {
-	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	const struct git_refs inside = { upper, w->repo.dir_fd };
-	AUTO_GIT_INDEX_FILE f = { 0 };
-	int rc;
+	int rc = put_copy(w);
 
-	if (w->has_index)
-		return 0;
-	rc = upper < 0 ? failed(w, upper, err) : load(w, &inside, &f, err);
-	if (rc < 0)
-		return rc;
-	rc = put_copy(w, &f);
-	w->has_index = rc >= 0;
 	return rc < 0 ? failed(w, rc, err) : 0;
 }

@@ -33,6 +33,9 @@ void git_work_release(struct git_work *w)
 	free(w->objects);
 	free(w->index);
 	free(w->upper);
+	git_running_release(&w->ahead);
+	strbuf_release(&w->ahead_said);
+	git_index_file_release(&w->file);
 	strbuf_release(&w->commits);
 	git_entries_release(&w->tracked);
 	git_entries_release(&w->base_old);
@@ -283,9 +286,12 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	if (rc >= 0)
 		rc = read_head(w, err);
 	if (rc >= 0)
+		rc = git_tree_read(w, &inside, err);
+	if (rc >= 0)
 		rc = find_history(w, err);
 	if (rc >= 0)
-		rc = git_tree_make(w, &inside, err);
+		rc = git_tree_make(w, err);
+	git_running_release(&w->ahead);
 	return rc < 0 ? rc : compare(w, err);
 }
 

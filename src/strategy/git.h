@@ -91,9 +91,13 @@ struct git_work {
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
 	bool unrelated;                        /* nothing in common */
-	bool compared;                         /* base_old and base_new are known */
-	bool has_index;                        /* there is a copy of the index in the quarantine */
-	struct strbuf commits;                 /* made inside, the latest first: "SHORT\tSUBJECT\n" */
+	struct git_index_file file;            /* the index inside; its entries are in tracked */
+	bool settled;                          /* no file that it lists was written since it was */
+	struct git_running ahead; /* what differs from head, asked before it is known whether that is the base */
+	struct strbuf ahead_said;
+	bool compared;         /* base_old and base_new are known */
+	bool has_index;        /* there is a copy of the index in the quarantine */
+	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
 };
 void git_work_release(struct git_work *w);
@@ -123,8 +127,10 @@ const struct git_entry *git_work_original(const struct git_work *w, const char *
 bool git_work_touches(const struct changes *changes, const char *path);
 
 /* ---- git-tree.c ---- */
-/* Fills tracked, unmerged, tree, and perhaps base_old and base_new. */
-int git_tree_make(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
+/* The index inside: fills file, tracked, unmerged, settled. */
+int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
+/* Once the history is known: fills tree, and perhaps base_old and base_new. */
+int git_tree_make(struct git_work *w, struct atoll_error *err);
 /* For whoever goes on with the index that the tree was made from. */
 int git_tree_need_index(struct git_work *w, struct atoll_error *err);
 
@@ -142,12 +148,17 @@ struct git_landing {
 	struct git_id old, new;
 	struct git_entries from, to; /* what differs between them */
 	struct git_entries index;    /* the same paths as the original's index has them */
-	char *who, *message;         /* for the logs */
+	char *who, *message;         /* for the logs; who: after git_landing_identify() */
+	struct git_running asked;    /* who it is, if that was not needed yet */
+	struct strbuf said;
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
 		     struct atoll_error *err);
+
+/* Who commits: refused if nobody is known. */
+int git_landing_identify(const struct git_work *w, struct git_landing *l, struct atoll_error *err);
 
 /* The two sides merged, the sandbox's first: 1, or 0 if they do not merge by themselves. */
 int git_landing_merge(const struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err);

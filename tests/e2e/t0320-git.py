@@ -567,7 +567,7 @@ class Counter:
         self.environment = {"PATH": repo.top + "/bin:" + repo.box.environment.get("PATH", os.environ["PATH"])}
 
     def asked(self, *command):
-        """What a command has asked git for, each by its first word."""
+        """What a command has asked git for, each by its first word; some of it side by side."""
         self.repo.outside("rm -f " + self.log)
         self.repo.must(self.repo.box.atoll(*command, program_environment=self.environment))
         with open(self.log, encoding="ascii") as file:
@@ -585,9 +585,9 @@ def git_is_asked_no_more_than_needed(repo, tap):
     tap.check("the first run looks at the files once", asked == ["diff-index", "update-index"], asked)
     repo.inside("echo x >>a; sleep 0.05; git commit -qam one")
     asked = counter.asked("diff", "box")
-    tap.check("what was committed inside is found by two questions", asked == ["log", "diff-tree"], asked)
+    tap.check("what was committed inside is found by two questions", sorted(asked) == ["diff-tree", "log"], asked)
     asked = counter.asked("commit", "box")
-    tap.check("a commit asks for nothing twice", asked == ["log", "diff-tree", "var", "pack-objects", "index-pack", "update-index"] and
+    tap.check("a commit asks for nothing twice", sorted(asked) == ["diff-tree", "index-pack", "log", "pack-objects", "update-index", "var"] and
               repo.log()[0] == "one" and not repo.problems(), asked, repo.problems())
     asked = counter.asked("undo", "box")
     tap.check("nor does undo", asked == ["update-index", "add"] and repo.status() == "" and not repo.problems(), asked, repo.status())

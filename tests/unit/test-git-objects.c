@@ -18,7 +18,10 @@ static int land(const struct git_repo *repo, const struct git_id *tip, const str
 	AUTO_FREE char *revisions = str_format("%s\n^%s\n", tip->hex, known->hex);
 	struct atoll_error err = { 0 };
 
-	return git_objects_land(repo, quarantine, revisions, &err);
+	AUTO_FD pack = -EBADF;
+	int r = git_objects_pack(repo, quarantine, revisions, &pack, &err);
+
+	return r < 0 ? r : git_objects_land(repo, pack, &err);
 }
 
 static int import(void)
