@@ -169,7 +169,7 @@ int fd_read_file(int dirfd, const char *path, size_t max, char **ret, size_t *re
 {
 	AUTO_FD fd = open_for_reading(dirfd, path);
 	AUTO_STRBUF s = STRBUF_INIT;
-	char buffer[4096], *data;
+	char buffer[32768], *data;
 	struct stat st;
 	size_t size;
 
