@@ -17,21 +17,18 @@
  */
 #include "strategy/sqlite-place.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/random.h"
 #include "base/sys.h"
 
 #define CLONE_NEW "clone.new"
 #define BASE_NEW "base.new"
 #define BASE_MOVED "base.moved"
 #define UNTOUCHED "untouched"
-#define LOOK "look-"
 
 const char *const sqlite_place_beside[] = { "-wal", "-shm", "-journal", SQLITE_ARRIVING, NULL };
 #define N_HIDDEN 3
@@ -402,48 +399,4 @@ int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forwar
 	if (rc >= 0)
 		rc = sys_fsync(p->fd);
 	return rc < 0 ? fail(p, rc, err) : 0;
-}
-
-/* ---- looking ---- */
-
-int sqlite_place_look(struct sqlite_look *s, const struct sqlite_place *p, struct atoll_error *err)
-{
-	char unique[37];
-	int rc;
-
-	random_uuid(unique);
-	s->fd = -EBADF;
-	s->area_fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 3);
-	if (s->area_fd < 0)
-		return fail(p, errno, err);
-	snprintf(s->name, sizeof s->name, "%s%s", LOOK, unique);
-	rc = sys_mkdir(s->area_fd, s->name, 0700);
-	if (rc >= 0)
-		rc = s->fd = fd_open_beneath(s->area_fd, s->name, O_RDONLY | O_DIRECTORY);
-	return rc < 0 ? fail(p, rc, err) : 0;
-}
-
-void sqlite_place_look_end(struct sqlite_look *s)
-{
-	if (!s->name[0])
-		return;
-	s->fd = fd_close(s->fd);
-	(void)tree_remove(s->area_fd, s->name);
-	s->area_fd = fd_close(s->area_fd);
-	s->name[0] = 0;
-}
-
-void sqlite_place_drop_looks(const struct sqlite_place *p)
-{
-	AUTO_FD fd = fd_open_beneath(p->fd, ".", O_RDONLY | O_DIRECTORY);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-
-	if (!dir)
-		return;
-	(void)TAKE_FD(fd);
-	while ((e = readdir(dir)))
-		if (strncmp(e->d_name, LOOK, strlen(LOOK)) == 0)
-			(void)tree_remove(p->fd, e->d_name);
-	closedir(dir);
 }
