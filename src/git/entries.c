@@ -52,6 +52,39 @@ const struct git_entry *git_entries_find(const struct git_entries *e, const char
 	return e->n ? bsearch(path, e->v, e->n, sizeof *e->v, compare) : NULL;
 }
 
+/* The first that is not before a path. */
+static size_t first_from(const struct git_entries *e, const char *path, size_t size)
+{
+	size_t low = 0, high = e->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strncmp(e->v[middle].path, path, size) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool git_entries_clash(const struct git_entries *e, const char *path)
+{
+	size_t size = strlen(path);
+	size_t below = first_from(e, path, size);
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		size_t parent = (size_t)(slash - path), at = first_from(e, path, parent);
+
+		if (at < e->n && strncmp(e->v[at].path, path, parent) == 0 && !e->v[at].path[parent])
+			return true;
+	}
+	for (; below < e->n && strncmp(e->v[below].path, path, size) == 0; below++)
+		if (e->v[below].path[size] == '/')
+			return true;
+	return false;
+}
+
 /* One field after the other, each ended by NUL. NULL at the end. */
 static const char *next(const char **at, const char *end)
 {

@@ -174,6 +174,8 @@ int git_entries_copy(const struct git_entries *from,
 		     struct git_entries *ret); /* what is known of the files is left out */
 /* NULL if there is none; by bytes, as git sorts them. */
 const struct git_entry *git_entries_find(const struct git_entries *e, const char *path);
+/* Whether one of them has the path as its directory, or is a directory of the path: an index cannot have both. */
+bool git_entries_clash(const struct git_entries *e, const char *path);
 /* All of an index, from `ls-files -s -v -z`: of one that git_index_file_parse() leaves to git. */
 int git_entries_of_index(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);
 /* Two lists of the same paths: what differs between two trees, as it is in each of them. */

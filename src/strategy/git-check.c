@@ -58,6 +58,30 @@ static void check_uncommitted(struct report *p, const struct git_landing *l, con
 	}
 }
 
+/* ---- the original's index ---- */
+
+/* What is staged where a directory lands, or below what lands as a file, is in nobody's way in the checkout: there it may be gone. Git would drop it
+ * from the index without a word. */
+static int check_clashes(struct report *p, const struct git_landing *l, const struct git_entries *index)
+{
+	AUTO_GIT_ENTRIES landing = { 0 };
+
+	for (size_t i = 0; i < l->to.n; i++)
+		if (l->to.v[i].mode &&
+		    git_entries_add(&landing, l->to.v[i].path, l->to.v[i].mode, &l->to.v[i].id, 0) < 0)
+			return -ENOMEM;
+	for (size_t i = 0; i < index->n; i++) {
+		const char *path = index->v[i].path;
+
+		if (!git_entries_find(&l->to, path) && git_entries_clash(&landing, path))
+			tell(p, ATOLL_ITEM_CONFLICT, path,
+			     "is staged in the original, and cannot be there beside what lands");
+	}
+	return 0;
+}
+
+/* ---- the files ---- */
+
 /* Whatever the commit has, the files have: those that land, and those that are in the original already. */
 static void check_files(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted)
 {
@@ -199,6 +223,8 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 	if (rc < 0)
 		return rc;
 	check_uncommitted(&p, l, &uncommitted);
+	if (check_clashes(&p, l, &index.entries) < 0)
+		return error_oom(err, "commit");
 	check_files(&p, l, &uncommitted);
 	check_plan(&p, l);
 	rc = conclude(&p, err);

@@ -70,7 +70,7 @@ static bool is_in_index(const struct git_entries *index, const struct git_entry 
 
 static bool is_listed(const char *path, const void *entries)
 {
-	return git_entries_find(entries, path) != NULL;
+	return git_entries_find(entries, path) != NULL || git_entries_clash(entries, path);
 }
 
 static int read_index(const struct git_repo *repo, const char *name, const struct git_entries *paths, size_t hex_size,

@@ -2,8 +2,9 @@
 /*
  * What a commit of everything tracked inside would be, as a tree.
  *
- * Most often the index says it: what is listed was committed or staged, and no file was written since. Then nothing is computed; git inside would
- * not look at those files either. Otherwise a copy of the index is brought up to date, in the quarantine, and written.
+ * Most often the index says it: what is listed was committed or staged, and no file was written since. But whoever is inside writes the index, and has
+ * a configuration of its own: of the files that were written, git says whether they are what the tree has, by the original's configuration.
+ * Otherwise a copy of the index is brought up to date, in the quarantine, and written.
  */
 #include "strategy/git.h"
 
@@ -24,6 +25,13 @@ static int failed(const struct git_work *w, int rc, struct atoll_error *err)
 static bool is_content(const struct change *c)
 {
 	return c->has_after && (S_ISREG(c->after.mode) || S_ISLNK(c->after.mode)) && c->kind != ATOLL_DELETED;
+}
+
+static bool is_attributes(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcmp(slash ? slash + 1 : path, ".gitattributes") == 0;
 }
 
 /* ---- as the index says it ---- */
@@ -50,6 +58,43 @@ static bool has_vanished(const struct git_work *w, const struct git_entry *old, 
 		return false;
 	there = fd_open_beneath(w->r->root_fd, new->path, O_PATH);
 	return there == -ENOENT || there == -ENOTDIR;
+}
+
+/* Files that were written, as the tree has them, and what says how files are to be read. -ENOENT: the tree does not know one of them as changed. */
+static int collect_written(const struct git_work *w, struct git_entries *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < w->tracked.n && rc >= 0; i++) {
+		const struct git_entry *e = &w->tracked.v[i], *to;
+		bool written = e->mode != GITLINK && changes_find(w->files, e->path);
+
+		if (!written && !is_attributes(e->path))
+			continue;
+		to = written ? git_entries_find(&w->base_new, e->path) : e;
+		rc = to && to->mode ? git_entries_add(ret, to->path, to->mode, &to->id, 0) : -ENOENT;
+	}
+	return rc;
+}
+
+static bool is_true(const struct git_work *w)
+{
+	AUTO_GIT_ENTRIES written = { 0 }, others = { 0 };
+	AUTO_FREE char *index = str_format("%s/written", w->quarantine);
+	struct git_call call = git_work_call(w);
+	struct atoll_error ignored = { 0 };
+
+	if (!index || collect_written(w, &written) < 0)
+		return false;
+	call.index = index;
+	call.work_tree = w->upper;
+	if (written.n && git_entries_edited(&call, &written, &others, &ignored) < 0)
+		return false;
+	/* Attributes that were not written are only in the layer below. */
+	for (size_t i = 0; i < others.n; i++)
+		if (changes_find(w->files, others.v[i].path))
+			return false;
+	return true;
 }
 
 /* Most often the original's branch has not moved, and is what the sandbox builds on. Whether that is so is asked meanwhile. */
@@ -80,7 +125,7 @@ static int take_tree(struct git_work *w)
 
 	for (size_t i = 0; i < w->base_new.n && known; i++)
 		known = !has_vanished(w, &w->base_old.v[i], &w->base_new.v[i]);
-	if (!known) {
+	if (!known || !is_true(w)) {
 		git_entries_release(&w->base_old);
 		git_entries_release(&w->base_new);
 		return 0;
@@ -189,7 +234,7 @@ static int write_tree(struct git_work *w, struct atoll_error *err)
 /* Of the others nobody will ask. */
 static bool is_touched(const char *path, const void *files)
 {
-	return changes_find(files, path) != NULL;
+	return changes_find(files, path) != NULL || is_attributes(path);
 }
 
 /* 1 if it was read here, 0 if git has read it. */

@@ -418,6 +418,47 @@ def the_base_outlives_gc_in_the_original(repo, tap):
 
 
 @scene
+def what_is_staged_where_something_lands_is_kept(repo, tap):
+    repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
+    for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
+        repo.outside(stage)
+        done = repo.box.commit()
+        tap.check("what is staged as %s is a conflict, and stays" % name, done.returncode == 3 and name.encode() in done.stderr and
+                  repo.git("show :" + name) == "precious", t.said(done), repo.git("ls-files -s"))
+        repo.outside("git reset -q")
+    repo.commit()
+    tap.check("and without it everything lands", repo.status() == "" and not repo.problems(), repo.status(), repo.problems())
+
+
+@scene
+def the_index_inside_is_not_believed(repo, tap):
+    other = "git hash-object -w --stdin"
+    lies = {"a filter that is configured inside alone":
+            "git config filter.x.clean 'sed s/good/EVIL/'; git config filter.x.smudge cat; echo 'a filter=x' >.git/info/attributes; echo good >a; "
+            "sleep 0.05; git add a; git commit -qm filtered; sleep 0.05",
+            "an entry of the index with another content":
+            "echo good >a; sleep 0.05; git add a; git commit -qm inside; python3 - $(echo EVIL | %s) <<'END'\n"
+            "import hashlib, subprocess, sys\n"
+            "data = open('.git/index', 'rb').read()[:-20]\n"
+            "true = subprocess.run(['git', 'rev-parse', ':a'], stdout=subprocess.PIPE, text=True).stdout.strip()\n"
+            "data = data.replace(bytes.fromhex(true), bytes.fromhex(sys.argv[1]))\n"
+            "tree = subprocess.run(['git', 'write-tree'], stdout=subprocess.PIPE, text=True).stdout.strip()\n"
+            "text = subprocess.run(['git', 'ls-tree', '-z', tree], stdout=subprocess.PIPE, text=True).stdout.replace(true, sys.argv[1])\n"
+            "evil = subprocess.run(['git', 'mktree', '-z'], input=text, stdout=subprocess.PIPE, text=True).stdout.strip()\n"
+            "data = data.replace(bytes.fromhex(tree), bytes.fromhex(evil))\n"
+            "open('.git/index', 'wb').write(data + hashlib.sha1(data).digest())\n"
+            "END\n" % other}
+    for what, script in lies.items():
+        repo.inside(script.replace("\\n", "\n"))
+        shown = repo.box.diff("--patch").stdout.decode()
+        repo.commit("-m", "x")
+        tap.check("%s: the branch has what the file has, and diff has shown" % what, repo.git("show HEAD:a") == "good" and repo.read("a") == "good\n" and
+                  "EVIL" not in shown and repo.status() == "", repo.git("show HEAD:a"), shown, repo.status())
+        repo.must(repo.box.undo())
+        repo.must(repo.box.rollback())
+
+
+@scene
 def rm_removes_refs_that_were_packed_and_survives_a_lock_that_git_left(repo, tap):
     repo.outside("git pack-refs --all; test -s .git/packed-refs")
     repo.must(repo.box.atoll("rm", "box"))
@@ -585,9 +626,9 @@ def git_is_asked_no_more_than_needed(repo, tap):
     tap.check("the first run looks at the files once", asked == ["diff-index", "update-index"], asked)
     repo.inside("echo x >>a; sleep 0.05; git commit -qam one")
     asked = counter.asked("diff", "box")
-    tap.check("what was committed inside is found by two questions", sorted(asked) == ["diff-tree", "log"], asked)
+    tap.check("what was committed inside is found by four questions", sorted(asked) == ["diff-tree", "log", "update-index", "update-index"], asked)
     asked = counter.asked("commit", "box")
-    tap.check("a commit asks for nothing twice", sorted(asked) == ["diff-tree", "index-pack", "log", "pack-objects", "update-index", "var"] and
+    tap.check("a commit asks for nothing twice", sorted(asked) == ["diff-tree", "index-pack", "log", "pack-objects"] + 3 * ["update-index"] + ["var"] and
               repo.log()[0] == "one" and not repo.problems(), asked, repo.problems())
     asked = counter.asked("undo", "box")
     tap.check("nor does undo", asked == ["update-index", "add"] and repo.status() == "" and not repo.problems(), asked, repo.status())
