@@ -785,11 +785,17 @@ def abandoned_in_doubt(place, who, tap):
     t.remove_tree(repo.top)
 
 
-def walk(tap, name, number, wanted, crash):
+def walk(tap, name, number, wanted, crash, word="killed", kinds=("kill-after", "kill")):
     step = 1 if t.TORTURE else max(1, number // wanted)
-    faults = ["%d:%s" % (n, "kill" if n % 2 else "kill-after") for n in range(1, number + 1, step)]
+    faults = ["%d:%s" % (n, kinds[n % len(kinds)]) for n in range(1, number + 1, step)]
     found = [problem for problems in t.parallel(crash, faults) for problem in problems]
-    tap.check("%s, killed at %d of %d points" % (name, len(faults), number), not found, *found[:12])
+    tap.check("%s, %s at %d of %d points" % (name, word, len(faults), number), not found, *found[:12])
+
+
+def walk_both(tap, name, number, wanted, crash):
+    """By death, and by a call that fails."""
+    walk(tap, name, number, wanted, crash)
+    walk(tap, name, number, max(1, wanted // 2), crash, "failed", ("EIO", "ENOSPC"))
 
 
 def walk_crashes(place, tap):
@@ -798,15 +804,15 @@ def walk_crashes(place, tap):
     abandoned_in_doubt(place, who, tap)
     for number in (12, 16, 20, 24):
         later_commits_stay_their_own(place, who, number, tap)
-    walk(tap, "a commit is all old or all new, and git goes on", count_points(make_for_crash(place, who), "commit", "box", "-m", "all"), 10,
+    walk_both(tap, "a commit is all old or all new, and git goes on", count_points(make_for_crash(place, who), "commit", "box", "-m", "all"), 10,
          lambda fault: crash_at(place, who, fault))
     repo = make_for_crash(place, who)
     repo.commit("-m", "all")
-    walk(tap, "so is an undo", count_points(repo, "undo", "box"), 6, lambda fault: crash_undo_at(place, who, fault))
+    walk_both(tap, "so is an undo", count_points(repo, "undo", "box"), 6, lambda fault: crash_undo_at(place, who, fault))
     for command in (("new", "box", "--git"), ("rollback", "box"), ("rm", "box", "--force")):
         repo = Repo(place, who, make=command[0] != "new", program=place.faults_bin)
         number = count_points(repo, *command, *([repo.path] if command[0] == "new" else []))
-        walk(tap, "%s leaves a whole sandbox or nothing" % command[0], number, 3,
+        walk_both(tap, "%s leaves a whole sandbox or nothing" % command[0], number, 3,
              lambda fault, command=command: crash_around_at(place, who, command, fault))
 
 
