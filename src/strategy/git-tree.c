@@ -77,24 +77,94 @@ static int collect_written(const struct git_work *w, struct git_entries *ret)
 	return rc;
 }
 
-static bool is_true(const struct git_work *w)
+static bool has_attributes(const struct git_work *w)
+{
+	for (size_t i = 0; i < w->tracked.n; i++)
+		if (is_attributes(w->tracked.v[i].path))
+			return true;
+	return false;
+}
+
+/* What the files that were written are as objects, by the original's configuration; asked before it is known what they should be. */
+static void hash_written(struct git_work *w)
+{
+	struct git_call call = git_work_call(w);
+	AUTO_STRBUF paths = STRBUF_INIT;
+
+	for (size_t i = 0; i < w->files->n; i++) {
+		const struct change *c = &w->files->v[i];
+
+		if (!git_entries_find(&w->tracked, c->path))
+			continue;
+		/* It reads through links, and lines. */
+		if (!is_content(c) || !S_ISREG(c->after.mode) || strpbrk(c->path, "\"\n"))
+			return;
+		strbuf_addf(&paths, "%s\n", c->path);
+	}
+	call.work_tree = w->upper;
+	call.input = paths.data;
+	call.input_size = paths.size;
+	call.output = &w->hashes;
+	if (paths.size && !paths.failed && !has_attributes(w))
+		(void)git_call_start(&call, &w->hashing, NULL,
+				     (const char *const[]){ "-C", w->upper, "hash-object", "--stdin-paths", NULL });
+}
+
+static bool has_mode(const struct change *c, unsigned mode)
+{
+	return c->after.mode & S_IXUSR ? mode == 0100755 : mode == 0100644;
+}
+
+/* 1, 0 or -EAGAIN if it was not asked. */
+static int are_hashes_true(struct git_work *w)
+{
+	const char *line;
+
+	if (!w->hashing.started)
+		return -EAGAIN;
+	if (git_call_finish(&w->hashing, NULL) < 0)
+		return 0;
+	line = strbuf_str(&w->hashes);
+	for (size_t i = 0; i < w->files->n && line; i++) {
+		const struct change *c = &w->files->v[i];
+		const struct git_entry *to = git_entries_find(&w->base_new, c->path);
+		struct git_id id;
+
+		if (!git_entries_find(&w->tracked, c->path))
+			continue;
+		if (!to || !has_mode(c, to->mode) || !git_id_parse(line, &id) || !git_id_equal(&to->id, &id))
+			return 0;
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return 1;
+}
+
+/* Slower, and for everything: by an index of their own. */
+static bool are_entries_true(const struct git_work *w)
 {
 	AUTO_GIT_ENTRIES written = { 0 }, others = { 0 };
 	AUTO_FREE char *index = str_format("%s/written", w->quarantine);
 	struct git_call call = git_work_call(w);
-	struct atoll_error ignored = { 0 };
 
 	if (!index || collect_written(w, &written) < 0)
 		return false;
 	call.index = index;
 	call.work_tree = w->upper;
-	if (written.n && git_entries_edited(&call, &written, &others, &ignored) < 0)
+	if (written.n && git_entries_edited(&call, &written, &others, NULL) < 0)
 		return false;
 	/* Attributes that were not written are only in the layer below. */
 	for (size_t i = 0; i < others.n; i++)
 		if (changes_find(w->files, others.v[i].path))
 			return false;
 	return true;
+}
+
+static bool is_true(struct git_work *w)
+{
+	int hashed = are_hashes_true(w);
+
+	return hashed == -EAGAIN ? are_entries_true(w) : hashed;
 }
 
 /* Most often the original's branch has not moved, and is what the sandbox builds on. Whether that is so is asked meanwhile. */
@@ -275,8 +345,10 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 		return rc;
 	find_unmerged(w);
 	w->settled = rc && !w->unmerged && *w->file.tree.hex && !has_edits(w);
-	if (w->settled)
+	if (w->settled) {
 		compare_ahead(w);
+		hash_written(w);
+	}
 	return 0;
 }
 

@@ -35,6 +35,8 @@ void git_work_release(struct git_work *w)
 	free(w->upper);
 	git_running_release(&w->ahead);
 	strbuf_release(&w->ahead_said);
+	git_running_release(&w->hashing);
+	strbuf_release(&w->hashes);
 	git_index_file_release(&w->file);
 	strbuf_release(&w->commits);
 	git_entries_release(&w->tracked);
@@ -292,6 +294,7 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	if (rc >= 0)
 		rc = git_tree_make(w, err);
 	git_running_release(&w->ahead);
+	git_running_release(&w->hashing);
 	return rc < 0 ? rc : compare(w, err);
 }
 

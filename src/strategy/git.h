@@ -95,6 +95,8 @@ struct git_work {
 	bool settled;                          /* no file that it lists was written since it was */
 	struct git_running ahead; /* what differs from head, asked before it is known whether that is the base */
 	struct strbuf ahead_said;
+	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
+	struct strbuf hashes;
 	bool compared;         /* base_old and base_new are known */
 	bool has_index;        /* there is a copy of the index in the quarantine */
 	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
