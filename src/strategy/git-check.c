@@ -48,12 +48,62 @@ static bool was_carried(const struct report *p, const char *path)
 	return c && c->has_before && c->before.ctime < resource_stamp(p->w->r, path);
 }
 
-static void check_uncommitted(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted)
+static bool is_entry(const struct git_entry *e, const struct git_entry *of)
+{
+	if (!e || !of->mode)
+		return !e && !of->mode;
+	return e->mode == of->mode && git_id_equal(&e->id, &of->id);
+}
+
+static bool is_away(const struct git_work *w, const char *path)
+{
+	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_NOFOLLOW);
+
+	return there == -ENOENT || there == -ENOTDIR;
+}
+
+/* What was carried in, and committed inside as it was, is in the original as it lands: nothing is written there, and nothing lost. Of those that may
+ * be so, those that are not are in ret. */
+static int find_others(const struct report *p, const struct git_landing *l, const struct git_entries *uncommitted,
+		       struct git_entries *ret, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES landing = { 0 };
+	AUTO_FREE char *own = str_format("%s/carried", p->w->quarantine);
+	struct git_call call = git_work_call(p->w);
+	int rc = own ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < uncommitted->n && rc >= 0; i++) {
+		const struct git_entry *to = git_entries_find(&l->to, uncommitted->v[i].path);
+
+		if (to && to->mode && !changes_find(p->q->changes, to->path))
+			rc = git_entries_add(&landing, to->path, to->mode, &to->id, 0);
+	}
+	if (rc < 0)
+		return error_oom(err, "commit");
+	call.index = own;
+	return p->w->state.carried && landing.n ? git_entries_edited(&call, &landing, ret, err) : 0;
+}
+
+static bool is_as_it_lands(const struct report *p, const struct git_landing *l, const struct git_entries *index,
+			   const struct git_entries *others, const char *path)
+{
+	const struct git_entry *to = git_entries_find(&l->to, path), *from = git_entries_find(&l->from, path);
+	const struct git_entry *e = git_entries_find(index, path);
+
+	if (!p->w->state.carried || changes_find(p->q->changes, path) || !from ||
+	    !(is_entry(e, to) || is_entry(e, from)))
+		return false;
+	return to->mode ? !git_entries_find(others, path) : is_away(p->w, path);
+}
+
+static void check_uncommitted(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted,
+			      const struct git_entries *index, const struct git_entries *others)
 {
 	for (size_t i = 0; i < uncommitted->n; i++) {
 		const char *path = uncommitted->v[i].path;
 
-		if (git_entries_find(&l->to, path) && !was_carried(p, path) && !resource_is_others(p->w->r, path))
+		if (git_entries_find(&l->to, path) && !was_carried(p, path) && !resource_is_others(p->w->r, path) &&
+		    !is_as_it_lands(p, l, index, others, path))
 			tell(p, ATOLL_ITEM_CONFLICT, path, "has changes in the original that are not committed there");
 	}
 }
@@ -212,7 +262,7 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 		      struct atoll_error *err)
 {
 	AUTO_GIT_INDEX_FILE index = { 0 };
-	AUTO_GIT_ENTRIES uncommitted = { 0 };
+	AUTO_GIT_ENTRIES uncommitted = { 0 }, others = { 0 };
 	struct report p = { .w = w, .q = q };
 	int rc = git_index_load(&w->repo, &l->to, strlen(l->new.hex), "commit", &index, err);
 
@@ -220,9 +270,11 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 		rc = refuse_unmerged(w, &index, err);
 	if (rc >= 0)
 		rc = find_uncommitted(w, l, &index, &uncommitted, err);
+	if (rc >= 0)
+		rc = find_others(&p, l, &uncommitted, &others, err);
 	if (rc < 0)
 		return rc;
-	check_uncommitted(&p, l, &uncommitted);
+	check_uncommitted(&p, l, &uncommitted, &index.entries, &others);
 	if (check_clashes(&p, l, &index.entries) < 0)
 		return error_oom(err, "commit");
 	check_files(&p, l, &uncommitted);

@@ -418,6 +418,27 @@ def the_base_outlives_gc_in_the_original(repo, tap):
 
 
 @scene
+def what_is_carried_in_and_committed_as_it_is_lands(repo, tap):
+    cases = {"staged": ("echo D1 >a; git add a", "echo q >lines"), "not staged": ("echo D1 >a", "git commit -qam inside"),
+             "removed": ("rm d/b", "git commit -qam inside"), "added": ("echo n >n; git add n", "git commit -qm inside")}
+    for what, (dirty, edit) in cases.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(dirty)
+        before = repo.status()
+        repo.must(repo.new("--dirty"))
+        repo.inside(edit)
+        done = repo.box.commit("-m", "carried")
+        tap.check("%s: it lands, and nothing is left" % what, done.returncode == 0 and repo.status() == "" and not repo.problems(), t.said(done),
+                  repo.status(), repo.problems())
+        repo.must(repo.box.undo())
+        tap.check("%s: undone, it is uncommitted as it was" % what, repo.status() == before and repo.log() == ["first"], repo.status(), before)
+        repo.outside("echo later >>%s" % ("a" if "staged" in what else "n" if what == "added" else "d/b"))
+        done = repo.box.commit("-m", "carried")
+        tap.check("%s: edited by somebody since, it is a conflict" % what, done.returncode == 3, t.said(done))
+        repo.outside("git reset -q --hard")
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
