@@ -27,7 +27,7 @@ all: deps-build
 	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 
 faults: deps-build
-	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true -Doptimization=1
+	@'$(ROOT)/scripts/build' '$(FAULTS)' -Dfaults=true -Doptimization=1 -Dc_args=-Wno-format-truncation
 
 coverage: deps-test
 	@'$(ROOT)/scripts/coverage' $(TESTS)
