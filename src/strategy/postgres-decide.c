@@ -186,7 +186,8 @@ int postgres_vote_end(struct resource *r, const char *token, bool committed, str
 	rc = postgres_run(arguments, NULL, &answer, err);
 	if (rc < 0)
 		return error_set(err, ATOLL_IN_DOUBT, err->sys_errno, "commit", r->row.path,
-				 "%s; if it is prepared there, then as \"%s\"", err->message, gid);
+				 "%s; if it is prepared there, as \"%s\", it is to be %s", err->message, gid,
+				 committed ? "committed" : "rolled back");
 	if (strcmp(strbuf_str(&answer), "done") != 0)
 		return otherwise(r, gid, committed, err);
 	return committed ? 0 : note_lost(r, err);

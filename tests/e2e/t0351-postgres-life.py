@@ -127,7 +127,7 @@ def given_up(s):
     sides = {r["resource"]: (r["outcome"], r["cause"]) for r in json.loads(done.stdout)[0]["resources"]}
     s.server.start()
     s.check("rm --abandon says on which side each resource was left, as JSON", done.returncode == 0 and sides[1] == ("committed", None) and
-            sides[2][0] == "in doubt" and gid and gid in sides[2][1] and sides[3] == ("committed", None), t.said(done), sides)
+            sides[2][0] == "in doubt" and gid and gid in sides[2][1] and "is to be committed" in sides[2][1] and sides[3] == ("committed", None), t.said(done), sides)
     s.check("and in words", b"app was left committed" in done.stderr and b"was left unknown: " in done.stderr, t.said(done))
     s.server.sql("ROLLBACK PREPARED '%s'" % gid)
     for pid in w.keepers():
