@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "base/clock.h"
 #include "base/sys.h"
 
 struct merge {
@@ -225,13 +224,6 @@ int merge_is_hidden(int workspace_fd, const char *path)
 }
 
 /* A directory that receives or loses something here keeps its times: they are the newer edits'. */
-static int restore_mtime(int dir, const struct tree_stat *st)
-{
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st->mtime) };
-
-	return sys_utimens(dir, "", times);
-}
-
 static int put_beside(int from_dir, const char *from_name, int dir, const char *name)
 {
 	struct tree_stat st;
@@ -239,7 +231,7 @@ static int put_beside(int from_dir, const char *from_name, int dir, const char *
 
 	if (r >= 0)
 		r = sys_rename(from_dir, from_name, dir, name, RENAME_NOREPLACE);
-	return r < 0 ? r : restore_mtime(dir, &st);
+	return r < 0 ? r : tree_restore_mtime(dir, &st);
 }
 
 /* The older entry goes first: once the whiteout is gone nothing tells any more that it was removed. */
@@ -254,24 +246,7 @@ static int drop_idle_whiteout(struct merge *m, int dir, const char *name, const 
 		r = tree_remove(older->dir, older->name);
 	if (r >= 0)
 		r = sys_unlink(dir, name, 0);
-	return r < 0 ? r : restore_mtime(dir, &st);
-}
-
-/* A directory of the original as the workspace would have it if something below it had been touched. */
-static int copy_up(struct merge *m, int workspace_fd, const char *path)
-{
-	struct tree_copy_report report = { 0 };
-	AUTO_FD from = fd_open_beneath(m->r->root_fd, path, O_RDONLY | O_DIRECTORY);
-	AUTO_FD to = -EBADF;
-	struct tree_stat st;
-	const char *name;
-	int r = from < 0 ? from : fd_open_parent(workspace_fd, path, &to, &name);
-
-	if (r >= 0)
-		r = tree_stat(to, "", &st);
-	if (r >= 0)
-		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report);
-	return r < 0 ? r : restore_mtime(to, &st);
+	return r < 0 ? r : tree_restore_mtime(dir, &st);
 }
 
 /* Directories above that a rollback has dropped from the workspace since. */
@@ -286,7 +261,7 @@ static int make_parents(struct merge *m, int workspace_fd, const char *path)
 		*slash = 0;
 		fd = fd_open_beneath(workspace_fd, at, O_PATH);
 		if (fd == -ENOENT)
-			r = copy_up(m, workspace_fd, at);
+			r = tree_copy_up(m->r->root_fd, workspace_fd, at);
 		*slash = '/';
 	}
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;

@@ -53,7 +53,8 @@ int pg_proxy_hold(struct pg_proxy *p, unsigned wait_ms, bool force, struct atoll
 	static const struct pg_report report = {
 		.severity = "FATAL",
 		.state = "57P01",
-		.message = "terminating connection: the sandbox's transaction ends (a commit, a rollback, or its limit of time)"
+		.message =
+			"terminating connection: the sandbox's transaction ends (a commit, a rollback, or its limit of time)"
 	};
 	int r;
 

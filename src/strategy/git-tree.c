@@ -326,11 +326,14 @@ static int list_tracked(struct git_work *w, struct atoll_error *err)
 	return rc < 0 ? failed(w, rc, err) : git_entries_of_index(&call, &w->tracked, err);
 }
 
-static void find_unmerged(struct git_work *w)
+static bool find_unmerged(struct git_work *w)
 {
-	for (size_t i = 0; i < w->tracked.n && !w->unmerged; i++)
-		if (w->tracked.v[i].stage)
+	for (size_t i = 0; i < w->tracked.n; i++)
+		if (w->tracked.v[i].stage) {
 			w->unmerged = w->tracked.v[i].path;
+			return true;
+		}
+	return false;
 }
 
 int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
@@ -343,8 +346,7 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 	rc = list_tracked(w, err);
 	if (rc < 0)
 		return rc;
-	find_unmerged(w);
-	w->settled = rc && !w->unmerged && *w->file.tree.hex && !has_edits(w);
+	w->settled = !find_unmerged(w) && rc && *w->file.tree.hex && !has_edits(w);
 	if (w->settled) {
 		compare_ahead(w);
 		hash_written(w);

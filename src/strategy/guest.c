@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/sys.h"
 
@@ -31,29 +30,16 @@ static int mark_made(int dirfd, const char *name)
 }
 
 /* The times of a workspace's directory are edits of the sandbox, which what is put there for a guest is not. */
-static int restore_mtime(int dir, const struct tree_stat *st)
-{
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st->mtime) };
-
-	return sys_utimens(dir, "", times);
-}
-
 static int make_parent(const struct resource *host, int workspace_fd, const char *path)
 {
-	struct tree_copy_report report = { 0 };
-	AUTO_FD from = fd_open_beneath(host->root_fd, path, O_RDONLY | O_DIRECTORY);
-	AUTO_FD to = -EBADF;
-	struct tree_stat st;
+	AUTO_FD parent = -EBADF;
 	const char *name;
-	int r = from < 0 ? from : fd_open_parent(workspace_fd, path, &to, &name);
+	int r = tree_copy_up(host->root_fd, workspace_fd, path);
 
-	if (r >= 0)
-		r = tree_stat(to, "", &st);
-	if (r >= 0)
-		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report);
-	if (r >= 0 && (host->ops->capabilities & STRATEGY_LAYERED))
-		r = mark_made(to, name);
-	return r < 0 ? r : restore_mtime(to, &st);
+	if (r < 0 || !(host->ops->capabilities & STRATEGY_LAYERED))
+		return r;
+	r = fd_open_parent(workspace_fd, path, &parent, &name);
+	return r < 0 ? r : mark_made(parent, name);
 }
 
 int guest_make_parents(const struct resource *host, int workspace_fd, const char *path)
@@ -82,8 +68,8 @@ static int move_entry(int from, int to, const char *name)
 	if (r >= 0)
 		r = sys_rename(from, name, to, name, 0);
 	if (r >= 0)
-		r = restore_mtime(from, &from_st);
-	return r < 0 ? r : restore_mtime(to, &to_st);
+		r = tree_restore_mtime(from, &from_st);
+	return r < 0 ? r : tree_restore_mtime(to, &to_st);
 }
 
 static int sync_dir(int dir)

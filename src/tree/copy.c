@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/sys.h"
 #include "tree/private.h"
@@ -217,4 +218,27 @@ int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char 
 	if (r < 0)
 		(void)sys_unlink(to_dir, to_name, S_ISDIR(st.mode) ? AT_REMOVEDIR : 0);
 	return r;
+}
+
+int tree_restore_mtime(int dir, const struct tree_stat *st)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st->mtime) };
+
+	return sys_utimens(dir, "", times);
+}
+
+int tree_copy_up(int root_fd, int workspace_fd, const char *path)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_FD from = fd_open_beneath(root_fd, path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD to = -EBADF;
+	struct tree_stat st;
+	const char *name;
+	int r = from < 0 ? from : fd_open_parent(workspace_fd, path, &to, &name);
+
+	if (r >= 0)
+		r = tree_stat(to, "", &st);
+	if (r >= 0)
+		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report);
+	return r < 0 ? r : tree_restore_mtime(to, &st);
 }

@@ -149,6 +149,11 @@ struct tree_copy_report {
 int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		    struct tree_copy_report *report);
 
+/* A directory of an original as a workspace would have it if something below it had been touched. Its parent is there, and keeps its time. */
+int tree_copy_up(int root_fd, int workspace_fd, const char *path);
+/* Puts back the time of a directory in which something was made or removed. */
+int tree_restore_mtime(int dir, const struct tree_stat *st);
+
 /* Copies a whole tree into the existing, empty directory to_fd, hard links within it kept, directory times set last,
  * the root's own metadata included. Specials and what skip() names are left out and reported through left_out (may be
  * NULL; called with path and stat). copied(), if not NULL, is called for every entry made, with both stats, after its
