@@ -299,7 +299,7 @@ def beside(place, tap, who):
               all(rows(box.path(n)) == NEW for n in ("one.db", "two.db", "sub/three.db")) and read(box.path("a.txt")) == "new\n" and
               read(box.path("b.txt")) == "new\n" and "5 changes" in listed and "skipped" not in listed, t.said(made), t.said(done), listed)
     undone = box.undo()
-    tap.check("and are taken back, " + who, undone.returncode == 0 and rows(box.path("one.db")) == OLD and
+    tap.check("and databases beside files are taken back, " + who, undone.returncode == 0 and rows(box.path("one.db")) == OLD and
               rows(box.path("sub/three.db")) == OLD and read(box.path("a.txt")) == "old", t.said(undone))
     back = box.rollback()
     tap.check("and rolled back, " + who, back.returncode == 0 and b"no changes" in box.diff().stdout, t.said(back), t.said(box.diff()))

@@ -3,6 +3,7 @@
 # timeout: 600
 """A full disk under the process that holds a PostgreSQL transaction, at each of its calls, and a commit that takes longer than that transaction may."""
 import os
+import shutil
 import sys
 import time
 
@@ -19,7 +20,9 @@ def full(w, number):
     place = os.path.join(w.top, "libexec")
     os.makedirs(place, exist_ok=True)
     path = os.path.join(place, "atoll-postgres")
-    program = os.path.join(os.path.dirname(os.environ["ATOLL_FAULTS_BIN"]), "..", "hold", "atoll-postgres")
+    beside = os.path.dirname(os.environ["ATOLL_FAULTS_BIN"])
+    program = next(p for p in (os.path.join(beside, "atoll-postgres"), os.path.join(beside, "..", "hold", "atoll-postgres")) if os.path.exists(p))
+    program = shutil.copy(program, os.path.join(place, "real"))  # where everybody may start it
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\n[ \"$1\" != hold ] || export ATOLL_FAULT=%d:ENOSPC\nexec '%s' \"$@\"\n" % (number, program))
     os.chmod(path, 0o755)
