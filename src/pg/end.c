@@ -88,7 +88,7 @@ void pg_proxy_resume(struct pg_proxy *p)
 	pg_server_watch(p);
 }
 
-/* Until be_plain() has taken them back the limits of time that a client has set hold for what the proxy asks too, and may be shorter than any answer
+/* Until be_unlimited() has taken them back the limits of time that a client has set hold for what the proxy asks too, and may be shorter than any answer
  * takes on a busy machine. */
 static bool was_too_slow(const struct pg_proxy *p, const struct pg_answer *a, int *attempts)
 {
@@ -133,21 +133,33 @@ static int keep(struct pg_proxy *p, struct atoll_error *err)
 	return pg_ask(p, sql, &answer, err);
 }
 
+/* By a statement as short as can be: it has to be done within the very limit that it takes away. */
+static int be_unlimited(struct pg_proxy *p, struct atoll_error *err)
+{
+	int r, attempts = 0;
+	bool again;
+
+	do {
+		AUTO_ANSWER answer = { 0 };
+
+		r = try(p, "SET statement_timeout = 0", &answer, err);
+		again = r < 0 && was_too_slow(p, &answer, &attempts);
+	} while (again);
+	return r;
+}
+
 /* What a client has set (a role, a limit of time) is not for what the proxy does itself. Whoever comes next sets his own again. */
 static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
-	int r, attempts = 0;
-	bool again;
+	AUTO_ANSWER answer = { 0 };
+	int r = be_unlimited(p, err);
 
+	if (r < 0)
+		return r;
 	pg_settings_switch(&p->applied, &(struct pg_settings){ 0 }, &sql);
 	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT");
-	do {
-		AUTO_ANSWER answer = { 0 };
-
-		r = try(p, strbuf_str(&sql), &answer, err);
-		again = r < 0 && was_too_slow(p, &answer, &attempts);
-	} while (again);
+	r = try(p, strbuf_str(&sql), &answer, err);
 	if (r < 0)
 		return r;
 	pg_settings_clear(&p->applied);
