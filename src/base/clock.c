@@ -29,6 +29,31 @@ int64_t clock_offset_ns(void)
 	return read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
 }
 
+/* 2^64 nanoseconds */
+#define ERA_SEC 18446744073LL
+#define ERA_NSEC 709551616LL
+
+int16_t clock_era(struct timespec t)
+{
+	/* Both are the same modulo 2^64, so their distance is a multiple of an era, but for the seconds that its fractions add up to. */
+	int64_t distance = (int64_t)t.tv_sec - (int64_t)clock_timespec(clock_ns(t)).tv_sec;
+
+	return (int16_t)((distance + (distance < 0 ? -ERA_SEC : ERA_SEC) / 2) / ERA_SEC);
+}
+
+struct timespec clock_timespec_of_era(int64_t ns, int16_t era)
+{
+	struct timespec t = clock_timespec(ns), fractions = clock_timespec(era * ERA_NSEC);
+
+	t.tv_sec += (time_t)(era * ERA_SEC + fractions.tv_sec);
+	t.tv_nsec += fractions.tv_nsec;
+	if (t.tv_nsec >= NSEC_PER_SEC) {
+		t.tv_nsec -= NSEC_PER_SEC;
+		t.tv_sec++;
+	}
+	return t;
+}
+
 void clock_format(int64_t realtime_ns, char buffer[CLOCK_TEXT_SIZE])
 {
 	int64_t fraction = realtime_ns % NSEC_PER_SEC;

@@ -18,7 +18,12 @@ static inline int64_t clock_ns(struct timespec t)
 	/* Unsigned, because the product alone may lie outside where the sum does not. */
 	return (int64_t)((uint64_t)t.tv_sec * (uint64_t)NSEC_PER_SEC + (uint64_t)t.tv_nsec);
 }
-/* The reverse. Also before 1970: the kernel wants the fraction to be positive. */
+/* 64 bits of nanoseconds hold the years 1677 to 2262. A time outside of them is kept modulo 2^64, with the number of times that 2^64
+ * must be added: its era. Filesystems have such times (ext4 until 2446, XFS until 2486, tmpfs and btrfs any); 16 bits are enough for
+ * nineteen million years. */
+int16_t clock_era(struct timespec t);
+struct timespec clock_timespec_of_era(int64_t ns, int16_t era);
+/* The reverse of clock_ns(), in era 0. Also before 1970: the kernel wants the fraction to be positive. */
 static inline struct timespec clock_timespec(int64_t ns)
 {
 	bool before = ns % NSEC_PER_SEC < 0;

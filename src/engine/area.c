@@ -178,7 +178,7 @@ static bool overlay_works(const char *area, int root_fd)
 
 void area_keep_times(int root_fd, const struct tree_stat *before)
 {
-	const struct timespec times[2] = { clock_timespec(before->atime), clock_timespec(before->mtime) };
+	const struct timespec times[2] = { tree_atime(before), tree_mtime(before) };
 	struct tree_stat now;
 
 	if (tree_stat(root_fd, "", &now) >= 0 && now.mtime != before->mtime)

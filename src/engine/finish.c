@@ -44,7 +44,7 @@ static int match_root_times(struct resource *r)
 	int rc = fd < 0 ? fd : tree_stat(r->root_fd, "", &st);
 
 	if (rc >= 0) {
-		const struct timespec times[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
+		const struct timespec times[2] = { tree_atime(&st), tree_mtime(&st) };
 
 		rc = sys_utimens(fd, "", times);
 	}

@@ -65,30 +65,46 @@ static int replace(const struct tree_entry *e, int dir, bool hide)
 
 #define NOTE "overlay.atoll-mtime"
 
-static bool read_note(int fd, int64_t *ret)
+struct note {
+	int64_t mtime;
+	int64_t era; /* not there in notes of earlier versions: 0 */
+};
+
+static bool read_note(int fd, struct note *ret)
 {
-	return fgetxattr(fd, "trusted." NOTE, ret, sizeof *ret) == (ssize_t)sizeof *ret ||
-	       fgetxattr(fd, "user." NOTE, ret, sizeof *ret) == (ssize_t)sizeof *ret;
+	ssize_t size;
+
+	*ret = (struct note){ 0 };
+	size = fgetxattr(fd, "trusted." NOTE, ret, sizeof *ret);
+	if (size < 0)
+		size = fgetxattr(fd, "user." NOTE, ret, sizeof *ret);
+	return size == (ssize_t)sizeof ret->mtime || size == (ssize_t)sizeof *ret;
 }
 
 /* Moving entries out of a directory changes its mtime. What it was is noted on it before the first one goes, for a merge that goes on after
  * an interruption; an attribute with the overlay's own prefix is copied nowhere. */
 static int note_mtime(const struct tree_entry *e)
 {
-	int64_t mtime = e->stat.mtime;
-	int r = read_note(e->fd, &mtime) ? 0 : sys_setxattr(e->fd, "trusted." NOTE, &mtime, sizeof mtime);
+	struct note note;
+	int r;
 
-	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(e->fd, "user." NOTE, &mtime, sizeof mtime) : r;
+	if (read_note(e->fd, &note))
+		return 0;
+	note = (struct note){ .mtime = e->stat.mtime, .era = e->stat.mtime_era };
+	r = sys_setxattr(e->fd, "trusted." NOTE, &note, sizeof note);
+	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(e->fd, "user." NOTE, &note, sizeof note) : r;
 }
 
 /* How the newer directory looked before anything was moved out of it. */
 static struct tree_stat noted_stat(const struct tree_entry *e)
 {
 	struct tree_stat st = e->stat;
-	int64_t mtime;
+	struct note note;
 
-	if (read_note(e->fd, &mtime))
-		st.mtime = mtime;
+	if (read_note(e->fd, &note)) {
+		st.mtime = note.mtime;
+		st.mtime_era = (int16_t)note.era;
+	}
 	return st;
 }
 

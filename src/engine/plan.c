@@ -392,10 +392,8 @@ static int add_time(struct planner *p, const char *path)
 		return no_memory(p);
 	step->change = ATOLL_META;
 	step->before.mode = before.mode; /* 0: it was not there */
-	step->before.mtime = before.mtime;
-	step->before.atime = before.atime;
-	step->after.mtime = after.mtime;
-	step->after.atime = after.atime;
+	store_look_set_times(&step->before, &before);
+	store_look_set_times(&step->after, &after);
 	return 0;
 }
 

@@ -88,7 +88,7 @@ static int drop_whiteout(const struct tree_entry *e)
 	if (r >= 0)
 		r = sys_unlink(e->dirfd, e->name, 0);
 	if (r >= 0) {
-		const struct timespec times[2] = { clock_timespec(dir.atime), clock_timespec(dir.mtime) };
+		const struct timespec times[2] = { tree_atime(&dir), tree_mtime(&dir) };
 
 		r = sys_utimens(e->dirfd, "", times);
 	}

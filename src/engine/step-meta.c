@@ -138,9 +138,10 @@ static int set_values(int fd, const struct store_look *look, const char *xattrs,
 
 /* Only its owner may choose a directory's times. Another's, which the user may write to, keeps those that the renames gave
  * it, as it does when the user works there directly. */
-static int set_times(int fd, int64_t mtime, int64_t atime)
+static int set_times(int fd, const struct store_look *look)
 {
-	const struct timespec times[2] = { clock_timespec(atime), clock_timespec(mtime) };
+	const struct timespec times[2] = { clock_timespec_of_era(look->atime, look->atime_era),
+					   clock_timespec_of_era(look->mtime, look->mtime_era) };
 	int r = sys_utimens(fd, "", times);
 	struct tree_stat st;
 
@@ -158,15 +159,15 @@ static int move_times(struct step_site *site, const struct store_step *step, enu
 	if (fd < 0 && !is_absent(fd))
 		return TAKE_FD(fd);
 	if (direction == FORWARD)
-		return fd < 0 ? 0 : set_times(fd, step->after.mtime, step->after.atime);
+		return fd < 0 ? 0 : set_times(fd, &step->after);
 	/* The workspace's directory saw the same renames: its times are the edits', and come back too. */
 	copy = fd_open_beneath(site->workspace_fd, step->path, O_PATH | O_DIRECTORY);
 	if (copy < 0 && !is_absent(copy))
 		return TAKE_FD(copy);
 	if (fd >= 0 && step->before.mode)
-		r = set_times(fd, step->before.mtime, step->before.atime);
+		r = set_times(fd, &step->before);
 	if (r >= 0 && copy >= 0)
-		r = set_times(copy, step->after.mtime, step->after.atime);
+		r = set_times(copy, &step->after);
 	return r;
 }
 

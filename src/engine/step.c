@@ -128,7 +128,7 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 	if (r < 0 || *ret_moved)
 		return r;
 	if (S_ISLNK(st.mode)) {
-		const struct timespec same[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
+		const struct timespec same[2] = { tree_atime(&st), tree_mtime(&st) };
 
 		return sys_utimens(at->dir, at->name, same);
 	}
@@ -139,7 +139,8 @@ static int bump_ctime(const struct place *at, int64_t ctime, bool *ret_moved)
 /* Exchanging a directory with something else moves its mtime on some filesystems. */
 static int restore_dir_time(const struct place *at, const struct store_look *look)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(look->mtime) };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+					   clock_timespec_of_era(look->mtime, look->mtime_era) };
 	struct tree_stat st;
 	int r = S_ISDIR(look->mode) ? tree_stat(at->dir, at->name, &st) : 0;
 
@@ -420,7 +421,7 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 		return 0;
 	if (r < 0)
 		return r;
-	times[1] = clock_timespec(st.mtime);
+	times[1] = tree_mtime(&st);
 	r = sys_utimens(workspace.dir, "", times);
 	return r < 0 ? r : 1;
 }

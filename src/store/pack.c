@@ -32,12 +32,19 @@ void pack_text(struct strbuf *out, const char *text)
 	pack_data(out, text, text ? strlen(text) : 0);
 }
 
+/* An era takes the upper half of a number of 32 bits: records written before there were eras have 0 there, and a program that knows none
+ * does not look. */
+static void pack_with_era(struct strbuf *out, uint32_t number, int16_t era)
+{
+	pack_number(out, (int64_t)((uint64_t)(int64_t)era << 32 | number));
+}
+
 void pack_look(struct strbuf *out, const struct store_look *look)
 {
 	pack_data(out, look->id.data, look->id.size);
 	pack_number(out, look->mode);
-	pack_number(out, look->uid);
-	pack_number(out, look->gid);
+	pack_with_era(out, look->uid, look->mtime_era);
+	pack_with_era(out, look->gid, look->atime_era);
 	pack_number(out, (int64_t)look->size);
 	pack_number(out, look->mtime);
 	pack_number(out, look->atime);
@@ -104,6 +111,14 @@ char *unpack_text(struct unpack *u)
 	return unpack_data(u, &size);
 }
 
+static uint32_t unpack_with_era(struct unpack *u, int16_t *ret_era)
+{
+	uint64_t number = (uint64_t)unpack_number(u);
+
+	*ret_era = (int16_t)(uint16_t)(number >> 32);
+	return (uint32_t)number;
+}
+
 void unpack_look(struct unpack *u, struct store_look *ret)
 {
 	size_t size;
@@ -118,8 +133,8 @@ void unpack_look(struct unpack *u, struct store_look *ret)
 	if (size)
 		memcpy(ret->id.data, id, size);
 	ret->mode = (uint32_t)unpack_number(u);
-	ret->uid = (uint32_t)unpack_number(u);
-	ret->gid = (uint32_t)unpack_number(u);
+	ret->uid = unpack_with_era(u, &ret->mtime_era);
+	ret->gid = unpack_with_era(u, &ret->atime_era);
 	ret->size = (uint64_t)unpack_number(u);
 	ret->mtime = unpack_number(u);
 	ret->atime = unpack_number(u);

@@ -144,10 +144,21 @@ struct store_look {
 	uint32_t mode, uid, gid;
 	uint64_t size;
 	int64_t mtime, atime;
+	int16_t mtime_era, atime_era;
 };
+static inline void store_look_set_times(struct store_look *look, const struct tree_stat *st)
+{
+	look->mtime = st->mtime;
+	look->mtime_era = st->mtime_era;
+	look->atime = st->atime;
+	look->atime_era = st->atime_era;
+}
 static inline struct store_look store_look_of(const struct tree_stat *st, const struct tree_id *id)
 {
-	return (struct store_look){ *id, st->mode, st->uid, st->gid, st->size, st->mtime, st->atime };
+	struct store_look look = { .id = *id, .mode = st->mode, .uid = st->uid, .gid = st->gid, .size = st->size };
+
+	store_look_set_times(&look, st);
+	return look;
 }
 
 struct store_step {

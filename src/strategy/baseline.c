@@ -140,13 +140,14 @@ static void pack(const struct base_entry *e, struct record *r)
 	r->ctime = e->ctime;
 	r->mtime = e->mtime;
 	r->btime = e->btime;
-	r->mode = e->mode;
+	r->mode = (uint32_t)(uint16_t)e->original.atime_era << 16 | (e->mode & 0xffff);
 	r->uid = e->uid;
 	r->gid = e->gid;
 	r->original_size = e->original.size;
 	r->original_mtime = e->original.mtime;
 	r->original_atime = e->original.atime;
-	r->original_mode = e->original.mode;
+	/* Half of the bits are enough for a mode. */
+	r->original_mode = (uint32_t)(uint16_t)e->original.mtime_era << 16 | (e->original.mode & 0xffff);
 	r->original_uid = e->original.uid;
 	r->original_gid = e->original.gid;
 	r->marks = (uint8_t)((e->special ? MARK_SPECIAL : 0) | (e->whole ? MARK_WHOLE : 0) |
@@ -163,7 +164,8 @@ static void unpack(const struct record *r, struct base_entry *e)
 	e->ctime = r->ctime;
 	e->mtime = r->mtime;
 	e->btime = r->btime;
-	e->mode = r->mode;
+	e->original.atime_era = (int16_t)(uint16_t)(r->mode >> 16);
+	e->mode = r->mode & 0xffff;
 	e->uid = r->uid;
 	e->gid = r->gid;
 	e->special = r->marks & MARK_SPECIAL;
@@ -172,7 +174,8 @@ static void unpack(const struct record *r, struct base_entry *e)
 	e->original.size = r->original_size;
 	e->original.mtime = r->original_mtime;
 	e->original.atime = r->original_atime;
-	e->original.mode = r->original_mode;
+	e->original.mtime_era = (int16_t)(uint16_t)(r->original_mode >> 16);
+	e->original.mode = r->original_mode & 0xffff;
 	e->original.uid = r->original_uid;
 	e->original.gid = r->original_gid;
 	e->original.id.size = r->id_size;

@@ -79,7 +79,7 @@ static int make_mount_point(int tree_fd, const char *path)
 	if (r >= 0)
 		r = sys_mkdir(parent, name, 0755);
 	if (r >= 0) {
-		const struct timespec times[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
+		const struct timespec times[2] = { tree_atime(&st), tree_mtime(&st) };
 
 		r = sys_utimens(parent, "", times);
 	}

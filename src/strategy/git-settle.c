@@ -115,7 +115,7 @@ static int restore_times(struct resource *r, int upper_fd, const char *path)
 			continue;
 		rc = tree_stat(from, "", &st);
 		if (rc >= 0) {
-			const struct timespec times[2] = { clock_timespec(st.atime), clock_timespec(st.mtime) };
+			const struct timespec times[2] = { tree_atime(&st), tree_mtime(&st) };
 
 			rc = sys_utimens(to, "", times);
 		}

@@ -291,7 +291,7 @@ static int put_in_seat(const struct sqlite_place *p, int seat)
 	if (rc >= 0)
 		rc = put_clone(p, seat);
 	if (rc >= 0 && p->r->host) {
-		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st.mtime) };
+		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_mtime(&st) };
 
 		rc = sys_utimens(seat, "", times);
 	}

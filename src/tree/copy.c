@@ -222,7 +222,7 @@ int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char 
 
 int tree_restore_mtime(int dir, const struct tree_stat *st)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, clock_timespec(st->mtime) };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_mtime(st) };
 
 	return sys_utimens(dir, "", times);
 }

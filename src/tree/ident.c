@@ -14,9 +14,14 @@ enum id_kind {
 	ID_BIRTH = 2,  /* inode number, then birth time */
 };
 
+static struct timespec time_of(struct statx_timestamp t)
+{
+	return (struct timespec){ .tv_sec = (time_t)t.tv_sec, .tv_nsec = t.tv_nsec };
+}
+
 static int64_t statx_ns(struct statx_timestamp t)
 {
-	return t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
+	return clock_ns(time_of(t));
 }
 
 int tree_stat(int dirfd, const char *name, struct tree_stat *ret)
@@ -42,6 +47,8 @@ int tree_stat(int dirfd, const char *name, struct tree_stat *ret)
 		.mtime = statx_ns(x.stx_mtime),
 		.ctime = statx_ns(x.stx_ctime),
 		.btime = (x.stx_mask & STATX_BTIME) ? statx_ns(x.stx_btime) : 0,
+		.atime_era = clock_era(time_of(x.stx_atime)),
+		.mtime_era = clock_era(time_of(x.stx_mtime)),
 		.is_mount_root = x.stx_attributes & STATX_ATTR_MOUNT_ROOT,
 		.is_immutable = x.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND),
 	};

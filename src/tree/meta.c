@@ -37,7 +37,7 @@ static mode_t wanted_mode(mode_t mode, bool keep_set_id)
 
 int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool keep_set_id, bool *ret_owner_kept)
 {
-	const struct timespec times[2] = { clock_timespec(st->atime), clock_timespec(st->mtime) };
+	const struct timespec times[2] = { tree_atime(st), tree_mtime(st) };
 	AUTO_FD fd = tree_open_node(dirfd, name);
 	struct tree_stat now;
 	bool kept;

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/strbuf.h"
 
@@ -41,9 +42,19 @@ struct tree_stat {
 	uint32_t nlink;
 	uint32_t rdev_major, rdev_minor;
 	int64_t atime, mtime, ctime, btime; /* nanoseconds since the epoch */
+	int16_t atime_era, mtime_era;       /* of those that any program can set: see clock_era() */
 	bool is_mount_root;                 /* STATX_ATTR_MOUNT_ROOT */
 	bool is_immutable;                  /* immutable or append-only */
 };
+/* As the kernel takes it. */
+static inline struct timespec tree_atime(const struct tree_stat *st)
+{
+	return clock_timespec_of_era(st->atime, st->atime_era);
+}
+static inline struct timespec tree_mtime(const struct tree_stat *st)
+{
+	return clock_timespec_of_era(st->mtime, st->mtime_era);
+}
 /* Never follows; name "" is the fd itself. */
 int tree_stat(int dirfd, const char *name, struct tree_stat *ret);
 /* The identity that a file handle stands for; what does not fit has none. */
@@ -190,7 +201,7 @@ int tree_empty(int dirfd);
 struct tree_move {
 	int from_dir, to_dir;
 	const char *from_name, *to_name;
-	unsigned flags;               /* 0 or RENAME_NOREPLACE */
+	unsigned flags;               /* 0, RENAME_NOREPLACE or RENAME_EXCHANGE */
 	bool (*is_wanted)(void *arg); /* asked now and again; false gives -ECANCELED */
 	void *arg;
 	char name[TREE_MOVE_NAME_MAX]; /* in to_dir, of the private directory in which it is made ready */
@@ -198,6 +209,9 @@ struct tree_move {
 void tree_move_name(struct tree_move *m); /* a new one */
 /* 0 or -errno: -EXDEV if it holds what cannot be moved so. */
 int tree_move(const struct tree_move *m);
+/* With RENAME_EXCHANGE both names are taken, one of them at least by a directory that cannot be renamed. There is an instant in which one of
+ * them is missing, and its entry lies beside it under a name that begins with ".atoll-exchange-". */
+int tree_move_exchange(const struct tree_move *m);
 /* Whether such a name is of a private directory. What a kill has left there is nobody's. */
 bool tree_is_move_name(const char *name);
 

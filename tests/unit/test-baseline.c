@@ -27,9 +27,14 @@ static struct baseline *make(void)
 		e->mode = 0107777;
 		e->uid = UINT32_MAX;
 		e->gid = (uint32_t)i;
-		e->original = (struct store_look){
-			.mode = 040755, .uid = 7, .gid = UINT32_MAX, .size = 1ull << 63, .mtime = -1, .atime = 5
-		};
+		e->original = (struct store_look){ .mode = 040755,
+						   .uid = 7,
+						   .gid = UINT32_MAX,
+						   .size = 1ull << 63,
+						   .mtime = -1,
+						   .atime = 5,
+						   .mtime_era = -32768,
+						   .atime_era = 32767 };
 		e->original.id.size = (uint8_t)(i ? TREE_ID_MAX : 0);
 		memset(e->original.id.data, (int)i, e->original.id.size);
 	}
@@ -58,6 +63,7 @@ TEST(a_baseline_comes_back_as_it_was_saved)
 		      x->original.gid == y->original.gid);
 		CHECK(x->original.size == y->original.size && x->original.mtime == y->original.mtime &&
 		      x->original.atime == y->original.atime);
+		CHECK(x->original.mtime_era == y->original.mtime_era && x->original.atime_era == y->original.atime_era);
 	}
 	CHECK(baseline_find(again, "d/") == NULL);
 }

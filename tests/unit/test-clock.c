@@ -54,6 +54,37 @@ TEST(a_time_is_taken_apart_and_put_together_also_before_1970)
 	CHECK_EQ(clock_timespec(-1500000000).tv_sec, -2);
 }
 
+TEST(a_time_of_any_era_is_taken_apart_and_put_together)
+{
+	static const int64_t seconds[] = { 0,
+					   10413792000,     /* 2300 */
+					   15032385535,     /* the last of ext4 */
+					   16299260424,     /* the last of XFS */
+					   253402300799,    /* 9999 */
+					   -2147483648,     /* the first of ext4 and XFS */
+					   -11676096000,    /* 1600 */
+					   -62135596800,    /* 1 */
+					   500000000000000, /* fifteen million years */
+					   -500000000000000,
+					   9223372036,
+					   9223372037,
+					   -9223372037,
+					   -9223372038 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+		for (long ns = 0; ns < NSEC_PER_SEC; ns += 333333333) {
+			struct timespec t = { .tv_sec = (time_t)seconds[i], .tv_nsec = ns };
+			struct timespec again = clock_timespec_of_era(clock_ns(t), clock_era(t));
+
+			CHECK_EQ(again.tv_sec, t.tv_sec);
+			CHECK_EQ(again.tv_nsec, t.tv_nsec);
+		}
+	}
+	CHECK_EQ(clock_era((struct timespec){ .tv_sec = 9223372036 }), 0);
+	CHECK_EQ(clock_era((struct timespec){ .tv_sec = 9223372037 }), 1);
+	CHECK_EQ(clock_era((struct timespec){ .tv_sec = -9223372038 }), -1);
+}
+
 TEST(the_monotonic_clock_goes_forward)
 {
 	int64_t before = clock_monotonic_ns();

@@ -72,6 +72,31 @@ TEST(looks_come_back_with_and_without_an_identity)
 	CHECK_EQ(u.failed, 0);
 }
 
+TEST(times_of_other_eras_come_back_and_records_without_them_are_of_this_one)
+{
+	struct store_look look = scene_look(2), got;
+	AUTO_STRBUF old = STRBUF_INIT;
+	AUTO_STRBUF s = STRBUF_INIT;
+	struct unpack u;
+
+	look.uid = look.gid = UINT32_MAX;
+	look.mtime_era = 1;
+	look.atime_era = -1;
+	pack_look(&s, &look);
+	u = unpack_of(&s, s.size);
+	unpack_look(&u, &got);
+	CHECK(got.uid == UINT32_MAX && got.gid == UINT32_MAX);
+	CHECK(got.mtime_era == 1 && got.atime_era == -1);
+	/* As they were written before there were eras. */
+	pack_data(&old, "id", 2);
+	for (int64_t i = 1; i <= 6; i++)
+		pack_number(&old, i == 2 || i == 3 ? (int64_t)UINT32_MAX : i);
+	u = unpack_of(&old, old.size);
+	unpack_look(&u, &got);
+	CHECK(u.failed == 0 && got.uid == UINT32_MAX && got.gid == UINT32_MAX && got.atime == 6);
+	CHECK(got.mtime_era == 0 && got.atime_era == 0);
+}
+
 TEST(wherever_it_is_cut_that_is_noticed)
 {
 	struct store_look look = scene_look(2), got;
