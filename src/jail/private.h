@@ -386,6 +386,7 @@ struct rename_side {
 	int base; /* where the path begins */
 	char *path;
 	const char *above; /* the path of the directory */
+	char *way;         /* that, if it is not a part of path */
 	uint64_t resolve;  /* how that is found */
 	int dir;           /* what was found */
 	const char *name;  /* in it */

@@ -11,6 +11,7 @@
  * kernel as ever.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
@@ -41,6 +42,7 @@ static void side_release(struct rename_side *s)
 	fd_close(s->base);
 	fd_close(s->dir);
 	free(s->path);
+	free(s->way);
 }
 
 static void request_release(struct request *r)
@@ -75,17 +77,24 @@ static int read_string(pid_t pid, uint64_t address, char **ret)
 	return -ENAMETOOLONG;
 }
 
+#define PROC_PATH_SIZE 48
+
+static void base_path(pid_t pid, int dirfd, bool absolute, char path[PROC_PATH_SIZE])
+{
+	if (absolute)
+		snprintf(path, PROC_PATH_SIZE, "/proc/%d/root", (int)pid);
+	else if (dirfd == AT_FDCWD)
+		snprintf(path, PROC_PATH_SIZE, "/proc/%d/cwd", (int)pid);
+	else
+		snprintf(path, PROC_PATH_SIZE, "/proc/%d/fd/%d", (int)pid, dirfd);
+}
+
 static int open_base(pid_t pid, int dirfd, bool absolute)
 {
-	char path[48];
+	char path[PROC_PATH_SIZE];
 	int fd;
 
-	if (absolute)
-		snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
-	else if (dirfd == AT_FDCWD)
-		snprintf(path, sizeof path, "/proc/%d/cwd", (int)pid);
-	else
-		snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, dirfd);
+	base_path(pid, dirfd, absolute, path);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -120,6 +129,50 @@ static int open_parent(struct rename_side *s)
 	return MIN(s->dir, 0);
 }
 
+static bool is_same_directory(int a, int b)
+{
+	struct tree_stat x, y;
+
+	return tree_stat(a, "", &x) == 0 && tree_stat(b, "", &y) == 0 && x.dev == y.dev && x.ino == y.ino &&
+	       x.mnt_id == y.mnt_id;
+}
+
+/* A relative path with a link in it, whose target may be absolute: it is followed from the command's own root, by way of the path that the
+ * directory has there. */
+static int open_parent_from_root(pid_t pid, int dirfd, struct rename_side *s)
+{
+	char link[PROC_PATH_SIZE], start[PATH_MAX];
+	AUTO_FREE char *path = NULL;
+	AUTO_FD root = open_base(pid, AT_FDCWD, true);
+	AUTO_FD found = -EBADF;
+	struct rename_side from_root = { .base = root,
+					 .above = start,
+					 .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT };
+	ssize_t size;
+
+	base_path(pid, dirfd, false, link);
+	size = root < 0 ? -1 : readlink(link, start, sizeof(start));
+	if (size <= 0 || size == (ssize_t)sizeof(start))
+		return -ELOOP;
+	start[size] = '\0';
+	found = rename_open_dir(&from_root);
+	path = str_format("%s/%s", start, s->above);
+	/* It may lie elsewhere by now, or have no path at all. */
+	if (found < 0 || !is_same_directory(found, s->base) || !path)
+		return -ELOOP;
+	from_root.above = path;
+	s->dir = rename_open_dir(&from_root);
+	if (s->dir < 0)
+		return s->dir;
+	/* Found again by the same way (rights.c). */
+	fd_close(s->base);
+	s->base = TAKE_FD(root);
+	s->way = TAKE_PTR(path);
+	s->above = s->way;
+	s->resolve = from_root.resolve;
+	return 0;
+}
+
 static int read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret)
 {
 	int r = read_string(pid, address, &ret->path);
@@ -127,7 +180,9 @@ static int read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side 
 	if (r < 0 || !ret->path)
 		return MIN(r, -EFAULT);
 	r = ret->base = open_base(pid, dirfd, ret->path[0] == '/');
-	return r < 0 ? r : open_parent(ret);
+	if (r >= 0)
+		r = open_parent(ret);
+	return r == -ELOOP && ret->resolve & RESOLVE_NO_SYMLINKS ? open_parent_from_root(pid, dirfd, ret) : r;
 }
 
 static int read_request(const struct seccomp_notif *n, struct request *ret)
@@ -204,14 +259,33 @@ static bool is_one_mount(const struct request *q)
 	return tree_stat(q->from.dir, "", &a) == 0 && tree_stat(q->to.dir, "", &b) == 0 && a.mnt_id == b.mnt_id;
 }
 
+static bool is_directory(const struct rename_side *s)
+{
+	struct stat st;
+
+	return fstatat(s->dir, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Whether a directory is to be renamed, in a way that can be done here. */
+static bool names_directory(const struct request *q)
+{
+	switch (q->flags) {
+	case 0:
+	case RENAME_NOREPLACE:
+		return is_directory(&q->from);
+	case RENAME_EXCHANGE:
+		return is_directory(&q->from) || is_directory(&q->to);
+	default:
+		return false;
+	}
+}
+
 /* 0 or -errno for the command; 1: let the kernel do it. */
 static int answer(struct waiting *w, const struct seccomp_notif *n, const struct rename_door *door, struct request *q)
 {
-	struct stat st;
 	int r;
 
-	if (read_request(n, q) < 0 || (q->flags & ~(unsigned)RENAME_NOREPLACE) ||
-	    fstatat(q->from.dir, q->from.name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+	if (read_request(n, q) < 0 || !names_directory(q))
 		return 1;
 	/* What was read was the command's only if it is still waiting. */
 	if (!is_waiting(w))

@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "tree/tree.h"
+#include "tree/private.h"
 
 #define PREFIX ".atoll-move-"
 #define DIGITS 16
@@ -241,10 +241,9 @@ static int drain(const struct tree_move *m, int from, int place)
 /* As if nothing had been tried, unless somebody else was there too. */
 static void put_time_back(int dir, const struct tree_stat *before, const struct tree_stat *during)
 {
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-				     { before->mtime / 1000000000, before->mtime % 1000000000 } };
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_mtime(before) };
 
-	if (before->mtime >= 0 && before->mtime != during->mtime)
+	if (before->mtime != during->mtime)
 		(void)sys_utimens(dir, "", times);
 }
 
@@ -282,11 +281,24 @@ static int move_with(const struct tree_move *m, int from)
 	return r;
 }
 
+int tree_move_check(int dir, const char *name)
+{
+	AUTO_FD fd = fd_open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
+
+	if (fd == -ENOTDIR || fd == -ELOOP)
+		return 0;
+	return fd < 0 ? fd : tree_walk(fd, 0, check_movable, NULL, NULL);
+}
+
 int tree_move(const struct tree_move *m)
 {
-	AUTO_FD from = fd_open_beneath(m->from_dir, m->from_name, O_RDONLY | O_DIRECTORY);
-	int r = check_target(m);
+	AUTO_FD from = -EBADF;
+	int r;
 
+	if (m->flags & RENAME_EXCHANGE)
+		return tree_move_exchange(m);
+	from = fd_open_beneath(m->from_dir, m->from_name, O_RDONLY | O_DIRECTORY);
+	r = check_target(m);
 	sys_fault_mark("move");
 	if (r == 0)
 		r = from < 0 ? from : tree_walk(from, 0, check_movable, NULL, NULL);

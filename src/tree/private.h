@@ -71,4 +71,9 @@ int tree_chain_parent(struct tree_chain *c);
 /* Closes the innermost directory. Its parent must be open (tree_chain_parent) or absent. */
 void tree_chain_pop(struct tree_chain *c);
 
+/* ---- move.c ---- */
+
+/* Whether a tree can be moved; what is no directory can be renamed. */
+int tree_move_check(int dir, const char *name);
+
 #endif

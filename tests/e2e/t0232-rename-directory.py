@@ -14,7 +14,9 @@ LONG = "n" * 200
 BASE = [["mkdir", "a", 0o755], ["create", "a/f", "content\n", 0o640], ["link", "a/f", "a/hard"], ["symlink", "f", "a/soft"],
         ["mkdir", "a/b", 0o755], ["create", "a/b/run", "#!/bin/sh\n", 0o755], ["setxattr", "a/b/run", "user.note", "kept"],
         ["mkdir", "a/b/closed", 0o755], ["create", "a/b/closed/x", "x", 0o444], ["mkdir", "a/empty", 0o755], ["mkdir", "void", 0o755],
-        ["mkdir", "full", 0o755], ["create", "full/x", "x", 0o644], ["mkdir", LONG, 0o755], ["create", LONG + "/" + LONG, "deep", 0o644],
+        ["mkdir", "full", 0o755], ["create", "full/x", "x", 0o644], ["mkdir", "full/in", 0o755], ["create", "full/in/y", "y", 0o644],
+        ["symlink", ".", "here"], ["symlink", "full", "way"], ["symlink", "..", "full/up"], ["create", "single", "one", 0o600],
+        ["mkdir", LONG, 0o755], ["create", LONG + "/" + LONG, "deep", 0o644],
         ["chmod", "a/b/closed", 0o555], ["stamp_all", 1000000000]]
 
 # Each is run outside and inside; what it prints and leaves must be the same.
@@ -34,6 +36,23 @@ RENAMES = {
     "with a slash at the end": 'os.rename("a/", "z/")',
     "of long names": 'os.rename("%s", "z")' % LONG,
     "of what is not there": 'os.rename("nothing", "z")',
+    "through a relative link": 'os.rename("here/a", "here/z")',
+    "through a link to another directory": 'os.rename("way/in", "here/z")',
+    "through a link that goes up": 'os.chdir("full"); os.rename("up/a", "up/up/full/up/z")',
+    "through an absolute link": 'os.symlink(os.getcwd() + "/full", "far"); os.rename("far/in", "far/out"); os.unlink("far")',
+    "through a link, by a directory fd": 'os.rename("up/a", "in/z", src_dir_fd=os.open("full", os.O_RDONLY), '
+        'dst_dir_fd=os.open("here/full", os.O_RDONLY))',
+    "through a link to itself": 'os.symlink("loop", "loop"); os.rename("loop/a", "z")',
+    "in exchange for another": 'swap("a", "full")',
+    "in exchange for one below another directory": 'swap("a", "full/in")',
+    "in exchange for a file": 'swap("a", "full/x"); swap("void", "single")',
+    "in exchange for a file, which is named first": 'swap("single", "a")',
+    "in exchange for a new directory": 'os.mkdir("fresh"); open("fresh/n", "w").close(); swap("fresh", "a"); swap("full", "fresh")',
+    "in exchange for itself": 'swap("a", "a")',
+    "in exchange for what lies in it": 'swap("a", "a/b")',
+    "in exchange for what is not there": 'swap("a", "nothing")',
+    "in exchange and back": 'swap("a", "full"); swap("a", "full")',
+    "in exchange through a link": 'swap("here/a", "way/in")',
     "of a file": 'os.rename("full/x", "z"); os.replace("z", "full/x")',
 }
 # By root's command after it has become somebody else.
@@ -54,6 +73,10 @@ import ctypes, os, struct
 def drop():
     header, none = struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6)
     assert ctypes.CDLL(None).capset(header, none) == 0
+def swap(a, b):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, a.encode(), -100, b.encode(), 2) != 0:
+        raise OSError(ctypes.get_errno(), "exchange")
 try:
     %s
 except OSError as error:
@@ -97,6 +120,9 @@ def refused_as_before(place, tap, who):
     done = box.run("python3", "-c", FRAME % 'os.rename("a", "z")', cwd=path)
     tap.check("a directory with a FIFO in it is refused and stays, %s" % who, done.returncode == 0 and
               done.stdout.split(b"\n")[0] == b"18" and b"'a'" in done.stdout and b"atoll-move" not in done.stdout, t.said(done))
+    done = box.run("python3", "-c", FRAME % 'swap("full", "a")', cwd=path)
+    tap.check("and so is its exchange for another one, %s" % who, done.returncode == 0 and done.stdout.split(b"\n")[0] == b"18" and
+              b"'a'" in done.stdout and b"'full'" in done.stdout and b"atoll" not in done.stdout, t.said(done))
     box.drop()
 
 

@@ -126,3 +126,42 @@ TEST(names_of_private_directories_are_told_from_others)
 	CHECK(!tree_is_move_name(".atoll-move-0123456789abcde") && !tree_is_move_name(".atoll-move-0123456789abcdefg"));
 	CHECK(!tree_is_move_name(".atoll-move-") && !tree_is_move_name("x.atoll-move-0123456789abcdef"));
 }
+
+static struct tree_move exchange_of(const char *from, const char *to)
+{
+	struct tree_move m = move_of(from, to, always);
+
+	m.flags = RENAME_EXCHANGE;
+	return m;
+}
+
+TEST(two_directories_are_exchanged)
+{
+	struct tree_move m = exchange_of("a", "z");
+	AUTO_FD a = scene_dir(tap_dirfd, "a");
+	AUTO_FD z = scene_dir(tap_dirfd, "z");
+
+	tap_write(a, "f", "x");
+	tap_write(z, "g", "x");
+	CHECK_OK(tree_move(&m));
+	CHECK(scene_has(tap_dirfd, "a/g") && scene_has(tap_dirfd, "z/f"));
+	CHECK_EQ(scene_count(tap_dirfd), 4);
+}
+
+TEST(an_exchange_that_cannot_be_done_leaves_both)
+{
+	struct tree_move m = exchange_of("a", "z");
+	AUTO_FD a = scene_dir(tap_dirfd, "a");
+	AUTO_FD z = scene_dir(tap_dirfd, "z");
+
+	tap_write(a, "f", "x");
+	CHECK_EQ(mkfifoat(z, "fifo", 0644), 0);
+	CHECK_EQ(tree_move(&m), -EXDEV);
+	CHECK(scene_has(tap_dirfd, "a/f") && scene_has(tap_dirfd, "z/fifo"));
+	m.to_name = "a/below"; /* names of two components are no names: every step fails, and is taken back */
+	CHECK(tree_move(&m) < 0);
+	m.to_name = "nothing";
+	CHECK_EQ(tree_move(&m), -ENOENT);
+	CHECK(scene_has(tap_dirfd, "a/f"));
+	CHECK_EQ(scene_count(tap_dirfd), 4);
+}
