@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -33,6 +34,19 @@ static const char *proc_fd(char buffer[PROC_FD_SIZE], int fd)
 {
 	snprintf(buffer, PROC_FD_SIZE, "/proc/self/fd/%d", fd);
 	return buffer;
+}
+
+/* In Linux 5.14 and later. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+int sys_allocate_mapped(void *at, size_t size)
+{
+	int r = (int)COUNTED(madvise(at, size, MADV_POPULATE_WRITE));
+
+	/* The kernel says EFAULT where a write would raise SIGBUS, and EINVAL where it does not know the request. */
+	return r == -EFAULT ? -ENOSPC : r == -EINVAL ? 0 : r;
 }
 
 int sys_open(int dirfd, const char *name, int flags, mode_t mode)

@@ -59,6 +59,10 @@ int sys_subvolume_thaw(int fd);                                             /* a
 int sys_btrfs_commit(int fd);    /* ends the running transaction, without writing back everybody's data */
 int sys_lease(int fd, int type); /* F_RDLCK or F_UNLCK; SIGIO is left to the caller */
 
+/* Of a file that is mapped shared and writable: gives it the blocks behind the mapping, so that no write to it can raise SIGBUS. -ENOSPC
+ * where they cannot be had. Does nothing before Linux 5.14. */
+int sys_allocate_mapped(void *at, size_t size);
+
 void sys_fault_mark(const char *name);
 void sys_fault_child(void);
 struct sqlite3_vfs;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/sqlite-vfs.h"
 #include "database/private.h"
 
 struct sqlite_guard {
@@ -98,7 +99,7 @@ struct sqlite_guard *sqlite_guard_new(const char *path)
 		return NULL;
 	random_uuid(unique);
 	snprintf(g->name, sizeof g->name, "guard-%s", unique);
-	g->real = sqlite3_vfs_find(NULL);
+	g->real = sqlite_vfs();
 	g->path = strdup(path);
 	g->vfs = (sqlite3_vfs){ .iVersion = 2,
 				.szOsFile = g->real->szOsFile,

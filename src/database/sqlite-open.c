@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fork-gate.h"
+#include "base/sqlite-vfs.h"
 #include "base/sys.h"
 #include "database/private.h"
 
@@ -132,7 +133,7 @@ static int check_file(const struct sqlite_file *file, unsigned flags, const char
 /* A database with a log can only be read by who may write beside it, so writing is tried first also where it is not needed. */
 static int open_file(struct sqlite_db *d, unsigned flags, struct atoll_error *err)
 {
-	const char *vfs = d->guard ? sqlite_guard_name(d->guard) : NULL;
+	const char *vfs = d->guard ? sqlite_guard_name(d->guard) : sqlite_vfs()->zName;
 	int how = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_READWRITE;
 	int rc;
 

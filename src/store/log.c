@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/sqlite-vfs.h"
+
 /* What commands write until the log is emptied; one that writes more lets it grow. */
 #define LAID_OUT (96 * 4096)
 #define PIECE (16 * 4096)
@@ -28,7 +30,7 @@ static int open_file(sqlite3_vfs *unused, sqlite3_filename name, sqlite3_file *f
 
 static void make_vfs(void)
 {
-	base = sqlite3_vfs_find(NULL);
+	base = sqlite_vfs();
 	vfs = *base;
 	vfs.zName = "atoll";
 	vfs.pNext = NULL;
