@@ -137,21 +137,33 @@ struct kill {
 	int lock_fd;
 	int64_t run;
 	int sig;
+	bool ends; /* the runs are to be over afterwards */
 	size_t n;
 	struct slot_note notes[SLOT_MAX];
 };
+
+/* The process that started the run holds the sandbox's lock until it has seen the run end: one that was stopped (SIGSTOP, Ctrl-Z) never
+ * would. */
+static void wake_holder(const struct kill *k, const struct slot_note *note)
+{
+	if (k->ends && note->holder > 0)
+		(void)jail_signal((pid_t)note->holder, note->holder_start, SIGCONT, false);
+}
 
 static bool send_to(int slot, const struct slot_note *note, void *arg)
 {
 	struct kill *k = arg;
 
 	(void)slot;
-	if (!slot_is_command(note) && k->run == 0)
+	if (!slot_is_command(note) && k->run == 0) {
 		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
+		wake_holder(k, note);
+	}
 	if ((k->run != 0 && note->run != k->run) || !slot_is_command(note) || !slot_is_alive(note))
 		return false;
 	if (jail_signal((pid_t)note->pid, note->start, k->sig, note->kind != SLOT_PLAIN) == 0)
 		k->notes[k->n++] = *note;
+	wake_holder(k, note);
 	return false;
 }
 
@@ -193,7 +205,7 @@ static bool wait_gone(struct kill *k, int ms)
 /* Asked to end, then ended. */
 static int end_all(int fd, struct kill *k, int grace_ms, const char *name, struct atoll_error *err)
 {
-	struct kill again = { .lock_fd = fd, .run = k->run, .sig = SIGKILL };
+	struct kill again = { .lock_fd = fd, .run = k->run, .sig = SIGKILL, .ends = true };
 
 	if (wait_gone(k, grace_ms))
 		return 0;
@@ -219,12 +231,13 @@ int atoll_kill(struct atoll *a, const char *name, const struct atoll_kill_option
 	k.lock_fd = fd;
 	k.run = options->run;
 	k.sig = options->signal ? options->signal : SIGTERM;
+	k.ends = options->signal == 0 || options->signal == SIGKILL;
 	if (fd >= 0)
 		slot_each(fd, send_to, &k);
 	if (k.n == 0 && k.run != 0)
 		return error_set(err, ATOLL_NOT_FOUND, 0, "kill", found,
 				 "no run %lld is going on in the sandbox \"%s\"", (long long)k.run, found);
-	if (k.n > 0 && (options->signal == 0 || options->signal == SIGKILL))
+	if (k.n > 0 && k.ends)
 		r = end_all(fd, &k, options->signal ? DEFAULT_GRACE_MS : options->grace_ms, found, err);
 	if (r >= 0 && ret_n)
 		*ret_n = k.n;
