@@ -213,6 +213,9 @@ void reset_empty_trash(int area_fd);
 /* All that are marked dirty, parents before children. One that fails never stops the others; each is in the report, and the first failure
  * is the answer. */
 int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err);
+/* The same for a rollback whose marks are new: a workspace that could not even be moved away is whole, and loses its mark again, so that no
+ * later command drops edits of which the user was told that they are still there. */
+int reset_or_keep(struct session *s, struct atoll_result *result, struct atoll_error *err);
 
 /* salvage.c: recovery without what somebody removed from Atoll's areas */
 /* Opens all resources; areas that are gone are made again, empty. */

@@ -97,6 +97,7 @@ static int mark(struct session *s, struct resource *r, bool dirty, struct atoll_
 	return rc;
 }
 
+/* 1: it was moved away; 0: there is none. */
 static int discard(struct resource *r, const char *name)
 {
 	AUTO_FD trash = fd_make_path(r->work_fd, "trash");
@@ -107,7 +108,7 @@ static int discard(struct resource *r, const char *name)
 		return trash;
 	random_uuid(unique);
 	rc = sys_rename(r->work_fd, name, trash, unique, RENAME_NOREPLACE);
-	return rc == -ENOENT ? 0 : rc;
+	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
 
 void reset_empty_trash(int area_fd)
@@ -126,7 +127,7 @@ static bool all_dirty(const struct session *s, const struct resource *r)
 	return true;
 }
 
-static int clear(struct session *s, struct resource *r)
+static int clear(struct session *s, struct resource *r, bool *ret_whole)
 {
 	int rc;
 
@@ -134,6 +135,7 @@ static int clear(struct session *s, struct resource *r)
 		if (shares(r, &s->resources[i]) && s->resources[i].ops->release)
 			s->resources[i].ops->release(&s->resources[i]);
 	rc = discard(r, resource_workspace_name(r));
+	*ret_whole = rc < 0;
 	if (rc >= 0)
 		rc = discard(r, "work");
 	/* Before anything is flushed: what nobody wants any more need not be written first. */
@@ -163,7 +165,8 @@ static int begin_guests(struct session *s, const struct resource *host, struct a
 	return rc;
 }
 
-int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
+/* *ret_whole: it failed, and the workspace is as it was. */
+static int reset(struct session *s, struct resource *r, bool *ret_whole, struct atoll_error *err)
 {
 	int rc = all_dirty(s, r) ? 0 : mark(s, r, true, err);
 
@@ -171,7 +174,7 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 		return rc;
 	if (r->host)
 		r = r->host;
-	rc = clear(s, r);
+	rc = clear(s, r, ret_whole);
 	if (rc < 0)
 		return error_sys(err, rc, "rollback", r->row.path, "cannot clear the workspace of \"%s\"", r->row.path);
 	r->row.clock_offset = clock_offset_ns();
@@ -182,6 +185,60 @@ int reset_workspace(struct session *s, struct resource *r, struct atoll_error *e
 		if (shares(r, &s->resources[i]))
 			rc = begin_again(&s->resources[i], r->row.stamp, err);
 	return rc < 0 ? rc : mark(s, r, false, err);
+}
+
+int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	bool whole;
+
+	return reset(s, r, &whole, err);
+}
+
+/* Of a workspace that is whole. */
+static int unmark(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	int rc = store_begin(s->store, true, err);
+
+	for (size_t i = 0; i < s->n && rc >= 0; i++) {
+		if (!shares(r, &s->resources[i]))
+			continue;
+		s->resources[i].row.dirty = false;
+		rc = store_resource_update(s->store, &s->resources[i].row, err);
+	}
+	if (rc >= 0)
+		rc = store_commit(s->store, err);
+	store_abort(s->store);
+	return rc;
+}
+
+static void report_kept(struct atoll_result *result, const struct store_resource *row, const struct atoll_error *why)
+{
+	struct atoll_resource_result *line = result_resource(result, row, ATOLL_OUTCOME_NOT_ATTEMPTED);
+
+	if (!line)
+		return;
+	free(line->cause);
+	line->cause = strdup(why->message);
+}
+
+/* Whether the edits are known to stay; *why says what became of them. */
+static bool keep_edits(struct session *s, struct resource *r, struct atoll_result *result, struct atoll_error *why)
+{
+	int cause = why->sys_errno;
+
+	if (unmark(s, r, NULL) < 0) {
+		(void)error_set(
+			why, ATOLL_IN_DOUBT, cause, "rollback", r->row.path,
+			"the edits of \"%s\" could not be dropped, and the state database cannot note that: the next command drops them",
+			r->row.path);
+		return false;
+	}
+	(void)error_sys(why, cause, "rollback", r->row.path,
+			"the edits of \"%s\" could not be dropped, and are still in the sandbox", r->row.path);
+	for (size_t i = 0; i < s->n; i++)
+		if (shares(r, &s->resources[i]))
+			report_kept(result, &s->resources[i].row, why);
+	return true;
 }
 
 static void report_reset(struct atoll_result *result, const struct store_resource *row, const struct atoll_error *why)
@@ -198,7 +255,7 @@ static void report_reset(struct atoll_result *result, const struct store_resourc
 	line->cause = strdup(why->message);
 }
 
-int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err)
+static int reset_all(struct session *s, bool may_keep, struct atoll_result *result, struct atoll_error *err)
 {
 	AUTO_FREE size_t *order = NULL;
 	AUTO_FREE bool *dirty = calloc(s->n ? s->n : 1, sizeof *dirty);
@@ -212,16 +269,32 @@ int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_err
 	for (size_t i = s->n; i-- > 0;) {
 		struct resource *r = &s->resources[order[i]];
 		struct atoll_error why = { 0 };
+		bool whole = false;
 
 		if (!dirty[order[i]])
 			continue;
 		if (r->row.dirty) /* not with another that has the same workspace */
-			reset_workspace(s, r, &why);
-		report_reset(result, &r->row, &why);
+			reset(s, r, &whole, &why);
+		if (may_keep && whole && keep_edits(s, r, result, &why)) {
+			for (size_t k = 0; k < s->n; k++)
+				dirty[k] = dirty[k] && !shares(r, &s->resources[k]);
+		} else {
+			report_reset(result, &r->row, &why);
+		}
 		if (!first.code)
 			first = why;
 	}
 	if (first.code && err)
 		*err = first;
 	return -(int)first.code;
+}
+
+int reset_dirty(struct session *s, struct atoll_result *result, struct atoll_error *err)
+{
+	return reset_all(s, false, result, err);
+}
+
+int reset_or_keep(struct session *s, struct atoll_result *result, struct atoll_error *err)
+{
+	return reset_all(s, true, result, err);
 }

@@ -379,7 +379,12 @@ static int rollback_session(struct session *s, const struct atoll_undo_options *
 	if (r)
 		return undo_latest(s, true, options, result, err);
 	r = mark_all_dirty(s, err);
-	return r < 0 ? r : reset_dirty(s, result, err);
+	if (r < 0 && store_is_in_doubt(s->store))
+		return error_set(
+			err, ATOLL_IN_DOUBT, 0, "rollback", s->box.name,
+			"whether the rollback of \"%s\" was begun cannot be told, the state database failed; if it was, the next command finishes it",
+			s->box.name);
+	return r < 0 ? r : reset_or_keep(s, result, err);
 }
 
 static int rollback_work(struct operation *o, struct atoll_error *err)

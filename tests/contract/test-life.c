@@ -530,6 +530,40 @@ CONTRACT_ISOLATING(an_undeletable_leftover_neither_fails_a_rollback_nor_survives
 	CHECK_DONE(atoll_remove(a, "box", NULL, &err), err);
 }
 
+/* A rollback that could not begin has dropped nothing, and no later command does it in its place. */
+CONTRACT_ISOLATING(a_rollback_that_cannot_begin_leaves_the_edits)
+{
+	AUTO_FREE char *area = NULL;
+	int failed;
+
+	begin();
+	scene_run("echo x > original/one");
+	area = resource_text(false);
+	*strrchr(area, '/') = 0;
+	need_immutable(area);
+	failed = rollback();
+	CHECK_EQ(set_immutable(area, false), 0);
+	CHECK(failed < 0 && failed != -ATOLL_IN_DOUBT);
+	CHECK(result->n_resources == 1 && result->resources[0].outcome == ATOLL_OUTCOME_NOT_ATTEMPTED &&
+	      !result->resources[0].workspace_dirty && result->resources[0].cause);
+	scene_run("test \"$(cat original/one)\" = x");
+	CHECK_DONE(commit_with(NULL), err);
+	CHECK_STR(tap_read(tap_dirfd, "original/one"), "x\n");
+}
+
+/* In the area of the workspace, beside it: what a fresh one needs to replace. */
+static char *beside_workspace(void)
+{
+	AUTO_FREE char *workspace = resource_text(false);
+	int size = (int)(strrchr(workspace, '/') - workspace);
+	char *path = str_format("%.*s/work", size, workspace);
+
+	if (access(path, F_OK) == 0)
+		return path;
+	free(path);
+	return str_format("%.*s/baseline", size, workspace);
+}
+
 /* the original is safe, the workspace is dirty, nothing else is allowed until the same call succeeds. */
 CONTRACT_ISOLATING(a_workspace_that_cannot_be_reset_is_dirty_and_blocks_until_rollback_succeeds)
 {
@@ -542,7 +576,7 @@ CONTRACT_ISOLATING(a_workspace_that_cannot_be_reset_is_dirty_and_blocks_until_ro
 	begin();
 	old = manifest("original");
 	scene_run("echo x > original/one");
-	stage = resource_text(true);
+	stage = beside_workspace();
 	need_immutable(stage);
 	failed = rollback();
 	dirty = result->n_resources == 1 && result->resources[0].workspace_dirty;
