@@ -152,6 +152,17 @@ int sqlite_look_open(const struct sqlite_file *file, const struct sqlite_file *e
 		     struct sqlite_db **ret, struct atoll_error *err);
 int sqlite_look_conflict(struct sqlite_db *d, int64_t n, struct atoll_error *err);
 
+/* ---- sqlite-count.c: the rows that a connection changes in its main database ---- */
+
+struct sqlite_count {
+	sqlite3 *db; /* NULL: not counting */
+	int64_t changes;
+	int64_t removed, inserted;
+};
+void sqlite_count_begin(struct sqlite_count *c, sqlite3 *db); /* c must stay where it is until sqlite_count_end() */
+void sqlite_count_end(struct sqlite_count *c);
+bool sqlite_count_is_same(const struct sqlite_count *wanted, const struct sqlite_count *seen);
+
 /* ---- sqlite-foreign.c: foreign keys ---- */
 
 /* Notes which foreign keys of a schema lead nowhere, of the tables that are edited or refer to such. edits: the schema the edits are in. 1, or

@@ -4,6 +4,11 @@
  *
  * Under the write lock every row is looked at first. If all stand where the edits begin, those that were there are removed and those that
  * shall be there inserted, in this order, so that two rows may exchange a unique value.
+ *
+ * A constraint of a table may say what happens to a row that violates it (ON CONFLICT REPLACE deletes the row in its way, IGNORE drops the
+ * new one). Such a clause would delete rows of others, or drop rows of the edits, without an error. So every statement here says OR ABORT,
+ * which overrides these clauses; and before the transaction is committed the rows that it touched are counted (sqlite-count.c) and the rows
+ * of the edits are read again.
  */
 #include <string.h>
 
@@ -12,9 +17,11 @@
 struct move {
 	bool forward, force;
 	const struct sqlite_tell *tell;
+	struct sqlite_count wanted; /* rows that were asked to be removed and inserted */
 };
 
-static int prepare_write(struct sqlite_edited *e, struct atoll_error *err)
+/* Into a database that is nobody else's, a row that does not fit is not inserted: rows of others stay there too. */
+static int prepare_write(struct sqlite_edited *e, const struct move *m, struct atoll_error *err)
 {
 	AUTO_STRBUF insert = STRBUF_INIT;
 	AUTO_STRBUF values = STRBUF_INIT;
@@ -24,7 +31,7 @@ static int prepare_write(struct sqlite_edited *e, struct atoll_error *err)
 	strbuf_adds(&remove, "DELETE FROM ");
 	sqlite_look_add_table(&remove, e->t);
 	sqlite_look_add_key(&remove, e->t);
-	strbuf_adds(&insert, "INSERT INTO ");
+	strbuf_addf(&insert, "INSERT OR %s INTO ", m->force ? "IGNORE" : "ABORT");
 	sqlite_look_add_table(&insert, e->t);
 	for (size_t i = 0; i < e->t->n; i++) {
 		strbuf_adds(&insert, i ? ", " : "(");
@@ -70,7 +77,7 @@ static int keep_rowid(struct rowids *ids, int64_t rowid)
 	return 0;
 }
 
-static int remove_rows(struct sqlite_edited *e, const struct move *m, struct rowids *ids, struct atoll_error *err)
+static int remove_rows(struct sqlite_edited *e, struct move *m, struct rowids *ids, struct atoll_error *err)
 {
 	int r;
 
@@ -91,6 +98,7 @@ static int remove_rows(struct sqlite_edited *e, const struct move *m, struct row
 		r = sqlite_next(e->d, e->remove, err);
 		if (r < 0)
 			return r;
+		m->wanted.removed++;
 	}
 	return r;
 }
@@ -147,7 +155,7 @@ static int bind_rowid(struct sqlite_edited *e, const struct move *m, int64_t kep
 }
 
 /* updated: those alone that were there before, else those alone that were not. */
-static int insert_rows(struct sqlite_edited *e, const struct move *m, bool updated, const struct rowids *ids,
+static int insert_rows(struct sqlite_edited *e, struct move *m, bool updated, const struct rowids *ids,
 		       struct atoll_error *err)
 {
 	size_t at = 0;
@@ -166,15 +174,16 @@ static int insert_rows(struct sqlite_edited *e, const struct move *m, bool updat
 			return r;
 		if (sqlite3_step(e->insert) != SQLITE_DONE)
 			return fail_insert(e, m, err);
+		m->wanted.inserted++;
 	}
 	return r;
 }
 
 static int move_table(struct sqlite_edited *e, void *arg, struct atoll_error *err)
 {
-	const struct move *m = arg;
+	struct move *m = arg;
 	struct rowids ids = { 0 };
-	int r = prepare_write(e, err);
+	int r = prepare_write(e, m, err);
 
 	if (r >= 0)
 		r = remove_rows(e, m, &ids, err);
@@ -229,6 +238,40 @@ static int compare_foreign_keys(struct sqlite_db *d, const struct sqlite_tell *t
 	return r;
 }
 
+static int fail_verify(struct sqlite_db *d, const struct move *m, const char *why, struct atoll_error *err)
+{
+	sqlite_say(m->tell, "database", why);
+	return error_set(err, ATOLL_CONFLICT, 0, "database", d->label, "these rows cannot land in \"%s\": %s", d->label,
+			 why);
+}
+
+/* Nothing but the rows of the edits may have changed. Rows that were there before go back also where they violate a check: the original
+ * has had them. */
+static int move_tables(struct sqlite_db *d, struct move *m, struct atoll_error *err)
+{
+	CLEANUP(sqlite_count_end) struct sqlite_count seen = { 0 };
+	int r = sqlite_execute(d, err, "PRAGMA ignore_check_constraints=%d", !m->forward || m->force);
+
+	if (r < 0)
+		return r;
+	sqlite_count_begin(&seen, d->db);
+	r = sqlite_look_tables(d, m->tell, move_table, m, err);
+	if (r < 0 || m->force || sqlite_count_is_same(&m->wanted, &seen))
+		return r;
+	return fail_verify(d, m, "its tables would change other rows with them", err);
+}
+
+/* The rows must be what the edits say. A database that is nobody else's is made as like as it can be. */
+static int verify_rows(struct sqlite_db *d, const struct move *m, struct atoll_error *err)
+{
+	struct sqlite_standing s = { .sides = SEEN_OLD | SEEN_NEW };
+	int r = m->force ? 0 : sqlite_look_all(d, &s, err);
+
+	if (r < 0 || (s.sides & (m->forward ? SEEN_NEW : SEEN_OLD)))
+		return r;
+	return fail_verify(d, m, "its tables would not hold them as they are", err);
+}
+
 static int move_all(struct sqlite_db *d, struct move *m, struct atoll_error *err)
 {
 	int64_t loose = 0;
@@ -238,9 +281,11 @@ static int move_all(struct sqlite_db *d, struct move *m, struct atoll_error *err
 	if (r >= 0 && !loose)
 		r = sqlite_foreign_note(d, "edits", "main", "before", err);
 	if (r >= 0)
-		r = sqlite_look_tables(d, m->tell, move_table, m, err);
+		r = move_tables(d, m, err);
 	if (r >= 0)
 		r = move_numbers(d, m->forward, err);
+	if (r >= 0)
+		r = verify_rows(d, m, err);
 	if (r >= 0 && m->forward)
 		r = move_sequences(d, err);
 	if (r >= 0 && !loose)
@@ -266,7 +311,7 @@ static int may_move(struct sqlite_db *d, const struct move *m, struct atoll_erro
 int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward, bool force,
 		      const struct sqlite_tell *tell, struct atoll_error *err)
 {
-	struct move m = { forward, force, tell };
+	struct move m = { .forward = forward, .force = force, .tell = tell };
 	AUTO_DB *d = NULL;
 	int r = sqlite_look_open(file, edits, SQLITE_DB_WRITE, &d, err);
 
@@ -281,4 +326,81 @@ int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *
 	}
 	sqlite_cancel(d);
 	return r;
+}
+
+/* ---- whether they could ---- */
+
+/* Larger edits are not rehearsed: all pages that they change would be held in memory. What stands in their way is found when they land. */
+#define REHEARSED_MAX (64 << 20)
+
+/* Nothing of a rehearsal may reach a file, whatever dies: its pages stay in the cache, and so does its journal. A log is not written before
+ * the end. */
+static int keep_in_memory(struct sqlite_db *d, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	bool wal;
+	int r = sqlite_execute(d, err, "PRAGMA cache_spill=OFF");
+
+	if (r >= 0)
+		r = sqlite_prepare(d, &stmt, err, "PRAGMA main.journal_mode");
+	if (r >= 0)
+		r = sqlite_next(d, stmt, err);
+	if (r < 0)
+		return r;
+	wal = r > 0 && strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") == 0;
+	sqlite3_reset(stmt);
+	return wal ? 0 : sqlite_execute(d, err, "PRAGMA main.journal_mode=MEMORY");
+}
+
+static int is_small(struct sqlite_db *d, struct atoll_error *err)
+{
+	int64_t pages = 0, size = 0;
+	int r = sqlite_int(d, &pages, err, "PRAGMA edits.page_count");
+
+	if (r >= 0)
+		r = sqlite_int(d, &size, err, "PRAGMA edits.page_size");
+	return r < 0 ? r : pages * size <= REHEARSED_MAX;
+}
+
+/* Moves the rows and takes that back: a unique value, a foreign key or a rule of a table may stand against rows that stand where they
+ * should. */
+static int rehearse(struct sqlite_db *d, struct move *m, struct atoll_error *err)
+{
+	int r = keep_in_memory(d, err);
+
+	if (r >= 0)
+		r = sqlite_execute(d, err, "BEGIN IMMEDIATE");
+	if (r >= 0)
+		r = may_move(d, m, err);
+	if (r > 0)
+		r = move_all(d, m, err);
+	sqlite_cancel(d);
+	return MIN(r, 0);
+}
+
+static int look(struct sqlite_db *d, const struct move *m, struct atoll_error *err)
+{
+	struct sqlite_standing s = { SEEN_OLD | SEEN_NEW, !m->forward, true, m->tell, 0 };
+	int r = sqlite_execute(d, err, "BEGIN");
+
+	if (r >= 0)
+		r = sqlite_look_all(d, &s, err);
+	if (r >= 0 && !(s.sides & (m->forward ? SEEN_OLD : SEEN_NEW)))
+		r = sqlite_look_conflict(d, s.strangers, err);
+	sqlite_cancel(d);
+	return r;
+}
+
+int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
+		       const struct sqlite_tell *tell, struct atoll_error *err)
+{
+	struct move m = { .forward = forward, .tell = tell };
+	AUTO_DB *d = NULL;
+	int r = sqlite_look_open(file, edits, SQLITE_DB_WRITE, &d, err);
+
+	if (r >= 0)
+		r = look(d, &m, err);
+	if (r >= 0)
+		r = is_small(d, err);
+	return r > 0 ? rehearse(d, &m, err) : r;
 }

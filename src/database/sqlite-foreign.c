@@ -35,13 +35,14 @@ int sqlite_foreign_note(struct sqlite_db *d, const char *edits, const char *sche
 	return r < 0 ? r : found;
 }
 
+/* By their number: rows of a table WITHOUT ROWID have no rowid to be told by. */
 int sqlite_foreign_compare(struct sqlite_db *d, const struct sqlite_tell *tell, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	int found = 0;
 	int r = sqlite_prepare(d, &stmt, err,
-			       "SELECT name, id, parent, key FROM temp.broken WHERE at='after'"
-			       " EXCEPT SELECT name, id, parent, key FROM temp.broken WHERE at='before'");
+			       "SELECT name, id, parent, key FROM temp.broken GROUP BY name, id, parent, key"
+			       " HAVING sum(at='after') > sum(at='before')");
 
 	while (r >= 0 && (r = sqlite_next(d, stmt, err)) > 0) {
 		AUTO_STRBUF object = STRBUF_INIT;

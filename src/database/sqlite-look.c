@@ -298,19 +298,3 @@ int sqlite_look_conflict(struct sqlite_db *d, int64_t n, struct atoll_error *err
 				: "rows of the database \"%s\" were changed by somebody else",
 			 d->label);
 }
-
-int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
-		       const struct sqlite_tell *tell, struct atoll_error *err)
-{
-	struct sqlite_standing s = { SEEN_OLD | SEEN_NEW, !forward, true, tell, 0 };
-	AUTO_DB *d = NULL;
-	int r = sqlite_look_open(file, edits, SQLITE_DB_WRITE, &d, err);
-
-	if (r >= 0)
-		r = sqlite_execute(d, err, "BEGIN");
-	if (r >= 0)
-		r = sqlite_look_all(d, &s, err);
-	if (r >= 0 && !(s.sides & (forward ? SEEN_OLD : SEEN_NEW)))
-		r = sqlite_look_conflict(d, s.strangers, err);
-	return r;
-}

@@ -101,6 +101,7 @@ static int prepare_one(struct op *op, struct store_step *step, struct atoll_erro
 	const struct part_request q = { .message = op->options->message,
 					.dry = op->options->dry_run,
 					.refs = op->options->refs,
+					.ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS,
 					.changes = op->changes[r - op->s->resources],
 					.tell = tell,
 					.tell_arg = &teller };

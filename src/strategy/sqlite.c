@@ -281,6 +281,14 @@ static int tell_reason(const struct resource *r, int dir_fd, const struct part_r
 	return note && q->tell(q->tell_arg, ATOLL_ITEM_NOTE, r->only, note) >= 0 ? 0 : error_oom(err, "commit");
 }
 
+/* Who asked for foreign changes to be overwritten learns that rows are not. */
+static int tell_kept(const struct resource *r, const struct part_request *q)
+{
+	return q->ours ? q->tell(q->tell_arg, ATOLL_ITEM_NOTE, r->only,
+				 "rows of a database are never overwritten; change them back in the original, or discard the edits")
+		       : 0;
+}
+
 static int prepare_in(const struct sqlite_place *p, const struct sqlite_look *s, int dir_fd,
 		      const struct part_request *q, struct atoll_error *err)
 {
@@ -306,6 +314,8 @@ static int prepare_in(const struct sqlite_place *p, const struct sqlite_look *s,
 		if (rc >= 0)
 			rc = tell_reason(r, dir_fd, q, err);
 	}
+	if (rc == -ATOLL_CONFLICT && tell_kept(r, q) < 0)
+		return error_oom(err, "commit");
 	return rc < 0 ? rc : 1;
 }
 

@@ -74,6 +74,7 @@ struct part_request {
 	const char *message; /* of the commit; NULL: none was given */
 	bool dry;            /* only say what would be refused: nothing is left, and there is no directory */
 	bool refs;           /* git: what else was named inside lands too */
+	bool ours;           /* foreign changes of files are overwritten */
 	const struct changes *changes;
 	/* Adds a line to the report: ATOLL_ITEM_CONFLICT, _REFUSED, _BUSY or _NOTE. 0 or -ENOMEM. */
 	int (*tell)(void *arg, enum atoll_item_kind kind, const char *path, const char *why);
