@@ -33,7 +33,7 @@ static struct {
 	enum fault_kind kind;
 	int error;
 	uint64_t at;
-	const char *from, *count_file, *trace_file;
+	const char *from, *only, *count_file, *trace_file;
 	pid_t pids[8]; /* the first process, and each forked one on the way to this one */
 	size_t n_pids;
 } fault;
@@ -94,6 +94,7 @@ __attribute__((constructor(101))) static void start(void)
 	if (fault.shared == MAP_FAILED)
 		refuse("no memory for the count");
 	fault.from = getenv("ATOLL_FAULT_FROM");
+	fault.only = getenv("ATOLL_FAULT_ONLY");
 	fault.count_file = getenv("ATOLL_FAULT_COUNT");
 	fault.trace_file = getenv("ATOLL_FAULT_TRACE");
 	fault.pids[fault.n_pids++] = getpid();
@@ -141,7 +142,7 @@ static void trace(const char *call)
 int sys_fault(const char *call)
 {
 	this_call = 0;
-	if (fault.kind == FAULT_NONE || !fault.shared->counting)
+	if (fault.kind == FAULT_NONE || !fault.shared->counting || (fault.only && !strstr(call, fault.only)))
 		return 0;
 	this_call = ++fault.shared->count;
 	if (fault.trace_file)
@@ -265,7 +266,9 @@ static int hook_directory(const char *path, int *ret)
 static int hook_sync(sqlite3_file *file, int flags)
 {
 	const struct wrapped *w = (const struct wrapped *)file->pMethods;
-	int r = COUNTED_FOR_SQLITE("fsync", w->inner->xSync(file, flags));
+	/* Only databases can have shared memory; the other set is that of journals and write-ahead logs. */
+	int r = w->inner->xShmMap ? COUNTED_FOR_SQLITE("fsync database", w->inner->xSync(file, flags))
+				  : COUNTED_FOR_SQLITE("fsync log", w->inner->xSync(file, flags));
 
 	return r < 0 ? SQLITE_IOERR_FSYNC : r;
 }

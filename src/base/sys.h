@@ -12,6 +12,7 @@
  *	ATOLL_FAULT=37:step       SIGSTOP before the 37th call and before every later one
  *	ATOLL_FAULT=count         at exit the number of calls is written to the file ATOLL_FAULT_COUNT names
  *	ATOLL_FAULT_TRACE=FILE    the number and name of every counted call is appended to FILE
+ *	ATOLL_FAULT_ONLY=sync     only calls whose name contains "sync" are counted
  *	ATOLL_FAULT_FROM=prepare  counting begins when sys_fault_mark("prepare") is passed (default: from the start)
  *
  * Counting is over a process and the children it forks without exec (a shared mapping). "kill" ends the parent too if

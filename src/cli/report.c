@@ -137,7 +137,7 @@ static void print_outcomes(const struct atoll_result *result)
 			message_warning("\"%s\" is not isolated: what was written there is in place already",
 					strbuf_str(&path));
 		/* What the error itself says is not said twice. */
-		if (r->workspace_dirty && !(r->cause && strcmp(r->cause, result->error.message) == 0))
+		if (r->workspace_dirty && !(r->cause && strstr(result->error.message, r->cause)))
 			message_warning(
 				"the workspace of \"%s\" could not be put in order%s; that is tried again before its next use",
 				strbuf_str(&path), strbuf_str(&cause));

@@ -218,7 +218,8 @@ static int decide(struct op *op, struct atoll_error *err)
 	return r;
 }
 
-/* Landed, whatever happens now: what is left is repeated by the next command. But one that was not told to commit has not yet. */
+/* Everything has landed and is durable, except in a database that voted and was not told. What fails here is repeated by the next
+ * command; until then the op is unfinished, and a flush that failed must not be reported as success. */
 static int finish(struct op *op, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
@@ -229,7 +230,9 @@ static int finish(struct op *op, struct atoll_error *err)
 		if (op->untold)
 			return error_set(err, ATOLL_IN_DOUBT, later.sys_errno, "commit", op->s->box.name,
 					 "the commit of \"%s\" is decided, but %s", op->s->box.name, later.message);
-		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
+		return error_set(err, ATOLL_IN_DOUBT, later.sys_errno, "commit", op->s->box.name,
+				 "the commit of \"%s\" has landed, but could not be finished (%s); run atoll recover",
+				 op->s->box.name, later.message);
 	}
 	if (op->contradicted)
 		return error_set(err, ATOLL_IN_DOUBT, 0, "commit", op->s->box.name,

@@ -110,11 +110,13 @@ static int prepare_one(struct op *op, struct store_step *step, struct atoll_erro
 
 	if (rc >= 0)
 		rc = r->ops->part_prepare(r, dir, &q, err);
-	if (rc >= 0 && dir >= 0 && sys_fsync(dir) < 0)
-		return error_sys(err, errno, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
-				 r->row.path);
+	if (rc < 0)
+		return rc;
 	step->dropped = rc == 0;
-	return MIN(rc, 0);
+	rc = dir < 0 ? 0 : sys_fsync(dir);
+	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
+				  r->row.path)
+		      : 0;
 }
 
 int part_prepare_all(struct op *op, struct atoll_error *err)

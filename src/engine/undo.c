@@ -213,7 +213,10 @@ static int run_undo(struct op *op, const struct atoll_undo_options *options, str
 	set_counts(op);
 	op->result->commit = op->row.number;
 	if (finish_undo(op, &later) < 0)
-		result_add(op->result, ATOLL_ITEM_NOTE, 0, "", later.message);
+		return error_set(
+			err, ATOLL_IN_DOUBT, later.sys_errno, "undo", op->s->box.name,
+			"the commit of \"%s\" is taken back, but the workspace could not be put in order (%s); run atoll recover",
+			op->s->box.name, later.message);
 	return 0;
 }
 

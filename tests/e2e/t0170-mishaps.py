@@ -200,10 +200,11 @@ def removed(place, tap, who, strategy):
             for command in (["show", "box"], ["diff", "box"], ["run", "box", "--", "true"], ["commit", "box"], ["undo", "box"],
                             ["rollback", "box"], ["recover"]):
                 done.append(box.atoll(*command))
-                if command[0] in ("commit", "undo", "rollback") and done[-1].returncode == 0:
+                if command[0] in ("commit", "undo", "rollback") and done[-1].returncode in (0, 7):
                     sides.append(mf.manifest(box.path))
             last = box.rm()
-            clear = all(d.returncode in (0, 1, 4, 5, 125) and (d.returncode == 0 or d.stderr.count(b"\n") == 1) for d in done)
+            # 7: the commit is taken back, and the workspace cannot be put in order without what was removed.
+            clear = all(d.returncode in (0, 1, 4, 5, 7, 125) and (d.returncode == 0 or d.stderr.count(b"\n") == 1) for d in done)
             name = "the workspace" if what == "." else "its " + what
             tap.check("%s removed by hand, %s: told, nothing harmed, and the sandbox can be removed, %s, %s" % (name, stage, strategy, who),
                       clear and last.returncode == 0 and mf.manifest(box.path) == sides[-1] and not t.residue(box.state + "/boxes"),

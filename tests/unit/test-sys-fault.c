@@ -87,8 +87,18 @@ TEST(every_kind_of_write_of_sqlite_is_counted)
 	CHECK(count() > 10);
 	CHECK_CONTAINS(tap_read(tap_dirfd, "trace"), " sqlite open\n");
 	CHECK_CONTAINS(tap_read(tap_dirfd, "trace"), " sqlite pwrite");
-	CHECK_CONTAINS(tap_read(tap_dirfd, "trace"), " sqlite fsync\n");
+	CHECK_CONTAINS(tap_read(tap_dirfd, "trace"), " sqlite fsync database\n");
 	CHECK_CONTAINS(tap_read(tap_dirfd, "trace"), " sqlite unlink\n");
+}
+
+TEST(only_calls_of_the_name_asked_for_are_counted)
+{
+	int all = count();
+
+	setenv("ATOLL_FAULT_ONLY", "fsync log", 1);
+	CHECK(count() > 0 && count() < all);
+	CHECK(!strstr(tap_read(tap_dirfd, "trace"), "pwrite"));
+	unsetenv("ATOLL_FAULT_ONLY");
 }
 
 TEST(killed_at_any_write_sqlite_has_both_rows_or_none)
