@@ -37,14 +37,35 @@ static int note(struct checker *c, const char *path, const char *why)
 
 /* ---- set-id ---- */
 
-static bool has_capability(struct checker *c, const struct change *change)
-{
-	int dir = peer_dir(&c->workspace, change->path, path_parent_size(change->path));
-	AUTO_FD fd =
-		dir < 0 ? dir
-			: openat(dir, path_base_name(change->path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+/* As the kernel keeps them; the third form, with the user namespace they belong to, is the longest. */
+struct capability {
+	char data[32];
+	ssize_t size;
+};
 
-	return fd >= 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+/* Without opening the file: every new file is asked. The last component of such a path is not followed. */
+static struct capability capability_of(struct peer *peer, const char *path)
+{
+	int dir = peer_dir(peer, path, path_parent_size(path));
+	AUTO_FREE char *at = dir < 0 ? NULL : str_format("/proc/self/fd/%d/%s", dir, path_base_name(path));
+	struct capability c = { .size = -1 };
+
+	if (at)
+		c.size = lgetxattr(at, "security.capability", c.data, sizeof c.data);
+	return c;
+}
+
+/* Whether the file lands with capabilities that the original does not have. */
+static bool gains_capability(struct checker *c, const struct change *change)
+{
+	struct capability after = { .size = -1 }, before = { .size = -1 };
+
+	if (!change->has_before || (change->what & (ATOLL_WHAT_CONTENT | ATOLL_WHAT_XATTR)))
+		after = capability_of(&c->workspace, change->path);
+	if (after.size > 0 && change->has_before && S_ISREG(change->before.mode))
+		before = capability_of(&c->original, change->path);
+	return after.size > 0 &&
+	       (before.size != after.size || memcmp(before.data, after.data, (size_t)after.size) != 0);
 }
 
 static int check_set_id(struct checker *c, const struct change *change)
@@ -58,8 +79,7 @@ static int check_set_id(struct checker *c, const struct change *change)
 		gained &= ~change->before.mode;
 	if (gained)
 		return refuse(c, change->path, "would gain set-user-ID or set-group-ID; --allow-set-id permits it");
-	if ((change->after.mode & 0111) && (!change->has_before || (change->what & ATOLL_WHAT_XATTR)) &&
-	    has_capability(c, change))
+	if (gains_capability(c, change))
 		return refuse(c, change->path, "would gain file capabilities; --allow-set-id permits it");
 	return 0;
 }
