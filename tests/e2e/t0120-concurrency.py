@@ -227,7 +227,32 @@ def readers_see_old_or_new(place, tap, who, strategy):
     t.remove_tree(path)
 
 
+def signals_are_deferred(place, tap, who):
+    """What a terminal sends to all processes of a command does not end a commit in the middle: it ends when that has landed."""
+    wrong = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        path, box = fresh(place, who)
+        box.program = place.faults_bin
+        box.edit([["append", "f", "x\n"], ["append", "d/g", "x\n"], ["create", "d/n", "n", 0o644]], path)
+        commit = Stepped(box, 2, "commit", box.name)
+        commit.stopped()
+        for pid in commit.family():
+            os.kill(pid, number)
+        done = commit.finish()
+        landed = [os.path.getsize(path + "/f"), os.path.getsize(path + "/d/g"), os.path.exists(path + "/d/n")]
+        left = box.recover()
+        if landed != [10, 7, True] or left.stdout != b"nothing to recover\n" or done.returncode not in (0, -number):
+            wrong.append("signal %d: %s; landed %s; recover: %s" % (number, t.said(done), landed, t.said(left)))
+        box.drop()
+        t.remove_tree(path)
+    tap.check("signals are deferred until a commit has landed, %s" % who, not wrong, *wrong)
+
+
 def main(place, tap):
+    if place.faults_bin and t.only("signals"):
+        signals_are_deferred(place, tap, "user")
+    if not t.only("others"):
+        return
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
             many_commits(place, tap, who, strategy)

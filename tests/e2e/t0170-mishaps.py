@@ -117,6 +117,23 @@ def clock(place, tap, who, strategy):
                   mf.manifest(box.path) == before, t.said(done))
 
 
+def clock_after_a_killed_run(place, tap, who, strategy):
+    """A run that was killed has recorded nothing of what it touched: with the clock set back nothing proves that the original is as it was."""
+    box = make(place, who, strategy, edits=None)
+    process = subprocess.Popen([box.program, "run", "box", "--", "sh", "-c", EDITS + "; echo inside; read x"], cwd=box.path,
+                               env=box.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **box.identity())
+    process.stdout.readline()
+    process.kill()
+    process.communicate()
+    set_clock_back(box)
+    append(os.path.join(box.path, "f"))
+    before = mf.manifest(box.path)
+    done = box.commit()
+    tap.check("the clock set back after a killed run: nothing that cannot be judged is overwritten, %s, %s" % (strategy, who),
+              done.returncode == 3 and b"f: " in done.stderr and mf.manifest(box.path) == before, t.said(done))
+    box.drop()
+
+
 # ---- a restart ----
 
 
@@ -341,7 +358,7 @@ def main(place, tap):
     # Outside the torture run each strategy and each user has its turn, but not every pair.
     quick = pairs if t.TORTURE or not place.is_root else [("overlay", "user"), ("copy_on_write", "root")]
     for strategy, who in quick:
-        for part in (clock, restart, removed, copied, killed):
+        for part in (clock, clock_after_a_killed_run, restart, removed, copied, killed):
             if t.only(part.__name__):
                 part(place, tap, who, strategy)
         for what in ("space", "inodes"):

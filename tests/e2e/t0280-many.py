@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
 """So many files that several threads look at them: what each of them finds is found, and what lands is the same."""
+import json
 import os
+import resource
 import sys
 
 sys.dont_write_bytecode = True
@@ -122,9 +124,49 @@ def landed(path):
     return os.path.isfile(os.path.join(path, "full")) and all(os.path.isfile(os.path.join(path, "added%03d" % i)) for i in range(ADDED))
 
 
+def files_below(path):
+    return [os.path.join(top, name) for top, _, names in os.walk(path) for name in names
+            if os.path.isfile(os.path.join(top, name)) and not os.path.islink(os.path.join(top, name))]
+
+
+def named_with(done, word):
+    return [line for line in done.stderr.decode().splitlines() if word in line]
+
+
+def writers(place, tap, who):
+    """Every file of the sandbox, and then every original, is open for writing: whichever thread finds one, all are found."""
+    path = make_tree(place, who)
+    before = mf.manifest(path)
+    box = t.Box(place, who, "overlay", dirs=[path])
+    edits = [box.new(), box.run("python3", "-c", EDIT, cwd=path)]
+    workspace = json.loads(box.atoll("show", "box", "--json").stdout)["resources"][0]["workspace"]
+    # Those of which only a time was set may be no change.
+    held = [open(name, "r+b") for name in files_below(workspace) if not name.endswith("7") or "added" in name]
+    done = box.commit()
+    busy = named_with(done, "is open for writing in a process that still lives")
+    tap.check("writers: each of very many files of a sandbox that are open for writing is named, %s" % who,
+              done.returncode == 6 and len(busy) == len(held) > 1000 and mf.manifest(path) == before, len(busy), len(held), t.said(done)[:2000],
+              *[t.said(e)[:500] for e in edits])
+    for file in held:
+        file.write(b"late")
+        file.close()
+    held = [open(os.path.join(path, "d%02d/f%02d" % (d, f)), "r+b") for d in range(DIRS) for f in range(FILES) if f % 10 != 7]
+    done = box.commit()
+    used = named_with(done, "is open for writing by somebody else")
+    tap.check("writers: each of very many originals that are open for writing is named, %s" % who,
+              done.returncode == 3 and len(used) == len(held) and mf.manifest(path) == before, len(used), len(held), t.said(done)[:2000])
+    for file in held:
+        file.close()
+    box.drop()
+    t.remove_tree(path)
+
+
 def main(place, tap):
+    resource.setrlimit(resource.RLIMIT_NOFILE, 2 * (resource.getrlimit(resource.RLIMIT_NOFILE)[1],))
     for who in place.users():
-        life(place, tap, who)
+        for part in (life, writers):
+            if t.only(part.__name__):
+                part(place, tap, who)
 
 
 t.run(main)

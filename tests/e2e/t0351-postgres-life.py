@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 
@@ -137,6 +138,42 @@ def given_up(s):
     w.close()
 
 
+def durable(s):
+    """A server that answers before its log is written, and writes that seldom, loses the last commits in a crash: not ours."""
+    server = pg.Server(s.place, options=("synchronous_commit=off", "wal_writer_delay=10s"))
+    try:
+        server.sql("CREATE ROLE agent LOGIN")
+        w = World(s.place, s.who, [(server, "shop")])
+        w.edit()
+        done = w.box.commit()
+        server.kill()
+        server.start()
+        s.check("durable: a commit outlives the server's crash where its log is written late", done.returncode == 0 and w.all("new"), t.said(done), w.sides())
+        w.close()
+    finally:
+        server.stop()
+
+
+def marker(s):
+    """The number of the marker is taken by somebody else's large object: that is no proof that the commit landed."""
+    w = World(s.place, s.who, s.base, program=s.place.faults_bin)
+    w.edit()
+    w.box.commit(fault="1:kill", program_environment={"ATOLL_FAULT_FROM": "apply"})
+    stage = w.shown()[1]["stage"]
+    path = next(os.path.join(stage, name, "marker") for name in os.listdir(stage) if name.startswith("op-"))
+    with open(path, "rb") as file:
+        oid = struct.unpack_from("=I", file.read())[0]
+    s.server.kill()
+    s.server.start()
+    s.server.sql("SELECT lo_from_bytea(%d, 'something else')" % oid, environment={"PGUSER": "agent"})
+    done = w.box.recover()
+    s.check("marker: somebody's large object of its number is not taken for it", done.returncode == 0 and w.all("old"), t.said(done), w.sides())
+    kept = s.server.sql("SELECT convert_from(lo_get(%d), 'UTF8')" % oid)
+    s.check("marker: and that object stays", kept == "something else", kept)
+    s.server.sql("SELECT lo_unlink(%d)" % oid)
+    w.close()
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the life of a PostgreSQL transaction", "PostgreSQL is not installed")
@@ -146,7 +183,7 @@ def main(place, tap):
         server.sql("CREATE ROLE agent LOGIN")
         add_database(server, "stock")
         for who in place.users():
-            for part in (limits, killed_in_between, odd_places, given_up):
+            for part in (limits, killed_in_between, odd_places, given_up, durable, *([marker] if place.faults_bin else [])):
                 if t.only(part.__name__) and (who == place.users()[0] or part in (killed_in_between, odd_places)):
                     part(Scene(place, tap, who, server))
     finally:

@@ -17,6 +17,10 @@ FAILS_ALWAYS = "echo 'not ok 1 - never goes well'\n"
 LEAVES = "[ -e $SRC/once ] && echo 'ok 1 - goes well' && exit\n>$SRC/once; >$TEST_TMP/forgotten\necho 'not ok 1 - goes well'\n"
 
 
+# As Atoll's keepers do: a program of the place, with another environment, in a session of its own.
+KEEPS = "cp /bin/sleep $TEST_TMP/keeper; env -i setsid -f $TEST_TMP/keeper 100; sleep 0.2; rm $TEST_TMP/keeper\necho 'ok 1 - goes well'\n"
+
+
 class Runner:
     """A tree that holds nothing but the runner, suites, and a meson that knows of no tests."""
 
@@ -86,7 +90,29 @@ def left_behind(place, tap):
               and "FAIL left behind: in the temporary directory: forgotten" in lines, *lines)
 
 
+def process_left_behind(place, tap):
+    runner = Runner(place.root + "/process", keeps=KEEPS)
+    status, lines = runner.run(ci="")
+    tap.check("a process that was left behind with an environment of its own is a failure, and is ended", status == 1 and
+              any(line.startswith("FAIL left behind: process ") and line.endswith("/keeper 100") for line in lines) and
+              subprocess.run(["pgrep", "-f", place.root + "/process/home/.*/keeper"], stdout=subprocess.DEVNULL, check=False).returncode == 1, *lines)
+
+
+def tools_of_the_gates(place, tap):
+    """A tool that is not there, or fails without a finding, is no clean bill."""
+    with open(os.path.join(os.environ["SRC"], "tests/gates/sources.sh"), encoding="utf-8") as file:
+        text = file.read()
+    function = text[text.index("found_by() {"):]
+    function = function[:function.index("\n}\n") + 3]
+    for what, command, wanted in (("is not there", "no-such-tool", "ended with status 127"), ("crashes", "sh -c 'exit 3'", "ended with status 3"),
+                                  ("finds something", "sh -c 'echo x.c: error: y; exit 1'", "x.c: error: y"), ("finds nothing", "true", "")):
+        done = subprocess.run(["bash", "-c", function + "found_by " + command], stdout=subprocess.PIPE, text=True, check=False)
+        tap.check("what a gate says of a tool that %s" % what, wanted in done.stdout and bool(wanted) == bool(done.stdout), done.stdout)
+
+
 def main(place, tap):
+    process_left_behind(place, tap)
+    tools_of_the_gates(place, tap)
     by_hand(place, tap)
     in_ci(place, tap)
     lasting(place, tap)

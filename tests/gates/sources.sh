@@ -21,9 +21,17 @@ point() { # NAME, diagnosis on standard input: empty is good
 
 mapfile -t sources < <(find include src tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 
-clang-format --dry-run --Werror "${sources[@]}" 2>&1 | grep 'error:' | point "sources_are_formatted_as_make_format_does"
+# COMMAND…: what it finds; and that it failed, if it did so without a finding: a tool that is not there, or crashes, has found nothing either.
+found_by() {
+	local text status=0
+	text=$("$@" 2>&1) || status=$?
+	grep -E '(error|warning):' <<<"$text" && return
+	[ $status = 0 ] || { echo "$1 ended with status $status"; tail -5 <<<"$text"; }
+}
+
+found_by clang-format --dry-run --Werror "${sources[@]}" | point "sources_are_formatted_as_make_format_does"
 [ -n "${ATOLL_TORTURE:-}" ] || export LINT_NODES=50000
-scripts/lint "$BUILD" 2>&1 | grep -E '(error|warning):' | point "clang_tidy_finds_nothing"
+found_by scripts/lint "$BUILD" | point "clang_tidy_finds_nothing"
 for file in "${sources[@]}" scripts/* .ci/run tests/*/*.sh tests/*/*.py; do
 	[ -f "$file" ] || continue
 	head -3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"

@@ -16,7 +16,7 @@ class Stepped:
         self.process = subprocess.Popen([box.program, *arguments], cwd=box.place.root, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
 
-    def _family(self):
+    def family(self):
         found = [self.process.pid]
         for pid in found:
             try:
@@ -32,7 +32,7 @@ class Stepped:
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 return None
-            for pid in self._family():
+            for pid in self.family():
                 try:
                     with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
                         if file.read().rsplit(")", 1)[1].split()[0] == "T":
