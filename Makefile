@@ -4,6 +4,7 @@
 #	make            the program at build/atoll, the library at build/src
 #	make test       every suite; ends with "N passed, N failed, N skipped"      (TESTS="unit/fd e2e" selects)
 #	make torture    the same with the exhaustive parameters; takes hours
+#	make mutate     puts deliberate bugs into a copy, one by one: which suite catches each     (MUTATIONS="git undo" selects)
 #	make coverage   which lines the suites reach (build-coverage/coverage)
 #	make bench      measures, and compares with the limits
 #	make demo       shows what it does, in a temporary directory
@@ -18,10 +19,11 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 TESTS ?=
+MUTATIONS ?=
 SOURCES = $(shell cd '$(ROOT)' && find include src tests bench examples -name '*.[ch]' 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: all faults test coverage torture bench demo install clean format format-check lint deps-%
+.PHONY: all faults test coverage torture mutate bench demo install clean format format-check lint deps-%
 
 all: deps-build
 	@'$(ROOT)/scripts/build' '$(BUILD)' -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
@@ -37,6 +39,9 @@ test: deps-test all faults
 
 torture: deps-test all faults
 	@'$(ROOT)/scripts/run-tests' --torture $(TESTS)
+
+mutate: deps-test
+	@'$(ROOT)/tests/mutate/run' --report '$(ROOT)/docs/reliability.md' $(MUTATIONS)
 
 bench: deps-bench all
 	@ATOLL='$(BUILD)/atoll' BUILD='$(BUILD)' SRC='$(ROOT)' '$(ROOT)/bench/run'
