@@ -124,23 +124,49 @@ static const char *judge_entry(struct checker *c, struct change *change)
 	return NULL;
 }
 
-/* A directory that exists on both sides: its own mode, owner and attributes, if the sandbox changed them. */
+/* Whether a directory of the original still has the mode, owner and attributes that are known of it: 1, 0 or -errno. */
+static int is_as_known(struct checker *c, const struct change *change, int fd, const struct tree_stat *st,
+		       const struct store_touch *base)
+{
+	AUTO_FREE char *xattrs = NULL;
+	size_t size;
+	int r;
+
+	if (st->mode != base->look.mode || st->uid != base->look.uid || st->gid != base->look.gid)
+		return 0;
+	/* An older record knows no attributes. */
+	if (!base->xattrs)
+		return !(change->what & ATOLL_WHAT_XATTR) || st->ctime < resource_dir_stamp(c->r, change->path);
+	r = tree_xattrs_encoded(fd, "", &xattrs, &size);
+	return r < 0 ? r : size == base->xattrs_size && memcmp(xattrs, base->xattrs, size) == 0;
+}
+
+/* A directory that exists on both sides: its own mode, owner and attributes, if the sandbox changed any of them. It is looked at afresh: the
+ * plan has been made since the change was found. */
 static const char *judge_directory_meta(struct checker *c, struct change *change)
 {
+	AUTO_FD fd = -EBADF;
 	struct store_touch base;
 	struct store_look now;
-	int known = c->r->ops->base(c->r, change->path, &base, NULL);
+	struct tree_stat st;
+	int known;
 
 	if (!(change->what & ~(unsigned)ATOLL_WHAT_TIME))
 		return NULL;
+	fd = fd_open_beneath(c->r->root_fd, change->path, O_PATH | O_DIRECTORY);
+	if (is_absent(fd))
+		return "was removed or replaced by somebody else";
+	if (fd < 0 || tree_stat(fd, "", &st) < 0 || resource_look(fd, "", &st, &now) < 0)
+		return "cannot be looked at";
+	known = c->r->ops->base(c->r, change->path, &base, NULL);
 	if (known > 0 && (base.trusted & STORE_TRUST_META)) {
-		if (change_look(change, &c->peer, &now) < 0 || !tree_id_equal(&now.id, &base.look.id))
+		if (!tree_id_equal(&now.id, &base.look.id))
 			return "was replaced by somebody else";
-		return now.mode != base.look.mode || now.uid != base.look.uid || now.gid != base.look.gid
-			       ? "was changed by somebody else"
-			       : NULL;
+		return is_as_known(c, change, fd, &st, &base) > 0 ? NULL : "was changed by somebody else";
 	}
-	return change->before.ctime >= resource_dir_stamp(c->r, change->path) ? "was changed by somebody else" : NULL;
+	if (c->doubtful)
+		return "cannot be judged, because the clock was set back";
+	return st.ctime >= resource_dir_stamp(c->r, change->path) ? "was changed by somebody else" : NULL;
 }
 
 static int check_change(struct checker *c, struct change *change)

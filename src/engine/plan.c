@@ -245,20 +245,27 @@ static int add_taking(struct planner *p, struct change *c)
 
 static int read_xattrs(struct planner *p, int root_fd, const char *path, char **ret, size_t *ret_size)
 {
-	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-	AUTO_STRBUF out = STRBUF_INIT;
 	AUTO_FD fd = fd_open_beneath(root_fd, path, O_PATH | O_DIRECTORY);
-	int r = fd < 0 ? fd : tree_xattrs_read(fd, &x);
+	int r = fd < 0 ? fd : tree_xattrs_encoded(fd, "", ret, ret_size);
 
-	if (r >= 0)
-		r = tree_xattrs_encode(&x, &out);
+	return r < 0 ? error_sys(p->err, r, "commit", path, "cannot read the attributes of \"%s\"", path) : 0;
+}
+
+/* Both sides are on record also where the sandbox left the attributes alone: then those of the original are not to change meanwhile. */
+static int add_xattrs(struct planner *p, const struct change *c, struct store_step *step)
+{
+	int r = read_xattrs(p, p->r->root_fd, c->path, &step->xattrs_before, &step->xattrs_before_size);
+
 	if (r < 0)
-		return error_sys(p->err, r, "commit", path, "cannot read the attributes of \"%s\"", path);
-	*ret_size = out.size;
-	*ret = strbuf_take(&out);
-	if (!*ret)
-		*ret = strdup("");
-	return *ret ? 0 : no_memory(p);
+		return r;
+	if (c->what & ATOLL_WHAT_XATTR)
+		return read_xattrs(p, p->workspace.root_fd, c->path, &step->xattrs_after, &step->xattrs_after_size);
+	step->xattrs_after = malloc(step->xattrs_before_size + 1);
+	if (!step->xattrs_after)
+		return no_memory(p);
+	memcpy(step->xattrs_after, step->xattrs_before, step->xattrs_before_size);
+	step->xattrs_after_size = step->xattrs_before_size;
+	return 0;
 }
 
 static int add_meta(struct planner *p, struct change *c)
@@ -279,11 +286,8 @@ static int add_meta(struct planner *p, struct change *c)
 			step->after.mode = step->before.mode;
 		if (!(c->what & ATOLL_WHAT_OWNER))
 			step->after.uid = step->before.uid, step->after.gid = step->before.gid;
-		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
-			r = read_xattrs(p, p->r->root_fd, c->path, &step->xattrs_before, &step->xattrs_before_size);
-		if (r >= 0 && (c->what & ATOLL_WHAT_XATTR))
-			r = read_xattrs(p, p->workspace.root_fd, c->path, &step->xattrs_after,
-					&step->xattrs_after_size);
+		if (r >= 0)
+			r = add_xattrs(p, c, step);
 	}
 	if (r >= 0 && (c->what & ATOLL_WHAT_TIME)) {
 		/* Its own times, through the list of directories to be set at the end. */

@@ -44,8 +44,8 @@ static int find_landed(const struct op *op, const struct resource *r, struct lan
 	return 0;
 }
 
-/* Whether a step put something at the path; whole: with everything below. */
-static bool landed_at(const struct landed *l, const char *path, bool whole)
+/* The first step at the path, or where it would be. */
+static size_t find_first(const struct landed *l, const char *path)
 {
 	size_t low = 0, high = l->n;
 
@@ -57,22 +57,26 @@ static bool landed_at(const struct landed *l, const char *path, bool whole)
 		else
 			high = middle;
 	}
-	for (; low < l->n && strcmp(l->v[low]->path, path) == 0; low++)
-		if (!whole || (!is_of_directory(l->v[low]) &&
-			       (S_ISDIR(l->v[low]->before.mode) || S_ISDIR(l->v[low]->after.mode))))
+	return low;
+}
+
+/* Whether a step put something at the path; whole: with everything below. */
+static bool landed_at(const struct landed *l, const char *path, bool whole)
+{
+	for (size_t i = find_first(l, path); i < l->n && strcmp(l->v[i]->path, path) == 0; i++)
+		if (!whole ||
+		    (!is_of_directory(l->v[i]) && (S_ISDIR(l->v[i]->before.mode) || S_ISDIR(l->v[i]->after.mode))))
 			return true;
 	return false;
 }
 
-static int landed_at_or_above(const struct landed *l, const char *path)
+static int landed_above(const struct landed *l, const char *path)
 {
 	AUTO_FREE char *above = strdup(path);
 	char *slash;
 
 	if (!above)
 		return -ENOMEM;
-	if (landed_at(l, path, false))
-		return 1;
 	while ((slash = strrchr(above, '/'))) {
 		*slash = 0;
 		if (landed_at(l, above, true))
@@ -81,8 +85,59 @@ static int landed_at_or_above(const struct landed *l, const char *path)
 	return 0;
 }
 
-/* What was known of the originals at the steps' paths is of the past. */
-static int forget_touches(struct op *op, struct resource *r, struct atoll_error *err)
+/* What a step set on a directory that stays is what is known of it. What the step did not set stays known as it was: a change that another
+ * process makes to it is still that process's. */
+static int renew_touch(struct store_touch *t, const struct store_step *step, bool undone)
+{
+	const struct store_look *look = undone ? &step->before : &step->after;
+	const char *xattrs = undone ? step->xattrs_before : step->xattrs_after;
+	size_t size = undone ? step->xattrs_before_size : step->xattrs_after_size;
+	char *copy;
+
+	if (step->kind == STORE_STEP_TIME) {
+		store_look_copy_times(&t->look, look);
+		return 0;
+	}
+	t->look.id = step->before.id;
+	t->look.mode = look->mode;
+	t->look.uid = look->uid;
+	t->look.gid = look->gid;
+	t->trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY;
+	if (!xattrs)
+		return 0;
+	copy = malloc(size + 1);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, xattrs, size);
+	free(t->xattrs);
+	t->xattrs = copy;
+	t->xattrs_size = size;
+	return 0;
+}
+
+/* 1: the touch stays, renewed; 0: it is of the past; or -ENOMEM. */
+static int keep_touch(const struct op *op, const struct landed *landed, struct store_touch *t)
+{
+	int r = landed_above(landed, t->path);
+
+	if (r != 0)
+		return MIN(r, 0);
+	if (!S_ISDIR(t->look.mode))
+		return !landed_at(landed, t->path, false);
+	for (size_t i = find_first(landed, t->path); i < landed->n && strcmp(landed->v[i]->path, t->path) == 0; i++) {
+		const struct store_step *step = landed->v[i];
+
+		if (!is_of_directory(step) || (step->kind == STORE_STEP_TIME && !step->before.mode))
+			return 0;
+		r = step->dropped ? 0 : renew_touch(t, step, op->row.kind == STORE_OP_UNDO);
+		if (r < 0)
+			return r;
+	}
+	return 1;
+}
+
+/* What was known of the originals at the steps' paths is of the past, but for directories that stay. */
+static int renew_touches(struct op *op, struct resource *r, struct atoll_error *err)
 {
 	CLEANUP(release_landed) struct landed landed = { 0 };
 	struct store_touch *list = NULL;
@@ -93,17 +148,16 @@ static int forget_touches(struct op *op, struct resource *r, struct atoll_error 
 		return rc;
 	rc = find_landed(op, r, &landed);
 	for (size_t i = 0; i < n && rc >= 0; i++) {
-		struct store_touch t = list[i];
+		struct store_touch t;
 
-		rc = landed_at_or_above(&landed, t.path);
-		if (rc)
+		rc = keep_touch(op, &landed, &list[i]);
+		if (rc <= 0)
 			continue;
+		t = list[i];
 		list[i] = list[kept];
 		list[kept++] = t;
 	}
-	rc = rc < 0 ? error_oom(err, "commit") : 0;
-	if (rc >= 0 && kept < n)
-		rc = store_touch_put(op->s->store, r->row.id, list, kept, err);
+	rc = rc < 0 ? error_oom(err, "commit") : store_touch_put(op->s->store, r->row.id, list, kept, err);
 	store_touches_free(list, n);
 	return rc;
 }
@@ -145,7 +199,7 @@ int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_
 	if (rc < 0)
 		return error_oom(err, "commit");
 	rc = store_stamp_add(op->s->store, r->row.id, stamps.v, stamps.n, err);
-	return rc < 0 ? rc : forget_touches(op, r, err);
+	return rc < 0 ? rc : renew_touches(op, r, err);
 }
 
 int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp, struct atoll_error *err)

@@ -300,7 +300,8 @@ static int stage_step(struct stager *s, struct store_step *step)
 static bool changes_root(const struct stager *s)
 {
 	for (size_t i = 0; i < s->op->n; i++)
-		if (s->op->steps[i].resource == s->r->row.id && !*s->op->steps[i].path)
+		if (s->op->steps[i].resource == s->r->row.id && s->op->steps[i].kind == STORE_STEP_META &&
+		    !*s->op->steps[i].path)
 			return true;
 	return false;
 }

@@ -491,7 +491,7 @@ int step_move(struct step_site *site, const struct store_step *step, enum direct
 	int state;
 
 	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME)
-		return step_meta_move(site, step, direction);
+		return step_meta_move(site, step, direction, lease);
 	if (step->kind == STORE_STEP_PART)
 		return part_move(site, step, direction);
 	if (step->kind == STORE_STEP_EXCHANGE && lease)

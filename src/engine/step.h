@@ -53,6 +53,6 @@ int step_is_newer(struct step_site *site, const char *top, const char *below, co
 int part_state(struct step_site *site, const struct store_step *step);
 int part_move(struct step_site *site, const struct store_step *step, enum direction direction);
 int step_meta_state(struct step_site *site, const struct store_step *step);
-int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction);
+int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction, bool checked);
 
 #endif

@@ -153,6 +153,13 @@ static inline void store_look_set_times(struct store_look *look, const struct tr
 	look->atime = st->atime;
 	look->atime_era = st->atime_era;
 }
+static inline void store_look_copy_times(struct store_look *look, const struct store_look *from)
+{
+	look->mtime = from->mtime;
+	look->mtime_era = from->mtime_era;
+	look->atime = from->atime;
+	look->atime_era = from->atime_era;
+}
 static inline struct store_look store_look_of(const struct tree_stat *st, const struct tree_id *id)
 {
 	struct store_look look = { .id = *id, .mode = st->mode, .uid = st->uid, .gid = st->gid, .size = st->size };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The baseline in memory and as a file: a header, then one record per entry, path last. */
+/* The baseline in memory and as a file: a header, then one record per entry, then its path and extended attributes. */
 #include "strategy/baseline.h"
 
 #include <fcntl.h>
@@ -9,7 +9,8 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-#define MAGIC "atollB1\n"
+#define MAGIC "atollB2\n"
+#define MAGIC_OLD "atollB1\n" /* no attributes are known */
 
 struct header {
 	char magic[8];
@@ -23,7 +24,52 @@ struct record {
 	uint32_t path_size;
 	uint8_t marks, id_size, id[TREE_ID_MAX];
 };
-enum { MARK_SPECIAL = 1 << 0, MARK_WHOLE = 1 << 1, MARK_ABSENT = 1 << 2 };
+enum { MARK_SPECIAL = 1 << 0, MARK_WHOLE = 1 << 1, MARK_ABSENT = 1 << 2, MARK_SETTLED = 1 << 3 };
+
+/* Sizes plus one, of what follows the path; 0: not known. */
+struct attributes {
+	uint32_t xattrs, original_xattrs;
+};
+
+void base_xattrs_release(struct base_xattrs *x)
+{
+	free(x->data);
+	*x = (struct base_xattrs){ 0 };
+}
+
+int base_xattrs_set(struct base_xattrs *x, const char *data, size_t size)
+{
+	char *copy = data ? malloc(size + 1) : NULL;
+
+	if (data && !copy)
+		return -ENOMEM;
+	if (data)
+		memcpy(copy, data, size);
+	free(x->data);
+	*x = (struct base_xattrs){ copy, data ? size : 0 };
+	return 0;
+}
+
+int base_xattrs_read(struct base_xattrs *x, int dirfd, const char *name)
+{
+	int r;
+
+	base_xattrs_release(x);
+	r = tree_xattrs_encoded(dirfd, name, &x->data, &x->size);
+	return r == -EACCES || r == -EPERM ? 0 : r;
+}
+
+bool base_xattrs_equal(const struct base_xattrs *a, const struct base_xattrs *b)
+{
+	return a->data && b->data && a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
+}
+
+void base_entry_release(struct base_entry *e)
+{
+	free(e->path);
+	base_xattrs_release(&e->xattrs);
+	base_xattrs_release(&e->original_xattrs);
+}
 
 struct base_entry *baseline_add(struct baseline *b, const char *path)
 {
@@ -125,7 +171,7 @@ struct baseline *baseline_free(struct baseline *b)
 	if (!b)
 		return NULL;
 	for (size_t i = 0; i < b->n; i++)
-		free(b->v[i].path);
+		base_entry_release(&b->v[i]);
 	free(b->v);
 	free(b->by_inode);
 	free(b);
@@ -151,7 +197,7 @@ static void pack(const struct base_entry *e, struct record *r)
 	r->original_uid = e->original.uid;
 	r->original_gid = e->original.gid;
 	r->marks = (uint8_t)((e->special ? MARK_SPECIAL : 0) | (e->whole ? MARK_WHOLE : 0) |
-			     (e->absent ? MARK_ABSENT : 0));
+			     (e->absent ? MARK_ABSENT : 0) | (e->settled ? MARK_SETTLED : 0));
 	r->id_size = e->original.id.size;
 	memcpy(r->id, e->original.id.data, sizeof r->id);
 	r->path_size = (uint32_t)strlen(e->path);
@@ -171,6 +217,7 @@ static void unpack(const struct record *r, struct base_entry *e)
 	e->special = r->marks & MARK_SPECIAL;
 	e->whole = r->marks & MARK_WHOLE;
 	e->absent = r->marks & MARK_ABSENT;
+	e->settled = r->marks & MARK_SETTLED;
 	e->original.size = r->original_size;
 	e->original.mtime = r->original_mtime;
 	e->original.atime = r->original_atime;
@@ -182,19 +229,28 @@ static void unpack(const struct record *r, struct base_entry *e)
 	memcpy(e->original.id.data, r->id, sizeof r->id);
 }
 
+static void write_entry(struct strbuf *out, const struct base_entry *e)
+{
+	struct attributes a = { e->xattrs.data ? (uint32_t)e->xattrs.size + 1 : 0,
+				e->original_xattrs.data ? (uint32_t)e->original_xattrs.size + 1 : 0 };
+	struct record r;
+
+	pack(e, &r);
+	strbuf_add(out, &r, sizeof r);
+	strbuf_add(out, &a, sizeof a);
+	strbuf_adds(out, e->path);
+	strbuf_add(out, e->xattrs.data, e->xattrs.size);
+	strbuf_add(out, e->original_xattrs.data, e->original_xattrs.size);
+}
+
 static int write_all(int fd, const struct baseline *b)
 {
 	AUTO_STRBUF out = STRBUF_INIT;
 	struct header h = { .magic = MAGIC, .count = b->n };
 
 	strbuf_add(&out, &h, sizeof h);
-	for (size_t i = 0; i < b->n; i++) {
-		struct record r;
-
-		pack(&b->v[i], &r);
-		strbuf_add(&out, &r, sizeof r);
-		strbuf_adds(&out, b->v[i].path);
-	}
+	for (size_t i = 0; i < b->n; i++)
+		write_entry(&out, &b->v[i]);
 	if (out.failed)
 		return -ENOMEM;
 	h.bytes = out.size;
@@ -226,36 +282,75 @@ int baseline_save(int dirfd, const char *name, const struct baseline *b)
 	return MIN(r, 0);
 }
 
+struct reader {
+	const char *at, *end;
+	bool old; /* without attributes */
+};
+
+/* What follows, if there is so much. */
+static const char *next_bytes(struct reader *in, size_t size)
+{
+	const char *at = in->at;
+
+	if (size > (size_t)(in->end - in->at))
+		return NULL;
+	in->at += size;
+	return at;
+}
+
+static int parse_attributes(struct reader *in, uint32_t size, struct base_xattrs *ret)
+{
+	const char *data = size ? next_bytes(in, size - 1) : NULL;
+
+	if (size && !data)
+		return -EBADMSG;
+	return base_xattrs_set(ret, data, size ? size - 1 : 0);
+}
+
+static int parse_entry(struct reader *in, struct baseline *b)
+{
+	AUTO_FREE char *path = NULL;
+	struct attributes a = { 0 };
+	struct base_entry *e;
+	struct record r;
+	const char *at = next_bytes(in, sizeof r);
+	int rc;
+
+	if (!at)
+		return -EBADMSG;
+	memcpy(&r, at, sizeof r);
+	at = in->old ? NULL : next_bytes(in, sizeof a);
+	if (at)
+		memcpy(&a, at, sizeof a);
+	else if (!in->old)
+		return -EBADMSG;
+	at = next_bytes(in, r.path_size);
+	if (!at || r.id_size > TREE_ID_MAX)
+		return -EBADMSG;
+	path = strndup(at, r.path_size);
+	e = path ? baseline_add(b, path) : NULL;
+	if (!e)
+		return -ENOMEM;
+	unpack(&r, e);
+	rc = parse_attributes(in, a.xattrs, &e->xattrs);
+	return rc < 0 ? rc : parse_attributes(in, a.original_xattrs, &e->original_xattrs);
+}
+
 static int parse(const char *data, size_t size, struct baseline *b)
 {
+	struct reader in = { data, data + size, false };
 	struct header h;
-	size_t at = sizeof h;
+	int r = 0;
 
 	if (size < sizeof h)
 		return -EBADMSG;
-	memcpy(&h, data, sizeof h);
-	if (memcmp(h.magic, MAGIC, sizeof h.magic) != 0 || h.bytes != size)
+	memcpy(&h, next_bytes(&in, sizeof h), sizeof h);
+	in.old = memcmp(h.magic, MAGIC_OLD, sizeof h.magic) == 0;
+	if ((!in.old && memcmp(h.magic, MAGIC, sizeof h.magic) != 0) || h.bytes != size)
 		return -EBADMSG;
-	for (uint64_t i = 0; i < h.count; i++) {
-		struct base_entry *e;
-		struct record r;
-		char *path;
-
-		if (size - at < sizeof r)
-			return -EBADMSG;
-		memcpy(&r, data + at, sizeof r);
-		at += sizeof r;
-		if (r.path_size > size - at || r.id_size > TREE_ID_MAX)
-			return -EBADMSG;
-		path = strndup(data + at, r.path_size);
-		at += r.path_size;
-		e = path ? baseline_add(b, path) : NULL;
-		free(path);
-		if (!e)
-			return -ENOMEM;
-		unpack(&r, e);
-	}
-	return at == size ? 0 : -EBADMSG;
+	for (uint64_t i = 0; i < h.count && r >= 0; i++)
+		r = parse_entry(&in, b);
+	return r < 0 ? r : in.at == in.end ? 0 : -EBADMSG;
 }
 
 int baseline_load(int dirfd, const char *name, struct baseline **ret)

@@ -19,11 +19,39 @@ static bool directory_unchanged(const struct base_entry *b, const struct tree_st
 	       b->gid == st->gid && b->ctime == st->ctime;
 }
 
+/* Compared with the copy's own base: what others did to the original's directory is not this sandbox's change. An older baseline knows no
+ * attributes, and nothing of what came back by an undo. */
+static int judge_by_base(struct copy_walk *w, const struct tree_entry *e, const struct base_entry *b, struct change *c)
+{
+	struct base_xattrs now = { 0 }, read = { 0 };
+	const struct base_xattrs *known = w->xattrs ? &read : &b->xattrs;
+	int r = 0;
+
+	if (!b->settled && !b->ctime)
+		return 0;
+	if (b->mtime == e->stat.mtime)
+		c->what &= ~(unsigned)ATOLL_WHAT_TIME;
+	if ((b->mode & 07777) == (e->stat.mode & 07777))
+		c->what &= ~(unsigned)ATOLL_WHAT_MODE;
+	if (!(c->what & ATOLL_WHAT_XATTR) || !b->settled)
+		return 0;
+	if (w->xattrs)
+		r = w->xattrs(w, e->path, &read);
+	if (r >= 0)
+		r = base_xattrs_read(&now, e->dirfd, e->name);
+	if (r >= 0 && base_xattrs_equal(&now, known))
+		c->what &= ~(unsigned)ATOLL_WHAT_XATTR;
+	base_xattrs_release(&now);
+	base_xattrs_release(&read);
+	return r;
+}
+
 int copy_visit(const struct tree_entry *e, void *arg)
 {
 	struct copy_walk *w = arg;
 	struct base_entry *b = NULL;
 	struct tree_stat owner = { 0 };
+	bool knows_owner = false;
 	struct change *c;
 	int r;
 
@@ -38,11 +66,12 @@ int copy_visit(const struct tree_entry *e, void *arg)
 		b->seen = true;
 	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat)))
 		return TREE_WALK_GO;
-	if (b && !b->special && b->ctime) {
+	if (b && !b->special && (b->ctime || b->settled)) {
 		owner.uid = b->uid;
 		owner.gid = b->gid;
+		knows_owner = true;
 	}
-	r = classify_entry(&w->classify, e, w->in_covered, b && !b->special && b->ctime ? &owner : NULL, &c);
+	r = classify_entry(&w->classify, e, w->in_covered, knows_owner ? &owner : NULL, &c);
 	if (r < 0)
 		return r;
 	if (c && b && c->kind == ATOLL_ADDED && !c->below)
@@ -52,12 +81,10 @@ int copy_visit(const struct tree_entry *e, void *arg)
 		strbuf_adds(&w->covered, e->path);
 		w->in_covered = true;
 	}
-	/* Compared with the copy's own base: what others did to the original's directory is not this sandbox's change. */
-	if (c && b && b->ctime && S_ISDIR(e->stat.mode) && c->kind == ATOLL_META) {
-		if (b->mtime == e->stat.mtime)
-			c->what &= ~(unsigned)ATOLL_WHAT_TIME;
-		if (b->mode == e->stat.mode)
-			c->what &= ~(unsigned)ATOLL_WHAT_MODE;
+	if (c && b && S_ISDIR(e->stat.mode) && c->kind == ATOLL_META) {
+		r = judge_by_base(w, e, b, c);
+		if (r < 0)
+			return r;
 		if (!c->what) {
 			free(c->path);
 			w->classify.changes->n--;

@@ -14,9 +14,23 @@ struct rebase {
 	struct baseline *base;
 	const char *top;
 	struct peer peer;
-	bool compare; /* mark the copy as to be compared */
+	bool undone; /* the steps were taken back: mark the copy as to be compared */
 	int tree_fd;
+	int (*begin)(struct resource *r, struct base_entry *e);
 };
+
+/* A directory that landed has the attributes of its copy. If it has others, another process may have set them: they are not known then. */
+static int know_landed(struct base_entry *entry, const struct tree_entry *e, int copy_dir, const char *copy_name)
+{
+	int r = base_xattrs_read(&entry->xattrs, copy_dir, copy_name);
+
+	entry->settled = true;
+	if (r >= 0)
+		r = base_xattrs_read(&entry->original_xattrs, e->dirfd, e->name);
+	if (r >= 0 && !base_xattrs_equal(&entry->xattrs, &entry->original_xattrs))
+		base_xattrs_release(&entry->original_xattrs);
+	return r;
+}
 
 static int rebase_entry(const struct tree_entry *e, void *arg)
 {
@@ -40,12 +54,14 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 	entry->special = tree_is_special(e->stat.mode);
 	entry->whole = b->base->partial;
 	peer = peer_dir(&b->peer, path, path_parent_size(path));
-	if (peer >= 0 && tree_stat(peer, path_base_name(path), &copy) >= 0) {
-		copy_describe(entry, &copy);
-		if (b->compare)
-			entry->ctime = 0;
-	}
-	return TREE_WALK_GO;
+	if (peer < 0 || tree_stat(peer, path_base_name(path), &copy) < 0)
+		return TREE_WALK_GO;
+	copy_describe(entry, &copy);
+	if (b->undone)
+		entry->ctime = 0;
+	else if (S_ISDIR(copy.mode) && S_ISDIR(e->stat.mode))
+		r = know_landed(entry, e, peer, path_base_name(path));
+	return r < 0 ? r : TREE_WALK_GO;
 }
 
 static bool moves_entries(const struct store_step *step)
@@ -86,7 +102,7 @@ static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
 		while (at < n && path_compare(tops[at], b->v[i].path) < 0 && !path_is_below(b->v[i].path, tops[at]))
 			at++;
 		if (at < n && path_is_below(b->v[i].path, tops[at]))
-			free(b->v[i].path);
+			base_entry_release(&b->v[i]);
 		else
 			b->v[kept++] = b->v[i];
 	}
@@ -95,7 +111,8 @@ static void drop_tops(struct baseline *b, const char *const *tops, size_t n)
 
 static bool is_of_directory(const struct resource *r, const struct store_step *step)
 {
-	return step->resource == r->row.id && (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME);
+	return step->resource == r->row.id && !step->dropped &&
+	       (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME);
 }
 
 static void drop_repeated(struct baseline *b)
@@ -104,46 +121,110 @@ static void drop_repeated(struct baseline *b)
 
 	for (size_t i = 0; i < b->n; i++)
 		if (kept && strcmp(b->v[kept - 1].path, b->v[i].path) == 0)
-			free(b->v[i].path);
+			base_entry_release(&b->v[i]);
 		else
 			b->v[kept++] = b->v[i];
 	b->n = kept;
+}
+
+/* A directory of which nothing was known: its copy, as it is, is the base of its own metadata. */
+static int begin_entry(struct rebase *b, struct base_entry *entry, bool absent)
+{
+	AUTO_FD fd = fd_open_beneath(b->tree_fd, entry->path, O_PATH | O_DIRECTORY);
+	AUTO_FD original = fd_open_beneath(b->r->root_fd, entry->path, O_PATH | O_DIRECTORY);
+	struct tree_stat st;
+	int r = b->begin && !absent ? b->begin(b->r, entry) : 0;
+
+	if (r != 0)
+		return MIN(r, 0);
+	if (original >= 0 && tree_stat(original, "", &st) >= 0)
+		r = resource_look(original, "", &st, &entry->original);
+	if (r < 0 || fd < 0 || tree_stat(fd, "", &st) < 0)
+		return r;
+	copy_describe(entry, &st);
+	entry->settled = true;
+	return base_xattrs_read(&entry->xattrs, fd, "");
 }
 
 /* A partial baseline has no entry yet for a directory that stayed. */
 static int add_directories(struct rebase *b, const struct store_step *steps, size_t n)
 {
 	struct baseline known = *b->base;
+	int r = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (is_of_directory(b->r, &steps[i]) && !baseline_find(&known, steps[i].path)) {
-			if (!baseline_add(b->base, steps[i].path))
-				return -ENOMEM;
-			known.v = b->base->v;
-		}
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		struct base_entry *entry = NULL;
+
+		if (!is_of_directory(b->r, &steps[i]))
+			continue;
+		r = baseline_look(&known, steps[i].path, &entry);
+		if (r < 0 || entry)
+			continue;
+		entry = baseline_add(b->base, steps[i].path);
+		r = entry ? begin_entry(b, entry, r > 0) : -ENOMEM;
+		known.v = b->base->v;
+	}
 	baseline_sort(b->base);
 	drop_repeated(b->base);
-	return 0;
+	return r;
 }
 
-/* A directory that stayed: its copy, as it is, is the base of its own metadata. */
-static void rebase_directory(struct rebase *b, const char *path)
+/* Mode, owner and attributes of a directory that stayed are what the step has set, on either side of it. */
+static int rebase_meta(struct rebase *b, struct base_entry *e, const struct store_step *step,
+		       const struct tree_stat *copy, int copy_fd)
 {
-	AUTO_FD fd = fd_open_beneath(b->tree_fd, path, O_PATH | O_DIRECTORY);
-	AUTO_FD original = fd_open_beneath(b->r->root_fd, path, O_PATH | O_DIRECTORY);
-	struct base_entry *entry = baseline_find(b->base, path);
-	struct store_look look;
-	struct tree_stat st;
+	const struct store_look *look = b->undone ? &step->before : &step->after;
+	const char *xattrs = b->undone ? step->xattrs_before : step->xattrs_after;
+	size_t size = b->undone ? step->xattrs_before_size : step->xattrs_after_size;
+	int r = base_xattrs_set(&e->original_xattrs, xattrs, size);
+
+	e->original.id = step->before.id;
+	e->original.mode = look->mode;
+	e->original.uid = look->uid;
+	e->original.gid = look->gid;
+	if (r < 0 || copy_fd < 0)
+		return r;
+	if (!b->undone) {
+		e->mode = copy->mode;
+		e->uid = copy->uid;
+		e->gid = copy->gid;
+		return base_xattrs_read(&e->xattrs, copy_fd, "");
+	}
+	/* What the step did not change is as it was before it: an ordinary user's copy has another owner than the original. */
+	e->mode = step->before.mode;
+	if (step->before.uid != step->after.uid)
+		e->uid = step->before.uid;
+	if (step->before.gid != step->after.gid)
+		e->gid = step->before.gid;
+	if (size == step->xattrs_after_size && xattrs && memcmp(xattrs, step->xattrs_after, size) == 0)
+		return 0;
+	return base_xattrs_set(&e->xattrs, xattrs, size);
+}
+
+/* A directory that stayed: what the step has set is the base, all else of its metadata stays an edit of the sandbox if it was one. */
+static int rebase_directory(struct rebase *b, const struct store_step *step)
+{
+	AUTO_FD fd = fd_open_beneath(b->tree_fd, step->path, O_PATH | O_DIRECTORY);
+	const struct store_look *look = b->undone ? &step->before : &step->after;
+	struct base_entry *entry = baseline_find(b->base, step->path);
+	struct tree_stat st = { 0 };
+	int r = 0;
 
 	if (!entry)
-		return;
-	if (original >= 0 && tree_stat(original, "", &st) >= 0 && resource_look(original, "", &st, &look) >= 0)
-		entry->original = look;
-	if (fd < 0 || tree_stat(fd, "", &st) < 0)
-		return;
-	copy_describe(entry, &st);
-	if (b->compare)
-		entry->ctime = 0;
+		return 0;
+	/* An older baseline has what the copy was in the beginning, unless it came back by an undo. */
+	entry->settled |= entry->ctime != 0;
+	if (fd >= 0) {
+		r = tree_stat(fd, "", &st);
+		entry->ino = st.ino;
+		entry->btime = st.btime;
+		entry->ctime = b->undone ? 0 : st.ctime;
+	}
+	if (r >= 0 && step->kind == STORE_STEP_META)
+		return rebase_meta(b, entry, step, &st, fd);
+	store_look_copy_times(&entry->original, look);
+	entry->mtime = look->mtime;
+	return r;
 }
 
 static int rebase_directories(struct rebase *b, const struct store_step *steps, size_t n)
@@ -152,7 +233,7 @@ static int rebase_directories(struct rebase *b, const struct store_step *steps, 
 
 	for (size_t i = 0; i < n && rc >= 0; i++)
 		if (is_of_directory(b->r, &steps[i]))
-			rebase_directory(b, steps[i].path);
+			rc = rebase_directory(b, &steps[i]);
 	return rc;
 }
 
@@ -185,11 +266,13 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 	return 0;
 }
 
-int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool compare,
-		struct atoll_error *err)
+int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool undone,
+		int (*begin)(struct resource *r, struct base_entry *e), struct atoll_error *err)
 {
 	AUTO_FD tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
-	struct rebase b = { .r = r, .base = base, .peer = { tree, NULL, -EBADF }, .compare = compare, .tree_fd = tree };
+	struct rebase b = {
+		.r = r, .base = base, .peer = { tree, NULL, -EBADF }, .undone = undone, .tree_fd = tree, .begin = begin
+	};
 	AUTO_FREE const char **tops = NULL;
 	size_t n_tops = 0;
 	int rc = tree < 0 ? tree : rebase_directories(&b, steps, n);
@@ -221,7 +304,7 @@ int copy_landed(struct resource *r, const struct store_step *steps, size_t n, st
 	struct baseline *base = NULL;
 	int rc = load_afresh(r, &base, err);
 
-	return rc < 0 ? rc : copy_rebase(r, base, steps, n, false, err);
+	return rc < 0 ? rc : copy_rebase(r, base, steps, n, false, NULL, err);
 }
 
 int copy_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
@@ -229,5 +312,5 @@ int copy_returned(struct resource *r, const struct store_step *steps, size_t n, 
 	struct baseline *base = NULL;
 	int rc = load_afresh(r, &base, err);
 
-	return rc < 0 ? rc : copy_rebase(r, base, steps, n, true, err);
+	return rc < 0 ? rc : copy_rebase(r, base, steps, n, true, NULL, err);
 }

@@ -53,16 +53,35 @@ void copy_describe(struct base_entry *e, const struct tree_stat *st)
 	e->gid = st->gid;
 }
 
+/* Those of the original are known only if nobody has changed it since the sandbox began: else they may be newer than the copy's. */
+static int note_attributes(const struct clone *c, struct base_entry *e, int from_dir, const char *from_name, int to_dir,
+			   const char *to_name)
+{
+	struct tree_stat st;
+	int r = base_xattrs_read(&e->xattrs, to_dir, to_name);
+
+	e->settled = true;
+	if (r >= 0)
+		r = base_xattrs_read(&e->original_xattrs, from_dir, from_name);
+	if (r >= 0)
+		r = tree_stat(from_dir, from_name, &st);
+	if (r >= 0 && st.ctime >= c->r->row.stamp)
+		base_xattrs_release(&e->original_xattrs);
+	return r;
+}
+
 static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
 		       const struct tree_stat *to, int to_dir, const char *to_name, void *arg)
 {
 	struct clone *c = arg;
 	struct base_entry *e = baseline_add(c->base, path);
+	int r;
 
 	if (!e)
 		return -ENOMEM;
 	copy_describe(e, to);
-	return resource_look(from_dir, from_name, from, &e->original);
+	r = resource_look(from_dir, from_name, from, &e->original);
+	return r < 0 || !S_ISDIR(from->mode) ? r : note_attributes(c, e, from_dir, from_name, to_dir, to_name);
 }
 
 static int make_mount_point(int tree_fd, const char *path)
@@ -280,6 +299,8 @@ static int copy_base(struct resource *r, const char *path, struct store_touch *r
 		return 0;
 	*ret = (struct store_touch){ .path = e->path,
 				     .look = e->original,
+				     .xattrs = e->original_xattrs.data,
+				     .xattrs_size = e->original_xattrs.size,
 				     .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
 	return 1;
 }

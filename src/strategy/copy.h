@@ -24,7 +24,9 @@ struct copy_walk {
 	struct classify classify;
 	/* What is known of path from the beginning; *ret NULL: it was not there. Stays as it is until the next call. 0 or -errno. */
 	int (*find)(struct copy_walk *w, const char *path, struct base_entry **ret);
-	void *arg; /* of it */
+	/* The attributes that the directory, as find() gave it, has in the copy without the sandbox's edits. NULL: those of the entry. */
+	int (*xattrs)(struct copy_walk *w, const char *path, struct base_xattrs *ret);
+	void *arg; /* of both */
 	struct strbuf covered;
 	bool in_covered;
 };
@@ -36,9 +38,10 @@ void copy_walk_release(struct copy_walk *w);
 
 /* ---- copy-rebase.c ---- */
 
-/* Takes the originals at the steps' paths as what is known of them, and saves the baseline. compare: the workspace's entries there are to
- * be compared with them, whatever they look like. */
-int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool compare,
-		struct atoll_error *err);
+/* Takes the originals at the steps' paths as what is known of them, and saves the baseline. undone: the steps were taken back, and the
+ * workspace's entries there are to be compared with the originals, whatever they look like. begin: fills a new entry of a partial baseline with
+ * what was known of its directory until now: 1, or 0 if nothing was, or -errno; may be NULL. */
+int copy_rebase(struct resource *r, struct baseline *base, const struct store_step *steps, size_t n, bool undone,
+		int (*begin)(struct resource *r, struct base_entry *e), struct atoll_error *err);
 
 #endif

@@ -146,8 +146,8 @@ static bool has_origin(int fd)
  * that is not this sandbox's change. */
 static int judge_by_base(struct change *c, int fd, const struct store_touch *base)
 {
-	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
-	AUTO_STRBUF encoded = STRBUF_INIT;
+	AUTO_FREE char *xattrs = NULL;
+	size_t size;
 	int r;
 
 	if ((c->after.mode & 07777) == (base->look.mode & 07777))
@@ -156,17 +156,12 @@ static int judge_by_base(struct change *c, int fd, const struct store_touch *bas
 		c->what &= ~(unsigned)ATOLL_WHAT_OWNER;
 	if (c->after.mtime == base->look.mtime)
 		c->what &= ~(unsigned)ATOLL_WHAT_TIME;
-	if (!(c->what & ATOLL_WHAT_XATTR))
+	if (!(c->what & ATOLL_WHAT_XATTR) || !base->xattrs)
 		return 0;
-	r = tree_xattrs_read(fd, &now);
-	if (r >= 0)
-		r = tree_xattrs_encode(&now, &encoded);
-	if (r < 0)
-		return r;
-	if (encoded.size == base->xattrs_size &&
-	    (!encoded.size || memcmp(encoded.data, base->xattrs, encoded.size) == 0))
+	r = tree_xattrs_encoded(fd, "", &xattrs, &size);
+	if (r >= 0 && size == base->xattrs_size && memcmp(xattrs, base->xattrs, size) == 0)
 		c->what &= ~(unsigned)ATOLL_WHAT_XATTR;
-	return 0;
+	return MIN(r, 0);
 }
 
 /* Everything of the original's directory that the opaque one does not have is deleted. */
@@ -404,22 +399,6 @@ static int add_found(struct touch_walk *w, struct store_touch *t)
 	return 0;
 }
 
-static int read_xattrs(int peer, const char *name, struct store_touch *t)
-{
-	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-	AUTO_STRBUF encoded = STRBUF_INIT;
-	AUTO_FD fd = openat(peer, *name ? name : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd < 0 ? -errno : tree_xattrs_read(fd, &x);
-
-	if (r >= 0)
-		r = tree_xattrs_encode(&x, &encoded);
-	if (r < 0)
-		return r;
-	t->xattrs_size = encoded.size;
-	t->xattrs = encoded.size ? strbuf_take(&encoded) : strdup("");
-	return t->xattrs ? 0 : -ENOMEM;
-}
-
 /* merged: the kernel has noted that the upper directory stands over one of the original. */
 static int record(struct touch_walk *w, int peer, const char *name, const char *path, const struct tree_stat *st,
 		  bool merged)
@@ -428,7 +407,7 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 	int r = resource_look(peer, name, st, &t.look);
 
 	if (r >= 0 && S_ISDIR(st->mode))
-		r = read_xattrs(peer, name, &t);
+		r = tree_xattrs_encoded(peer, name, &t.xattrs, &t.xattrs_size);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)))

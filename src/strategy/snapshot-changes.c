@@ -59,10 +59,22 @@ static int find_in_base(struct copy_walk *copy, const char *path, struct base_en
 	if (r > 0 && w->from_base) {
 		w->scratch = (struct base_entry){ 0 };
 		copy_describe(&w->scratch, &st);
+		w->scratch.settled = true;
 		e = &w->scratch;
 	}
 	w->found = *ret = r < 0 ? NULL : e;
 	return MIN(r, 0);
+}
+
+static int read_attributes(struct copy_walk *copy, const char *path, struct base_xattrs *ret)
+{
+	struct search *w = copy->arg;
+	int dir;
+
+	if (!w->from_base)
+		return base_xattrs_set(ret, w->found->xattrs.data, w->found->xattrs.size);
+	dir = peer_dir(&w->base, path, path_parent_size(path));
+	return dir < 0 ? dir : base_xattrs_read(ret, dir, path_base_name(path));
 }
 
 static int add_missing_name(struct search *w, const char *dir, const char *name)
@@ -308,6 +320,7 @@ struct changes *snapshot_changes(struct resource *r, bool exact, enum snapshot_w
 	if (snapshot_load(r, &w.s, err) < 0)
 		return NULL;
 	w.copy.find = find_in_base;
+	w.copy.xattrs = read_attributes;
 	w.copy.arg = &w;
 	w.base = (struct peer){ w.s->base_fd, NULL, -EBADF };
 	w.tree = (struct peer){ tree, NULL, -EBADF };

@@ -148,6 +148,7 @@ static void snapshot_release(struct resource *r)
 	baseline_free(s->record);
 	fd_close(s->base_fd);
 	free(s->path);
+	base_xattrs_release(&s->xattrs);
 	free(s);
 	r->priv = NULL;
 }
@@ -207,15 +208,19 @@ int snapshot_stat(struct snapshot *s, struct peer *base, const char *path, struc
 	return r >= 0 ? 1 : r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 }
 
-/* In `base` every inode has the number, and the rest of its identity, that it had in the original. */
-static int look_in_base(struct snapshot *s, const char *path, struct store_look *ret)
+/* In `base` every inode has the number, and the rest of its identity, that it had in the original. The attributes are those of a
+ * directory. */
+static int look_in_base(struct snapshot *s, const char *path, struct tree_stat *st, struct store_look *ret,
+			struct base_xattrs *xattrs)
 {
 	struct peer base = { s->base_fd, NULL, -EBADF };
-	struct tree_stat st;
-	int r = snapshot_stat(s, &base, path, &st);
+	const char *name = path_base_name(path);
+	int r = snapshot_stat(s, &base, path, st);
+	int known = r > 0 ? resource_look(base.fd, name, st, ret) : 0;
 
-	int known = r > 0 ? resource_look(base.fd, path_base_name(path), &st, ret) : 0;
-
+	base_xattrs_release(xattrs);
+	if (r > 0 && known >= 0 && S_ISDIR(st->mode))
+		known = base_xattrs_read(xattrs, base.fd, name);
 	peer_release(&base);
 	if (r > 0 && known >= 0)
 		tree_id_in_subvolume(&ret->id, s->original);
@@ -227,6 +232,7 @@ static int snapshot_base(struct resource *r, const char *path, struct store_touc
 	struct base_entry *e = NULL;
 	struct snapshot *s = NULL;
 	struct store_look look;
+	struct tree_stat st;
 	int rc = snapshot_load(r, &s, err);
 
 	if (rc < 0)
@@ -237,7 +243,7 @@ static int snapshot_base(struct resource *r, const char *path, struct store_touc
 	if (rc > 0)
 		look = e->original;
 	else if (rc == 0)
-		rc = look_in_base(s, path, &look);
+		rc = look_in_base(s, path, &st, &look, &s->xattrs);
 	if (rc < 0)
 		return error_sys(err, rc, "diff", r->row.path, "cannot look at \"%s\" of the snapshot of \"%s\"", path,
 				 r->row.path);
@@ -249,6 +255,8 @@ static int snapshot_base(struct resource *r, const char *path, struct store_touc
 		return error_oom(err, "diff");
 	*ret = (struct store_touch){ .path = s->path,
 				     .look = look,
+				     .xattrs = e ? e->original_xattrs.data : s->xattrs.data,
+				     .xattrs_size = e ? e->original_xattrs.size : s->xattrs.size,
 				     .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
 	return 1;
 }
@@ -284,14 +292,29 @@ static int snapshot_origin(struct resource *r, const struct change *c, struct tr
 
 /* ---- after a commit or undo ---- */
 
-static int rebase(struct resource *r, const struct store_step *steps, size_t n, bool compare, struct atoll_error *err)
+/* In the beginning the workspace was what the original was. */
+static int begin_record(struct resource *r, struct base_entry *e)
+{
+	struct snapshot *s = r->priv;
+	struct tree_stat st;
+	int rc = look_in_base(s, e->path, &st, &e->original, &e->original_xattrs);
+
+	if (rc <= 0 || !S_ISDIR(st.mode))
+		return MIN(rc, 0);
+	copy_describe(e, &st);
+	e->settled = true;
+	rc = base_xattrs_set(&e->xattrs, e->original_xattrs.data, e->original_xattrs.size);
+	return rc < 0 ? rc : 1;
+}
+
+static int rebase(struct resource *r, const struct store_step *steps, size_t n, bool undone, struct atoll_error *err)
 {
 	struct snapshot *s = NULL;
 	int rc;
 
 	snapshot_release(r);
 	rc = snapshot_load(r, &s, err);
-	return rc < 0 ? rc : copy_rebase(r, s->record, steps, n, compare, err);
+	return rc < 0 ? rc : copy_rebase(r, s->record, steps, n, undone, begin_record, err);
 }
 
 static int snapshot_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)

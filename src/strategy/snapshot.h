@@ -14,6 +14,7 @@ struct snapshot {
 	uint64_t original;       /* the original's subvolume */
 	uint64_t generation;     /* whatever was touched later was touched in the workspace */
 	char *path;              /* of the latest answer */
+	struct base_xattrs xattrs;
 };
 int snapshot_load(struct resource *r, struct snapshot **ret, struct atoll_error *err);
 /* What is known of the original at path: 1 and its stat, with the directory of `base` and the name there; 0 if it was not there. */

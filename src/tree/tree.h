@@ -125,6 +125,18 @@ int tree_xattrs_write(int fd, const struct tree_xattrs *x);
 /* Flat encoding for the journal, and back. */
 int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out);
 int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret);
+/* The flat encoding of an entry's list, malloc'ed; an empty list is an empty text, never NULL. */
+int tree_xattrs_encoded(int dirfd, const char *name, char **ret, size_t *ret_size);
+/* Of the attributes that differ between two lists, sets those to their value in `to`, or removes them, that have their value in `from`
+ * now. All others stay as they are, so that an attribute that another process sets meanwhile is not lost. */
+int tree_xattrs_change(int fd, const struct tree_xattrs *from, const struct tree_xattrs *to);
+/* The value of one attribute in a list, or NULL. */
+const struct tree_xattr *tree_xattrs_find(const struct tree_xattrs *x, const char *name);
+/* Whether both are absent, or have the same value. */
+bool tree_xattr_same(const struct tree_xattr *a, const struct tree_xattr *b);
+/* The mode that a directory of mode `mode` gets when an access ACL is set, of which this is the attribute's value; NULL, or a value that is
+ * no ACL, changes nothing. */
+mode_t tree_acl_mode(const struct tree_xattr *acl, mode_t mode);
 /* Compares the lists of two entries; 1 equal, 0 different, -errno. Links: always 1. */
 int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
 

@@ -224,7 +224,12 @@ bool tree_xattrs_equal(const struct tree_xattrs *a, const struct tree_xattrs *b)
 	return true;
 }
 
-static const struct tree_xattr *find_xattr(const struct tree_xattrs *x, const char *name)
+bool tree_xattr_same(const struct tree_xattr *a, const struct tree_xattr *b)
+{
+	return a && b ? same_value(a, b) : !a && !b;
+}
+
+const struct tree_xattr *tree_xattrs_find(const struct tree_xattrs *x, const char *name)
 {
 	struct tree_xattr key = { .name = (char *)name };
 
@@ -248,14 +253,14 @@ int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < now.n; i++) {
-		if (find_xattr(x, now.v[i].name))
+		if (tree_xattrs_find(x, now.v[i].name))
 			continue;
 		r = sys_removexattr(fd, now.v[i].name);
 		if (r < 0 && r != -ENODATA)
 			return r;
 	}
 	for (size_t i = 0; i < x->n; i++) {
-		const struct tree_xattr *have = find_xattr(&now, x->v[i].name);
+		const struct tree_xattr *have = tree_xattrs_find(&now, x->v[i].name);
 
 		if (have && same_value(have, &x->v[i]))
 			continue;
@@ -269,6 +274,74 @@ int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
 int tree_xattrs_write(int fd, const struct tree_xattrs *x)
 {
 	return tree_xattrs_give(fd, x, NULL);
+}
+
+int tree_xattrs_change(int fd, const struct tree_xattrs *from, const struct tree_xattrs *to)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
+	int r = tree_xattrs_read(fd, &now);
+
+	for (size_t i = 0; i < from->n && r >= 0; i++) {
+		const char *name = from->v[i].name;
+
+		if (!tree_xattrs_find(to, name) && tree_xattr_same(tree_xattrs_find(&now, name), &from->v[i]))
+			r = sys_removexattr(fd, name);
+		if (r == -ENODATA)
+			r = 0;
+	}
+	for (size_t i = 0; i < to->n && r >= 0; i++) {
+		const struct tree_xattr *was = tree_xattrs_find(from, to->v[i].name);
+
+		if (!tree_xattr_same(was, &to->v[i]) && tree_xattr_same(tree_xattrs_find(&now, to->v[i].name), was))
+			r = sys_setxattr(fd, to->v[i].name, to->v[i].value, to->v[i].size);
+	}
+	return MIN(r, 0);
+}
+
+/* The form of an ACL as an attribute: a version, then entries, all little-endian. */
+struct acl_entry {
+	uint16_t tag, perm;
+	uint32_t id;
+};
+#define ACL_VERSION 2
+enum { ACL_TAG_USER_OBJ = 0x01, ACL_TAG_GROUP_OBJ = 0x04, ACL_TAG_MASK = 0x10, ACL_TAG_OTHER = 0x20 };
+
+mode_t tree_acl_mode(const struct tree_xattr *acl, mode_t mode)
+{
+	mode_t bits = 0, group = 0;
+	bool masked = false;
+	uint32_t version;
+
+	if (!acl || acl->size < sizeof(version) || (acl->size - sizeof(version)) % sizeof(struct acl_entry))
+		return mode;
+	memcpy(&version, acl->value, sizeof(version));
+	if (le32toh(version) != ACL_VERSION)
+		return mode;
+	for (size_t at = sizeof(version); at < acl->size; at += sizeof(struct acl_entry)) {
+		struct acl_entry e;
+		mode_t perm;
+
+		memcpy(&e, acl->value + at, sizeof(e));
+		perm = le16toh(e.perm) & 07;
+		switch (le16toh(e.tag)) {
+		case ACL_TAG_USER_OBJ:
+			bits |= perm << 6;
+			break;
+		case ACL_TAG_GROUP_OBJ:
+			group = masked ? group : perm << 3;
+			break;
+		case ACL_TAG_MASK:
+			group = perm << 3;
+			masked = true;
+			break;
+		case ACL_TAG_OTHER:
+			bits |= perm;
+			break;
+		default:
+			break;
+		}
+	}
+	return (mode & ~(mode_t)0777) | bits | group;
 }
 
 /* Whether an entry has anything to compare, told by one call; -ENOSYS if it cannot be told so. */
@@ -390,4 +463,24 @@ int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret)
 	*ret = x;
 	x = (struct tree_xattrs){ 0 };
 	return 0;
+}
+
+int tree_xattrs_encoded(int dirfd, const char *name, char **ret, size_t *ret_size)
+{
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_FD fd = -EBADF;
+	int r = 0;
+
+	if (has_carried(dirfd, name) != 0) {
+		fd = tree_open_node(dirfd, name);
+		r = fd < 0 ? fd : tree_xattrs_read(fd, &x);
+	}
+	if (r >= 0)
+		r = tree_xattrs_encode(&x, &out);
+	if (r < 0)
+		return r;
+	*ret_size = out.size;
+	*ret = out.size ? strbuf_take(&out) : strdup("");
+	return *ret ? 0 : -ENOMEM;
 }

@@ -19,7 +19,8 @@ except ImportError:
 
 TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link", stat.S_IFIFO: "fifo",
          stat.S_IFSOCK: "socket", stat.S_IFCHR: "char", stat.S_IFBLK: "block"}
-IGNORED_XATTRS = ("security.selinux",)
+# XFS shows root its ACLs a second time, in the form they have on disk.
+IGNORED_XATTRS = ("security.selinux", "trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT")
 
 
 def _xattrs(dirfd, name):

@@ -37,6 +37,10 @@ static struct baseline *make(void)
 						   .atime_era = 32767 };
 		e->original.id.size = (uint8_t)(i ? TREE_ID_MAX : 0);
 		memset(e->original.id.data, (int)i, e->original.id.size);
+		e->settled = i % 2 == 0;
+		/* Not known, none, and some. */
+		CHECK_OK(base_xattrs_set(&e->xattrs, i % 3 ? "value\0more" : NULL, i % 3 == 1 ? 0 : 10));
+		CHECK_OK(base_xattrs_set(&e->original_xattrs, i % 2 ? "other" : NULL, 5));
 	}
 	baseline_sort(b);
 	return b;
@@ -58,6 +62,10 @@ TEST(a_baseline_comes_back_as_it_was_saved)
 		CHECK(x->special == y->special && x->ino == y->ino && x->size == y->size && x->ctime == y->ctime &&
 		      x->mtime == y->mtime);
 		CHECK(x->mode == y->mode && x->uid == y->uid && x->gid == y->gid);
+		CHECK(x->settled == y->settled);
+		CHECK(x->xattrs.data ? base_xattrs_equal(&x->xattrs, &y->xattrs) : !y->xattrs.data);
+		CHECK(x->original_xattrs.data ? base_xattrs_equal(&x->original_xattrs, &y->original_xattrs)
+					      : !y->original_xattrs.data);
 		CHECK(memcmp(&x->original.id, &y->original.id, sizeof x->original.id) == 0);
 		CHECK(x->original.mode == y->original.mode && x->original.uid == y->original.uid &&
 		      x->original.gid == y->original.gid);
@@ -129,6 +137,39 @@ static size_t file_size(const char *name)
 
 	CHECK_OK(fstatat(tap_dirfd, name, &st, 0));
 	return (size_t)st.st_size;
+}
+
+/* The first version had no attributes: 8 bytes less before the path. */
+TEST(a_baseline_of_the_first_version_is_read_and_knows_no_attributes)
+{
+	struct baseline *b = calloc(1, sizeof *b);
+	AUTO_BASELINE *again = NULL;
+	struct base_entry *e = baseline_add(b, "dir");
+	char data[1024];
+	uint64_t size;
+	int fd;
+
+	CHECK(e != NULL);
+	e->mode = 040755;
+	e->ctime = 5;
+	CHECK_OK(baseline_save(tap_dirfd, "base", b));
+	baseline_free(b);
+	size = file_size("base");
+	CHECK(size <= sizeof data);
+	fd = openat(tap_dirfd, "base", O_RDWR | O_CLOEXEC);
+	CHECK_EQ(pread(fd, data, size, 0), (ssize_t)size);
+	memmove(data + size - 3 - 8, data + size - 3, 3);
+	size -= 8;
+	memcpy(data, "atollB1\n", 8);
+	memcpy(data + 16, &size, sizeof size);
+	CHECK_EQ(pwrite(fd, data, size, 0), (ssize_t)size);
+	CHECK_OK(ftruncate(fd, (off_t)size));
+	close(fd);
+	CHECK_OK(baseline_load(tap_dirfd, "base", &again));
+	CHECK_EQ(again->n, 1);
+	CHECK_STR(again->v[0].path, "dir");
+	CHECK(again->v[0].mode == 040755 && again->v[0].ctime == 5);
+	CHECK(!again->v[0].settled && !again->v[0].xattrs.data && !again->v[0].original_xattrs.data);
 }
 
 TEST(a_file_cut_short_anywhere_or_grown_is_damage)

@@ -194,3 +194,63 @@ TEST(a_damaged_encoding_is_refused)
 		out.data[at] = was;
 	}
 }
+
+TEST(a_change_of_a_list_leaves_what_somebody_else_has_set)
+{
+	struct tree_xattr old[] = {
+		{ .name = (char *)"user.gone", .value = (char *)"1", .size = 1 },
+		{ .name = (char *)"user.kept", .value = (char *)"1", .size = 1 },
+		{ .name = (char *)"user.taken", .value = (char *)"1", .size = 1 },
+		{ .name = (char *)"user.turned", .value = (char *)"1", .size = 1 },
+	};
+	struct tree_xattr new[] = {
+		{ .name = (char *)"user.added", .value = (char *)"2", .size = 1 },
+		{ .name = (char *)"user.kept", .value = (char *)"1", .size = 1 },
+		{ .name = (char *)"user.taken", .value = (char *)"2", .size = 1 },
+		{ .name = (char *)"user.turned", .value = (char *)"2", .size = 1 },
+	};
+	struct tree_xattrs from = { .v = old, .n = 4 }, to = { .v = new, .n = 4 };
+	CLEANUP(tree_xattrs_release) struct tree_xattrs there = { 0 }, back = { 0 };
+	int fd;
+
+	tap_write(tap_dirfd, "f", "");
+	fd = openat(tap_dirfd, "f", O_RDONLY | O_CLOEXEC);
+	CHECK_OK(tree_xattrs_write(fd, &from));
+	set("f", "user.foreign", "f", 1);
+	set("f", "user.taken", "f", 1);
+	CHECK_OK(tree_xattrs_change(fd, &from, &to));
+	CHECK_OK(tree_xattrs_change(fd, &from, &to));
+	CHECK_OK(tree_xattrs_read(fd, &there));
+	CHECK_EQ(there.n, 5);
+	CHECK(tree_xattr_same(tree_xattrs_find(&there, "user.added"), &new[0]));
+	CHECK(tree_xattr_same(tree_xattrs_find(&there, "user.turned"), &new[3]));
+	CHECK(tree_xattrs_find(&there, "user.foreign") != NULL);
+	CHECK(tree_xattrs_find(&there, "user.taken")->value[0] == 'f');
+	CHECK(tree_xattr_same(NULL, tree_xattrs_find(&there, "user.gone")));
+	CHECK_OK(tree_xattrs_change(fd, &to, &from));
+	CHECK_OK(tree_xattrs_read(fd, &back));
+	CHECK(tree_xattr_same(tree_xattrs_find(&back, "user.gone"), &old[0]));
+	CHECK(tree_xattrs_find(&back, "user.taken")->value[0] == 'f');
+	CHECK(tree_xattrs_find(&back, "user.added") == NULL);
+	close(fd);
+}
+
+TEST(the_mode_that_an_acl_gives_is_foretold)
+{
+	struct tree_xattr x = { .name = (char *)"system.posix_acl_access",
+				.value = (char *)acl,
+				.size = sizeof acl - 1 };
+	struct tree_stat st;
+	int fd;
+
+	tap_write(tap_dirfd, "f", "");
+	fd = openat(tap_dirfd, "f", O_RDONLY | O_CLOEXEC);
+	CHECK_OK(fchmod(fd, 0711));
+	CHECK_OK(fsetxattr(fd, x.name, x.value, x.size, 0));
+	CHECK_OK(tree_stat(fd, "", &st));
+	CHECK_EQ(tree_acl_mode(&x, S_IFREG | 0711), st.mode);
+	CHECK_EQ(tree_acl_mode(NULL, 0711), 0711);
+	x.size--;
+	CHECK_EQ(tree_acl_mode(&x, 0711), 0711);
+	close(fd);
+}
