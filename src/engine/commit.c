@@ -34,6 +34,14 @@ static int gather(struct op *op, struct atoll_error *err)
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }
 
+/* Whether a change is meant by a path that was named: at or below it; or above it, where the path went with a directory. */
+static bool is_meant(const struct change *c, const char *path)
+{
+	if (path_is_below(c->path, path))
+		return true;
+	return path_is_below(path, c->path) && (c->kind == ATOLL_DELETED || c->kind == ATOLL_TYPE || c->opaque);
+}
+
 /* A path that was named and has no change is a mistake, not an empty commit. */
 static int check_selection(struct op *op, struct atoll_error *err)
 {
@@ -45,8 +53,7 @@ static int check_selection(struct op *op, struct atoll_error *err)
 
 			for (size_t c = 0; changes && c < changes->n && !found; c++)
 				found = changes->v[c].part ? part_is_selected(&op->s->resources[i], &op->selections[i])
-							   : path_is_below(changes->v[c].path, path) ||
-								     path_is_below(path, changes->v[c].path);
+							   : is_meant(&changes->v[c], path);
 			if (!found)
 				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path,
 						 "\"%s\" has no changes in the sandbox \"%s\"", path, op->s->box.name);
