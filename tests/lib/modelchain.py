@@ -1,0 +1,605 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of commands over one original, each compared with what a naive model of whole trees predicts.
+
+A chain is a list of steps, plain literals, so that it can be printed, replayed and shortened:
+
+    ["new", BOX, ROOT, STRATEGY]          a sandbox over the directory ROOT of the original
+    ["run", BOX, [OPERATION…]]            operations of modelops.py inside; their failures and the whole view are compared
+    ["look", BOX]                         the whole view is compared
+    ["foreign", [OPERATION…]]             operations on the original itself, by somebody else
+    ["commit", BOX, [PATH…], FAULT]       all of it, or by path; FAULT: None, or where to kill it
+    ["undo", BOX, FAULT]
+    ["rollback", BOX, FAULT]
+    ["diff", BOX]                         what is listed is compared with what was changed
+
+What the model says about a commit, an undo and a rollback: it must succeed, it must conflict, or either; and what the whole original
+looks like afterwards. The rules are those of docs/conflicts.md and docs/commit-protocol.md:
+
+- the view of an overlay follows the original where the sandbox changed nothing; a copy or a snapshot does not;
+- neither commit nor undo changes what a command inside sees;
+- what two sides changed conflicts, and then nothing is changed; what only one of them touched never does;
+- an undo puts everything back as it was before the commit, times and names of one file included;
+- a command that was killed has happened wholly or not at all once `recover` was run;
+- when no command runs, no file is reachable from the original and from an area (isolation.py).
+"""
+import os
+import subprocess
+import time
+
+import atolltest as t
+import isolation
+import modelops as ops
+import modeltree as mt
+
+LAYERED = ("overlay",)
+# What the program is known to do otherwise; each entry goes with its mending.
+KNOWN = {
+    "hard-links": "commits and undos of hard links that cross directories fail, tear, or leave one file on both sides",
+    "directory-metadata": "copies and snapshots lose metadata of directories in a commit by path, and overwrite foreign xattrs of directories",
+    "undo-foreign-times": "an undo gives a directory its old time although somebody else added or removed names in it since",
+    "undo-times": "an undo gives directories inside another time, although their edits are said to be still in the sandbox",
+}
+
+
+DIRECTORY_NAMES = ("d", "e", "n", "m", "s", "t", "u", "v", "w", ".")
+
+
+class Difference(Exception):
+    """The program did something else than the model says."""
+
+
+class Record:
+    """One commit, as its undo needs it."""
+
+    def __init__(self, before, after, base_before, untimed):
+        """untimed: directories whose times the commit did not set, because somebody else had changed them, or only a part landed."""
+        self.before, self.after, self.base_before, self.untimed = before, after, base_before, untimed
+
+
+class Box:
+    """A sandbox and what the model knows of it. Trees are relative to the sandbox's root."""
+
+    def __init__(self, world, name, root, strategy):
+        self.world, self.root, self.strategy = world, root, strategy
+        self.layered = strategy in LAYERED
+        self.path = os.path.normpath(os.path.join(world.path, root))
+        self.box = t.Box(world.place, world.who, strategy, name=name, dirs=[self.path], state=world.state, program=world.program)
+        self.history = []
+        self.view = self.base = self.stamp = None
+        self.visited, self.fuzzy = set(), set()
+        self.reset()
+
+    def original(self):
+        return self.world.tree.part(self.root)
+
+    def reset(self):
+        """The workspace is fresh."""
+        self.base = self.original()
+        self.view = self.base.copy()
+        for path, node in list(self.view.items()):
+            if self.strategy == "copy_on_write" and node.kind in mt.SPECIAL:
+                del self.view[path], self.base[path]
+            node.low = self.layered
+        self.stamp = self.original()
+        self.visited, self.fuzzy = set(), set()
+
+    def edits(self):
+        return mt.Touched(self.base, self.view)
+
+    def foreign(self):
+        return mt.Touched(self.stamp, self.original())
+
+    def changed(self):
+        """The paths that surely are in the change set."""
+        found, edits = set(), self.edits()
+        for path in edits.all():
+            a, b = self.base.get(path), self.view.get(path)
+            if b is not None and b.kind in mt.SPECIAL:
+                continue  # stays inside
+            if path in edits.names and is_same_directory(a, b):
+                continue  # its time lands with what lands in it
+            if a is None or b is None or a.look() != b.look() or (a.mtime != b.mtime and b.mtime is not None):
+                found.add(path)
+        return found
+
+    def is_tangled(self):
+        """Whether somebody else changed what this sandbox changed too."""
+        return bool(self.edits().meets(self.foreign()))
+
+    def follow(self):
+        """The view of an overlay after somebody else changed the original elsewhere."""
+        if not self.layered:
+            return
+        now, edits, old = self.original(), self.edits(), self.view
+        delta = mt.Touched(self.base, now)
+        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited or path == "."}  # the upper layer has the root
+        self.base, self.view = now, now.copy()
+        for node in self.view.values():
+            node.low = True
+        for path in edits.all():
+            if path not in old and path in self.view:
+                self.view.drop(path)
+        by_id = {}
+        for path, node in sorted(old.items()):
+            if path in edits.all():
+                self.view.put(path, node, by_id)
+            elif path in edits.names and path in self.view:
+                self.view[path].mtime = node.mtime
+
+    def check_view(self, seen, failed=None, wanted=None):
+        lines = mt.differences(self.view, seen, "model of the view", fuzzy=self.fuzzy)
+        if failed is not None and alike(failed) != alike(wanted):
+            lines.insert(0, "failures inside: %r, expected: %r" % (failed, wanted))
+        if lines:
+            raise Difference("the view of %s: %s" % (self.box.name, "\n".join(lines[:12])))
+        mt.adopt(self.view, seen, self.fuzzy)
+
+    def inside(self, script):
+        done = self.box.run(t.PYTHON, "-I", "-S", os.path.join(self.world.place.lib, "modelops.py"), self.world.script(script), cwd=self.path)
+        if done.returncode != 0:
+            raise Difference("run: " + t.said(done))
+        return eval(done.stdout, {})
+
+    def run(self, script):
+        actor = mt.Actor(self.view, self.world.uid, self.layered)
+        wanted = []
+        for index, operation in enumerate(script):
+            failed = actor.apply(operation)
+            wanted += [(index, failed)] if failed else []
+            for path in operation[1:3]:
+                while isinstance(path, str) and path != ".":
+                    self.visited |= {path, "."}
+                    path = mt.parent_of(path)
+        self.check_view(*reversed(self.inside(script)), wanted)
+
+
+class World:
+    """One original, everybody who changes it, and the real thing beside the model."""
+
+    def __init__(self, place, who, ground, base, program=None, state=None):
+        self.place, self.who, self.uid, self.ground = place, who, place.uid(who), ground
+        self.program = program or place.bin
+        self.path = place.fresh("original", who, ground)
+        self.state = os.path.join(place.fresh("state", who, state or ground if ground not in place.subvolumes else None), "atoll")
+        self.boxes = {}
+        self.hits = 0
+        self.unsure = set()  # directories whose metadata after the command the model does not know
+        self.outside(base)
+        self.tree = mt.from_scan(self.scan())
+
+    # -- the real original
+
+    def script(self, script):
+        path = os.path.join(self.place.root, "script-%s" % os.path.basename(self.path))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(repr(script))
+        os.chmod(path, 0o644)
+        return path
+
+    def outside(self, script):
+        identity = {"user": t.TEST_UID, "group": t.TEST_UID, "extra_groups": []} if self.uid and self.place.is_root else {}
+        done = subprocess.run([t.PYTHON, "-I", "-S", os.path.join(self.place.lib, "modelops.py"), self.script(script)], cwd=self.path,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **identity)
+        if done.returncode != 0:
+            raise RuntimeError("operations outside: " + t.said(done))
+        return eval(done.stdout, {})
+
+    def scan(self):
+        return ops.scan(self.path)
+
+    def check(self, tree, what, loose=()):
+        """The original must be that tree; returns the differences instead of raising them if what is None."""
+        seen = self.scan()
+        lines = mt.differences(tree, seen, "model of the original", loose, self.unsure)
+        if lines and what:
+            raise Difference("%s: the original: %s" % (what, "\n".join(lines[:12])))
+        if not lines:
+            mt.adopt(tree, seen, self.unsure)
+        return lines
+
+    def check_isolation(self, what):
+        lines = isolation.shared([self.path], self.state)
+        if lines:
+            raise Difference("%s: not isolated: %s" % (what, "\n".join(lines[:6])))
+
+    def others_follow(self, box=None):
+        for other in self.boxes.values():
+            if other is not box:
+                if other.is_tangled():
+                    continue
+                other.follow()
+
+    # -- steps
+
+    def step(self, step):
+        if "directory-metadata" in KNOWN and step[0] in ("run", "foreign"):
+            step = step[:-1] + [[op for op in step[-1] if not is_directory_metadata(op)]]
+        getattr(self, "step_" + step[0])(*step[1:])
+
+    def step_new(self, name, root, strategy):
+        if name in self.boxes or self.tree.get(root) is None or self.tree[root].kind != "dir":
+            return
+        box = Box(self, name, root, strategy)
+        done = box.box.new()
+        if done.returncode != 0:
+            raise Difference("new: " + t.said(done))
+        self.boxes[name] = box
+
+    def step_foreign(self, script):
+        actor = mt.Actor(self.tree, self.uid)
+        wanted = [(index, failed) for index, failed in enumerate(map(actor.apply, script)) if failed]
+        failed, seen = self.outside(script)
+        lines = ["failures: %r, expected %r" % (failed, wanted)] if alike(failed) != alike(wanted) else []
+        lines += mt.differences(self.tree, seen)
+        if lines:
+            raise RuntimeError("the model of plain files is wrong: %s" % "\n".join(lines[:10]))
+        mt.adopt(self.tree, seen)
+        self.others_follow()
+
+    def ready(self, name):
+        """The box, if it is there and not tangled; a tangled one is resolved first."""
+        box = self.boxes.get(name)
+        if box and box.is_tangled():
+            self.step_commit(name, [], None)
+            if box.is_tangled():
+                self.step_rollback(name, None)
+        return box
+
+    def step_run(self, name, script):
+        box = self.ready(name)
+        if box:
+            box.run(script)
+
+    def step_look(self, name):
+        box = self.ready(name)
+        if box:
+            box.check_view(box.inside([])[1])
+
+    def step_diff(self, name):
+        box = self.ready(name)
+        if not box:
+            return
+        done = box.box.diff("--name-status", "-z")
+        if done.returncode != 0:
+            raise Difference("diff: " + t.said(done))
+        fields, listed = done.stdout.decode("latin-1").split("\0")[:-1], {}
+        while fields:
+            letter = fields.pop(0)
+            for _ in range(2 if letter.startswith("R") else 1):
+                listed[fields.pop(0)] = letter
+        self.check_listed(box, listed)
+
+    def check_listed(self, box, listed):
+        listed = {os.path.relpath(path, box.path) if path.startswith("/") else path: letter for path, letter in listed.items()}
+        covered = {p for p in box.changed() if p in listed or any(mt.is_below(p, above) for above in listed)}
+        missing = [p for p in box.changed() - covered if not is_same_directory(box.base.get(p), box.view.get(p))]
+        extra = [p for p in listed if p not in box.edits().all() | box.edits().names and p not in box.visited]
+        if missing or extra:
+            raise Difference("diff of %s: not listed: %s; listed, though not touched: %s" % (box.box.name, sorted(missing), sorted(extra)))
+
+    # -- commit
+
+    def selected(self, box, paths):
+        edits = box.edits()
+        if not paths:
+            return edits
+        chosen = edits.only(lambda path: any(mt.is_at_or_below(path, top) for top in paths))
+        for path in sorted(edits.trees):  # directories that are new and hold what was chosen
+            if path in box.view and any(mt.is_below(other, path) for other in chosen.all()):
+                chosen.trees.add(path)
+        return chosen
+
+    def landed(self, box, chosen, whole):
+        """The original after the commit, as the model has it."""
+        tree, foreign = self.tree.copy(), box.foreign()
+        self.unsure = set()
+        old, by_id, moved = box.base, {}, set()
+        for path in chosen.entries | chosen.trees:
+            if path in old and path not in box.view and not (old[path].kind in mt.SPECIAL and not box.layered):
+                moved |= self.forget(tree, mt.join(box.root, path))
+        for path in sorted(chosen.entries | chosen.trees):
+            node = box.view.get(path)
+            if node is None or node.kind in mt.SPECIAL:
+                continue
+            here = tree.get(mt.join(box.root, path))
+            if here and here.kind == node.kind == "dir" and path not in box.base:  # two directories of one name are merged, or conflict
+                self.unsure.add(mt.join(box.root, path))
+                continue
+            moved |= self.forget(tree, mt.join(box.root, path), keep_below=node.kind == "dir")
+            landed = tree.put(mt.join(box.root, path), node, by_id)
+            if path not in chosen.entries | chosen.metas or landed.id in {n.id for n in self.tree.values()}:
+                landed.is_new_inode()
+        for path in chosen.metas & set(box.view):
+            copy_meta(box.view[path], tree[mt.join(box.root, path)])
+        parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
+        for path in chosen.names | chosen.metas | parents:
+            self.land_times(box, tree, path, foreign, whole)
+        for node in tree.values():
+            if node.id in moved:
+                node.move()
+        for path in chosen.all():
+            if mt.join(box.root, path) in tree:
+                tree[mt.join(box.root, path)].move()
+        return tree
+
+    @staticmethod
+    def forget(tree, path, keep_below=False):
+        """Takes a path out; returns the ids of what was there, whose other names move with it."""
+        gone = [path] + ([] if keep_below else tree.below(path))
+        return {tree.pop(name).id for name in gone if name in tree}
+
+    @staticmethod
+    def land_times(box, tree, path, foreign, whole):
+        node, inside = tree.get(mt.join(box.root, path)), box.view.get(path)
+        if node is None or inside is None or node.kind != "dir":
+            return
+        alone = path not in foreign.names | foreign.metas
+        node.mtime = inside.mtime if alone and whole else None
+
+    def step_commit(self, name, paths, fault):
+        box = self.boxes.get(name)
+        if not box:
+            return
+        chosen = self.selected(box, paths)
+        foreign = box.foreign()
+        arguments = [os.path.join(box.path, path) for path in paths]
+        old = self.tree.copy()
+        new = self.landed(box, chosen, not paths)
+        untimed = {path for path, node in new.items() if node.kind == "dir" and node.mtime is None}
+        loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
+        must = chosen.must_conflict(foreign) & box.changed()
+        may = chosen.meets(foreign)
+        done = self.command(box, "commit", arguments, fault)
+        if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
+            if chosen.all() & box.changed():
+                raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(chosen.all() & box.changed())))
+            self.check(old, "commit: " + t.said(done))
+            return
+        side = self.outcome(box, "commit", done, (old, new, loose), must, may, fault, self.refusals(box, paths))
+        self.check_isolation("commit")
+        if side == "new":
+            self.committed(box, chosen, Record(old, self.tree.copy(), box.base.copy(), untimed), paths)
+        self.after(box, fault)
+
+    @staticmethod
+    def refusals(box, paths):
+        """Why a commit by path may be refused: there is nothing at a path, or a directory that was replaced lands only as a whole."""
+        changed = box.changed()
+        unchanged = any(not any(mt.is_at_or_below(path, top) for path in changed) for top in paths)
+        return ({5} if unchanged else set()) | ({4} if paths and box.layered else set())
+
+    def committed(self, box, chosen, record, paths):
+        box.history.append(record)
+        now = box.original()
+        if not paths and box.layered:
+            kept = {path: node for path, node in box.view.items() if node.kind in mt.SPECIAL and path not in now}
+            layer = (box.visited, box.fuzzy) if kept else (set(), set())  # what stays inside keeps the layer
+            box.reset()
+            box.visited, box.fuzzy = layer
+            for path, node in kept.items():
+                box.view[path] = node
+            box.fuzzy |= {path for path in box.view if mt.join(box.root, path) in record.untimed}
+        else:
+            self.rebase(box, chosen, now)
+
+    @staticmethod
+    def rebase(box, chosen, now):
+        """What landed is no longer an edit; what others did elsewhere still counts as theirs."""
+        by_id = {}
+        for path in chosen.all() | chosen.names:
+            for tree in (box.stamp, box.base):
+                if path not in now:
+                    tree.pop(path, None)
+            if path in now:
+                box.stamp.put(path, now[path], by_id)
+        for path, node in now.items():
+            if path in box.stamp and box.stamp[path].id == node.id and path not in chosen.all():
+                box.stamp[path].ctime = node.ctime
+        if box.layered:
+            low = {}
+            for path in chosen.entries | chosen.trees:
+                if path in now:
+                    box.base.put(path, now[path], low)
+                    box.view[path] = now[path].copy()
+                    box.view[path].low = True
+        else:
+            twins = {}
+            for path in chosen.all() | chosen.names:
+                if path in box.view and box.view[path].kind not in mt.SPECIAL:
+                    box.base.put(path, box.view[path], twins)
+
+    # -- undo and rollback
+
+    def undone(self, box, record):
+        """The original after an undo, and what the commit had touched."""
+        tree, self.unsure = self.tree.copy(), set()
+        commit, foreign = mt.Touched(record.before, record.after), mt.Touched(record.after, self.tree)
+        moved, by_id = set(), None
+        for path in commit.entries | commit.trees:
+            if path not in record.before:
+                moved |= self.forget(tree, path)
+        by_id = tree.by_id()
+        for path in sorted(commit.entries | commit.trees):
+            if path in record.before:
+                moved |= self.forget(tree, path, keep_below=record.before[path].kind == "dir")
+                tree.put(path, record.before[path], by_id)
+        for path in commit.metas & set(tree):
+            copy_meta(record.before[path], tree[path])
+        for path in tree:
+            if path in record.before and path in record.after and tree[path].kind == "dir" and record.before[path].mtime != record.after[path].mtime:
+                tree[path].mtime = record.before[path].mtime if path not in foreign.names | foreign.metas | record.untimed else None
+        if "undo-foreign-times" in KNOWN:
+            for path in foreign.names & set(tree):
+                tree[path].mtime = None
+        for path in commit.all() | {p for p in tree if tree[p].id in moved}:
+            if path in tree:
+                tree[path].move()
+        return tree, commit, foreign
+
+    def step_undo(self, name, fault):
+        box = self.ready(name)
+        if not box:
+            return
+        if not box.history:
+            done = self.command(box, "undo", [], None)
+            if done.returncode != 5:
+                raise Difference("undo without a commit: " + t.said(done))
+            return
+        self.take_back(box, "undo", fault)
+
+    def take_back(self, box, what, fault):
+        record = box.history[-1]
+        new, commit, foreign = self.undone(box, record)
+        old = self.tree.copy()
+        must = commit.entries & commit.sure & foreign.entries & foreign.sure
+        done = self.command(box, what, [], fault)
+        side = self.outcome(box, what, done, (old, new, ()), must, commit.meets(foreign), fault)
+        self.check_isolation(what)
+        if side == "new":
+            box.history.pop()
+            self.uncommitted(box, record, commit)
+        self.after(box, fault, what == "rollback" and side == "new")
+        return side
+
+    def uncommitted(self, box, record, commit):
+        now = box.original()
+        relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
+                    for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
+        by_id, base_ids = {}, {}
+        for path in relative.values():
+            for tree, source in ((box.stamp, now), (box.base, now if box.layered else record.base_before)):
+                if path not in source:
+                    tree.pop(path, None)
+                elif tree is box.stamp:
+                    tree.put(path, source[path], by_id)
+                else:
+                    tree.put(path, source[path], base_ids)
+        for path, node in now.items():
+            if path in box.stamp and box.stamp[path].id == node.id:
+                box.stamp[path].ctime = node.ctime
+        for earlier in box.history:
+            for path, node in self.tree.items():
+                if path in earlier.after and earlier.after[path].id == node.id and earlier.after[path].version == node.version:
+                    earlier.after[path].ctime = node.ctime
+        for path in box.edits().all():
+            if path in box.view:
+                box.view[path].low = False
+        if "undo-times" in KNOWN:
+            for path, node in box.view.items():
+                node.mtime = None if node.kind == "dir" else node.mtime
+
+    def step_rollback(self, name, fault):
+        box = self.boxes.get(name)
+        if not box:
+            return
+        edits = box.edits()
+        if box.history and not edits.all() and not edits.names:
+            if self.take_back(box, "rollback", fault) == "new":
+                box.reset()
+                box.check_view(box.inside([])[1])
+            return
+        if box.history and not box.changed():  # touched, and yet the same: nobody promises which of the two it is
+            return
+        done = self.command(box, "rollback", [], fault)
+        self.outcome(box, "rollback of edits", done, (self.tree.copy(), self.tree.copy(), ()), (), (), fault)
+        if fault and done.returncode < 0:
+            self.either_view(box)
+            return
+        box.reset()
+        box.check_view(box.inside([])[1])
+        self.check_isolation("rollback")
+
+    def either_view(self, box):
+        seen = box.inside([])[1]
+        if mt.differences(box.view, seen, fuzzy=box.fuzzy):
+            box.reset()
+        box.check_view(seen)
+
+    # -- running a command, and judging its end
+
+    def command(self, box, what, arguments, fault):
+        more = {"fault": fault} if fault else {}
+        if fault:
+            box.box.program = self.place.faults_bin
+        try:
+            return getattr(box.box, what)(*arguments, **more)
+        finally:
+            box.box.program = self.program
+
+    def outcome(self, box, what, done, trees, must, may, fault, refusals=()):
+        """Which side the original is on: "old" or "new"; the model follows."""
+        old, new, loose = trees
+        told = "%s of %s: %s" % (what, box.box.name, t.said(done))
+        if fault and done.returncode in (-9, 137):
+            return self.settle(box, told, trees)
+        if done.returncode == 0:
+            if must:
+                raise Difference("%s\nit must conflict: %s" % (told, sorted(must)))
+            self.check(new, told, loose)
+            self.tree = new
+            return "new"
+        if done.returncode not in set(refusals) | ({3} if may else set()):
+            raise Difference("%s\nit must succeed; the model's commit would touch %s" % (told, sorted(may)))
+        self.check(old, told)
+        return "old"
+
+    def settle(self, box, told, trees):
+        old, new, loose = trees
+        self.hits += 1
+        for _ in range(2):
+            end = time.monotonic() + 60
+            done = box.box.recover()
+            while done.returncode == 6 and time.monotonic() < end:
+                time.sleep(0.02)
+                done = box.box.recover()
+            if done.returncode != 0:
+                raise Difference("%s\nrecover: %s" % (told, t.said(done)))
+            from_old, from_new = self.check(old, None), self.check(new, None, loose)
+            if from_old and from_new:
+                raise Difference("%s\nrecovered to a mixture: from before: %s; from after: %s" % (told, from_old[:6], from_new[:6]))
+        if from_new or not from_old and box.box.diff().stdout:
+            return "old"
+        self.tree = new
+        return "new"
+
+    def after(self, box, fault, reset=False):
+        """A command is over: the others see its result, and what its own sandbox sees is compared."""
+        self.others_follow(box)
+        if not reset and not box.is_tangled():
+            box.check_view(box.inside([])[1])
+
+    def end(self):
+        for box in self.boxes.values():
+            done = box.box.rm()
+            if done.returncode != 0:
+                raise Difference("rm: " + t.said(done))
+            self.check(self.tree, "rm of " + box.box.name)
+
+    def close(self):
+        for box in self.boxes.values():
+            box.box.atoll("rm", box.box.name, "--abandon")
+        t.remove_tree(os.path.dirname(self.state))
+        t.remove_tree(self.path)
+        script = os.path.join(self.place.root, "script-%s" % os.path.basename(self.path))
+        if os.path.exists(script):
+            os.unlink(script)
+
+
+def copy_meta(source, target):
+    target.mode, target.uid, target.gid, target.xattrs = source.mode, source.uid, source.gid, dict(source.xattrs)
+    target.touch()
+
+
+def is_same_directory(one, two):
+    """Made again, perhaps, and with other names and times, but not with other metadata."""
+    return one is not None and two is not None and one.kind == two.kind == "dir" and one.look() == two.look()
+
+
+def alike(failures):
+    """XFS says that the target of a rename exists where others say that it is not empty."""
+    return [(index, "ENOTEMPTY" if name == "EEXIST" else name) for index, name in failures]
+
+
+def is_directory_metadata(operation):
+    name = operation[1].rpartition("/")[2] if isinstance(operation[1], str) else ""
+    return operation[0] in ("setxattr", "removexattr", "acl", "default_acl", "chmod", "chown") and name in DIRECTORY_NAMES
