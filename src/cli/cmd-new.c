@@ -91,6 +91,21 @@ static ssize_t collect(struct cli *cli, const struct options *o, struct atoll_re
 	return n;
 }
 
+/* What is uncommitted in a repository stays out unless it is asked for. */
+static void tell_left_out(const struct cli *cli, const struct atoll_info *info)
+{
+	for (size_t i = 0; i < info->n_resources && !cli->quiet; i++) {
+		const struct atoll_resource_info *r = &info->resources[i];
+		AUTO_STRBUF path = STRBUF_INIT;
+
+		if (r->kind != ATOLL_KIND_GIT || !r->detail)
+			continue;
+		strbuf_add_quoted(&path, r->path);
+		message_error("\"%s\" begins with %s; --dirty takes along what is not committed", strbuf_str(&path),
+			      r->detail);
+	}
+}
+
 int cmd_new(struct cli *cli, const struct options *o)
 {
 	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
@@ -121,6 +136,7 @@ int cmd_new(struct cli *cli, const struct options *o)
 	options.durable_workspace = options_has(o, "durable-workspace");
 	if (atoll_new(cli->a, &options, &info, &err) < 0)
 		return message_fail(cli, &err);
+	tell_left_out(cli, info);
 	if (options_has(o, "json")) {
 		struct json j;
 

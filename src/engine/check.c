@@ -159,6 +159,8 @@ static int check_change(struct checker *c, const struct change *change)
 
 	if (change->part || !selection_has(c->selection, change->path))
 		return 0;
+	if (change->kind == ATOLL_SKIPPED && change->implied)
+		return 0;
 	if (change->kind == ATOLL_SKIPPED) {
 		struct atoll_item *item =
 			result_add(c->op->result, ATOLL_ITEM_SKIPPED, c->r->row.seq, change->path, change->note);

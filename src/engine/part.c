@@ -29,7 +29,7 @@ static int refuse_selection(struct op *op, const struct resource *r, struct atol
 bool part_is_changed(const struct changes *c, bool refs)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].part && (refs || c->v[i].kind != ATOLL_SKIPPED))
+		if (c->v[i].part && (refs || c->v[i].blocking || c->v[i].kind != ATOLL_SKIPPED))
 			return true;
 	return false;
 }

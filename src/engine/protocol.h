@@ -98,7 +98,7 @@ struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_k
 
 /* part.c: what resources land by their strategies' own doing */
 int part_plan(struct op *op, size_t index, struct atoll_error *err); /* after the steps of the resource's files */
-/* Whether something is to land that is no file. refs: what otherwise stays inside is meant too. */
+/* Whether something is to land that is no file, or must not be left behind. refs: what otherwise stays inside is meant too. */
 bool part_is_changed(const struct changes *c, bool refs);
 bool part_is_selected(const struct resource *r, const struct selection *v);
 /* Of a dry run too. Whatever comes of it, part_end_all() must follow. */

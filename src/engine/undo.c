@@ -353,6 +353,7 @@ static int has_edits(struct session *s, struct atoll_error *err)
 static int takes_commit_back(struct session *s, struct atoll_error *err)
 {
 	struct store_op latest = { 0 };
+	struct atoll_error unread = { 0 };
 	bool used = false;
 	int r;
 
@@ -366,7 +367,12 @@ static int takes_commit_back(struct session *s, struct atoll_error *err)
 	store_op_release(&latest);
 	if (r < 0)
 		return r == -ATOLL_NOT_FOUND ? 0 : r;
-	r = has_edits(s, err);
+	r = has_edits(s, &unread);
+	/* A workspace that cannot be read was written to since, and is what rollback is for. */
+	if (r == -ATOLL_REFUSED || r == -ATOLL_FAILED)
+		return 0;
+	if (r < 0 && err)
+		*err = unread;
 	return r < 0 ? r : !r;
 }
 

@@ -81,6 +81,8 @@ bool git_environment_keeps(const char *variable);
 int git_repo_open(const char *path, struct git_repo *ret, struct atoll_error *err);
 /* The same without asking git: of one that was opened before. */
 int git_repo_reopen(const char *path, const char *operation, struct git_repo *ret, struct atoll_error *err);
+/* The operation that git has begun in a git directory and not finished: "a merge", "a rebase", …; NULL: none. */
+const char *git_repo_operation(int dir_fd);
 /* What is going on in the checkout that a commit would disturb: refused, with its name. */
 int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err);
 /* A split index, of which one file is a part only: refused, also if the configuration alone asks for it. */
@@ -116,6 +118,9 @@ bool git_refs_is_name(const char *name);
 /* Each ref of the upper one that the lower one does not have, or has with another value, by name. */
 int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
 		       void *arg);
+/* Each ref of the lower one that the two together do not have: loose ones by their whiteouts, then packed ones. */
+int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
+		     void *arg);
 /* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */
 int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp);
 /* Appends to the log of a ref (or HEAD) if there is one. Not durable by itself, as git's are not. */

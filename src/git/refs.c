@@ -310,3 +310,77 @@ int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, c
 		r = 0;
 	return r < 0 ? r : visit_packed(&d);
 }
+
+/* ---- what was removed ---- */
+
+/* Names one that the lower one has and the two together do not. */
+static int tell_if_gone(const struct differing *d, const char *name)
+{
+	const struct git_refs below = { -EBADF, d->g->lower_fd };
+	struct git_id id;
+
+	if (!git_refs_is_name(name) || git_refs_read(d->g, name, &id) != -ENOENT ||
+	    git_refs_read(&below, name, &id) < 0)
+		return 0;
+	return d->each(name, &id, d->arg);
+}
+
+static int visit_whiteout(const struct tree_entry *e, void *arg)
+{
+	AUTO_FREE char *name = str_format("refs/%s", e->path);
+	int r = !name ? -ENOMEM : is_whiteout(&e->stat) ? tell_if_gone(arg, name) : 0;
+
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+static int look_at_packed(int dir_fd, struct tree_stat *ret)
+{
+	AUTO_FD fd = fd_open_beneath(dir_fd, "packed-refs", O_PATH | O_NOFOLLOW);
+
+	return fd < 0 ? fd : tree_stat(fd, "", ret);
+}
+
+/* Both are sorted. A lower file that was written after the upper one may have names that the upper one never had. */
+static int visit_unpacked(const struct differing *d)
+{
+	const struct git_refs below = { -EBADF, d->g->lower_fd };
+	AUTO_FREE char *old = NULL, *now = NULL;
+	const char *at_old, *at_now, *name, *found = NULL;
+	struct tree_stat upper, lower;
+	struct git_id id;
+	size_t size, found_size = 0;
+	int r, more;
+
+	if (look_at_packed(d->g->upper_fd, &upper) < 0 || look_at_packed(d->g->lower_fd, &lower) < 0 ||
+	    lower.ctime >= upper.ctime)
+		return 0;
+	r = read_packed(&below, &old);
+	if (r >= 0)
+		r = read_packed(d->g, &now);
+	at_now = now;
+	more = r < 0 ? 0 : next_packed(&at_now, &id, &found, &found_size);
+	for (at_old = old; r >= 0 && next_packed(&at_old, &id, &name, &size);) {
+		AUTO_FREE char *copy = strndup(name, size);
+
+		if (!copy)
+			return -ENOMEM;
+		while (more && (strncmp(found, copy, found_size) < 0 ||
+				(strncmp(found, copy, found_size) == 0 && size > found_size)))
+			more = next_packed(&at_now, &id, &found, &found_size);
+		if (!more || found_size != size || memcmp(found, copy, size) != 0)
+			r = tell_if_gone(d, copy);
+	}
+	return r;
+}
+
+int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
+		     void *arg)
+{
+	struct differing d = { g, each, arg };
+	AUTO_FD fd = fd_open_beneath(g->upper_fd, "refs", O_RDONLY | O_DIRECTORY);
+	int r = fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, visit_whiteout, &d, NULL);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		r = 0;
+	return r < 0 ? r : visit_unpacked(&d);
+}

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 
@@ -149,7 +150,7 @@ int git_repo_open(const char *path, struct git_repo *ret, struct atoll_error *er
 	return r < 0 ? r : git_repo_reopen(path, "new", ret, err);
 }
 
-int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err)
+const char *git_repo_operation(int dir_fd)
 {
 	static const struct {
 		const char *file, *what;
@@ -163,12 +164,24 @@ int git_repo_check_calm(const struct git_repo *r, const char *operation, struct 
 		{ "sequencer", "a cherry-pick or revert of several commits" },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
-		if (faccessat(r->dir_fd, states[i].file, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return error_set(err, ATOLL_REFUSED, 0, operation, r->top,
-					 "%s is in progress in \"%s\"; finish or abort it first", states[i].what,
-					 r->top);
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		AUTO_FD there = fd_open_beneath(dir_fd, states[i].file, O_PATH | O_NOFOLLOW);
+		struct stat st;
+
+		/* In an upper layer a whiteout stands for a file that was removed there. */
+		if (there >= 0 && !(fstat(there, &st) == 0 && S_ISCHR(st.st_mode)))
+			return states[i].what;
+	}
+	return NULL;
+}
+
+int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err)
+{
+	const char *what = git_repo_operation(r->dir_fd);
+
+	return what ? error_set(err, ATOLL_REFUSED, 0, operation, r->top,
+				"%s is in progress in \"%s\"; finish or abort it first", what, r->top)
+		    : 0;
 }
 
 /* The other part of a split index lies beside it, and for a while when it is no longer one. Whether it is, git has to read the index for. */

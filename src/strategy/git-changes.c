@@ -14,6 +14,8 @@ static bool is_directory(const struct change *c)
 
 /* ---- files ---- */
 
+#define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
@@ -24,6 +26,11 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 
 		if (is_directory(c) || c->kind == ATOLL_SKIPPED)
 			continue;
+		if (w->elsewhere && git_entries_find(&w->base_new, c->path)) {
+			c->kind = ATOLL_SKIPPED;
+			c->note = NOT_ON_BRANCH;
+			continue;
+		}
 		if (git_work_lands(w, c->path, &c->judged)) {
 			c->judged &= !w->state.carried;
 			continue;
@@ -64,20 +71,59 @@ static bool is_parent_of_marked(const struct changes *list, size_t i)
 	return false;
 }
 
+/* A directory that is not there inside was removed, with what was in it; or it was there before anything was put into it that stays. Of one that is
+ * both, nothing can be said. */
+static int mark_removed(struct git_work *w, struct changes *list, size_t i)
+{
+	struct change *c = &list->v[i];
+	bool stays = false, goes = false;
+
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, c->path); k++)
+		if (!is_directory(&list->v[k]))
+			*(is_marked(&list->v[k]) ? &stays : &goes) = true;
+	if (!stays)
+		return 0;
+	c->kind = ATOLL_SKIPPED;
+	c->note = NULL;
+	if (!goes || w->torn)
+		return 0;
+	w->torn = strdup(c->path);
+	return w->torn ? 0 : -ENOMEM;
+}
+
 /* Directories are there because of what is in them: one that holds nothing of the sandbox's goes, as do times that only moved. */
-static void mark_directories(struct changes *list)
+static int mark_directories(struct git_work *w, struct changes *list)
 {
 	for (size_t i = list->n; i-- > 0;) {
 		struct change *c = &list->v[i];
 		bool arrives = c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE;
 		bool only_times = !(c->what & ~(unsigned)ATOLL_WHAT_TIME);
 
-		if (!is_directory(c) || c->kind == ATOLL_DELETED || is_marked(c))
+		if (!is_directory(c) || is_marked(c))
 			continue;
+		if (c->kind == ATOLL_DELETED) {
+			if (mark_removed(w, list, i) < 0)
+				return -ENOMEM;
+			continue;
+		}
 		if (arrives ? has_marked_alone_below(list, i) : only_times && is_parent_of_marked(list, i)) {
 			c->kind = ATOLL_SKIPPED;
 			c->note = NULL;
 		}
+	}
+	return 0;
+}
+
+/* Where the inside stays at its commit, so do its files: nothing is said of them. */
+static void keep_marked(struct changes *list)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		struct change *c = &list->v[i];
+
+		if (!is_marked(c))
+			continue;
+		c->note = "is as it was in the commit";
+		c->implied = true;
 	}
 }
 
@@ -151,6 +197,55 @@ static int add_submodules(const struct git_work *w, struct changes *list, struct
 	return 0;
 }
 
+/* Each with the ref that holds it: with that it lands, if it is asked for. */
+static int add_strays(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	for (size_t i = 0; i < w->strays.n; i++) {
+		const struct git_stray *s = &w->strays.v[i];
+		const char *root = strcmp(s->root, "HEAD") == 0 && w->on ? w->on : s->root;
+		bool lands = git_moves_can_land(w, root);
+		AUTO_FREE char *label = str_format("commit %s", s->hash);
+		AUTO_FREE char *note = str_format("%s; made inside on %s, and %s", s->subject, root,
+						  lands ? "lands with --refs only" : "stays there");
+		struct change *c = label && note ? changes_add_part(list, label, ATOLL_SKIPPED, note) : NULL;
+
+		if (!c)
+			return error_oom(err, w->operation);
+		c->on_request = lands;
+	}
+	return 0;
+}
+
+/* Says why a commit would leave something behind that somebody wants to land; part_prepare() refuses it then. */
+static int add_blocking(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	AUTO_FREE char *note = NULL;
+	const char *label = "HEAD";
+	struct change *c;
+
+	if (w->elsewhere && git_work_is_lost_elsewhere(w, false)) {
+		note = str_format("is %s%s inside: what was done there does not land on %s", w->on ? "on " : "detached",
+				  w->on ? w->on : "", w->state.branch);
+	} else if (w->strays.on_own) {
+		label = w->state.own;
+		note = str_format("has commits that HEAD inside does not have: check it out, or merge it, inside");
+	} else if (w->torn) {
+		label = w->torn;
+		note = str_format(
+			"was removed inside, and the original has committed files in it since: run git merge %s inside",
+			w->state.branch + strlen("refs/heads/"));
+	} else if (git_work_is_in_the_middle(w)) {
+		note = str_format("%s is in progress inside, and is to be finished or aborted there", w->busy);
+	} else {
+		return 0;
+	}
+	c = note ? changes_add_part(list, label, ATOLL_SKIPPED, note) : NULL;
+	if (!c)
+		return error_oom(err, w->operation);
+	c->blocking = true;
+	return 0;
+}
+
 struct refs_made {
 	const struct git_work *w;
 	struct changes *list;
@@ -164,7 +259,13 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 	struct git_id old;
 	struct change *c;
 
-	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0)
+	/* Those of a bisection go with it. */
+	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0 ||
+	    strncmp(name, "refs/bisect/", 12) == 0)
+		return 0;
+	/* What lands with it, or is a copy of the original's branch as it was a while ago, is no ref that was made inside. */
+	if (strcmp(name, m->w->state.branch) == 0 &&
+	    (git_id_equal(id, &m->w->state.seen) || (m->w->on && strcmp(m->w->on, name) == 0)))
 		return 0;
 	c = changes_add_part(m->list, name, ATOLL_SKIPPED,
 			     lands ? "was made inside, and lands with --refs only"
@@ -177,6 +278,17 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 	return 0;
 }
 
+static int add_removed(const char *name, const struct git_id *id, void *arg)
+{
+	const struct refs_made *m = arg;
+
+	if (strncmp(name, "refs/atoll/", 11) == 0)
+		return 0;
+	return changes_add_part(m->list, name, ATOLL_SKIPPED, "was deleted inside, and stays in the original")
+		       ? 0
+		       : -ENOMEM;
+}
+
 static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
@@ -184,6 +296,8 @@ static int add_refs(const struct git_work *w, struct changes *list, struct atoll
 	struct refs_made m = { w, list };
 	int rc = upper < 0 ? upper : git_refs_differing(&inside, add_ref, &m);
 
+	if (rc >= 0)
+		rc = git_refs_removed(&inside, add_removed, &m);
 	return rc < 0 ? error_sys(err, rc, w->operation, w->r->row.path,
 				  "cannot read the refs of \"%s\" in the sandbox", w->r->row.path)
 		      : 0;
@@ -198,16 +312,25 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 	if (rc < 0)
 		return NULL;
 	list = TAKE_PTR(w.files);
-	if (mark_unchanged(&w, list)) {
-		mark_directories(list);
-		drop_marked(list);
+	rc = mark_unchanged(&w, list) ? mark_directories(&w, list) : 0;
+	if (rc < 0) {
+		error_oom(err, "diff");
+		return NULL;
 	}
+	if (w.elsewhere || git_work_has_nothing(&w))
+		keep_marked(list);
+	else
+		drop_marked(list);
 	rc = git_judge(&w, list, err);
 	if (rc < 0)
 		return NULL;
-	rc = git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
+	rc = w.elsewhere || git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
 	if (rc >= 0)
 		rc = add_commits(&w, list, err);
+	if (rc >= 0)
+		rc = add_blocking(&w, list, err);
+	if (rc >= 0)
+		rc = add_strays(&w, list, err);
 	if (rc >= 0)
 		rc = add_submodules(&w, list, err);
 	if (rc >= 0)

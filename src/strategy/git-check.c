@@ -192,8 +192,11 @@ static bool is_untouched(const struct git_work *w, const struct git_index_file *
 	const char *name;
 	struct tree_stat st;
 
-	if (e->mode == GITLINK || e->marks)
+	if (e->mode == GITLINK)
 		return true;
+	/* Of a marked file the index knows nothing. One that is not checked out, as in a sparse checkout, holds no edit. */
+	if (e->marks)
+		return (e->marks & GIT_MARK_SKIP) && is_away(w, e->path);
 	return fd_open_parent(w->r->root_fd, e->path, &parent, &name) >= 0 && tree_stat(parent, name, &st) >= 0 &&
 	       git_index_file_knows(f, e, &st) && e->look.ino == (uint32_t)st.ino;
 }

@@ -291,6 +291,7 @@ static int move(struct resource *r, int dir_fd, const struct part *p, bool forwa
 
 	if (rc < 0)
 		return rc;
+	sys_fault_mark("git-move");
 	rc = git_put_file(dir_fd, MOVING, "", 0);
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "cannot write to \"%s\"", r->row.stage);
@@ -374,6 +375,30 @@ static int complete(struct resource *r, int dir_fd, const struct part *p, int si
 	return rc;
 }
 
+/* While a commit is under way, the commit that is to be the tip is on record; an undo has none. */
+static bool is_committing(const struct resource *r)
+{
+	return r->work_fd >= 0 && faccessat(r->work_fd, GIT_NEXT, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A commit that failed leaves the workspace as it is; its own files, and those that come back to it, follow the commit otherwise. An undo that
+ * failed changes nothing: the workspace may hold newer edits. */
+static int end_workspace(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
+{
+	bool committing = is_committing(r);
+
+	if (side == PART_OLD)
+		git_index_refresh(r, dir_fd, &p->repo);
+	if (side == PART_OLD && committing) {
+		git_stale_drop(dir_fd);
+		sys_unlink(r->work_fd, GIT_NEXT, 0);
+		return 0;
+	}
+	return (side == PART_NEW && committing) || (side == PART_OLD && !committing)
+		       ? git_stale_renew(r, dir_fd, &p->repo, err)
+		       : 0;
+}
+
 int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 {
 	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
@@ -384,12 +409,7 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 		return end_unrecorded(r, err);
 	side = side_of(&p, &ignored);
 	rc = complete(r, dir_fd, &p, side, err);
-	if (rc < 0)
-		return rc;
-	if (side == PART_OLD) {
-		git_index_refresh(r, dir_fd, &p.repo);
-		if (r->work_fd >= 0)
-			sys_unlink(r->work_fd, GIT_NEXT, 0);
-	}
-	return end_in(r, &p.repo, p.branch, err);
+	if (rc >= 0)
+		rc = end_workspace(r, dir_fd, &p, side, err);
+	return rc < 0 ? rc : end_in(r, &p.repo, p.branch, err);
 }

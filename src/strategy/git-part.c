@@ -64,6 +64,8 @@ static int put_on_record(struct resource *r, int dir_fd, const struct git_work *
 	AUTO_FREE char *next = str_format("%s\n", l->new.hex);
 	int rc = next ? git_part_save(dir_fd, &w->state, l, m) : -ENOMEM;
 
+	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
+		rc = git_stale_save(dir_fd, w, &l->to);
 	/* Where other refs land alone the inside stays where it is. */
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
 		rc = git_put_file(r->work_fd, GIT_NEXT, next, strlen(next));
@@ -117,6 +119,60 @@ static int prepare(struct git_work *w, int dir_fd, const struct part_request *q,
 	return rc < 0 ? rc : put_on_record(w->r, dir_fd, w, &l, &m, err);
 }
 
+static const char *short_name(const char *ref)
+{
+	return strncmp(ref, "refs/heads/", 11) == 0 ? ref + 11 : ref;
+}
+
+/* What is on another branch inside lands on that branch, or not at all. */
+static int refuse_elsewhere(const struct git_work *w, struct atoll_error *err)
+{
+	const char *top = w->repo.top, *own = short_name(w->state.own), *branch = short_name(w->state.branch);
+
+	if (w->unborn)
+		return error_set(err, ATOLL_REFUSED, 0, "commit", top,
+				 "HEAD of \"%s\" in the sandbox leads to no commit; check out \"%s\" inside", top, own);
+	if (!w->on)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", top,
+			"HEAD of \"%s\" is detached in the sandbox, and what was done there would land on no branch; merge it into \"%s\" inside",
+			top, own);
+	if (!git_work_is_clean(w))
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", top,
+			"\"%s\" has uncommitted edits on the branch \"%s\" in the sandbox, which do not land on \"%s\"; commit them inside, or check out \"%s\" there",
+			top, short_name(w->on), branch, own);
+	return error_set(
+		err, ATOLL_REFUSED, 0, "commit", top,
+		"\"%s\" is on the branch \"%s\" in the sandbox, whose commits do not land on \"%s\"; commit with other refs, or merge it into \"%s\" inside",
+		top, short_name(w->on), branch, own);
+}
+
+/* What a command inside has left in a state of which nobody can say what would land. */
+static int check_inside(const struct git_work *w, bool refs, struct atoll_error *err)
+{
+	if (w->unmerged)
+		return error_set(err, ATOLL_REFUSED, 0, "commit", w->unmerged,
+				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w->unmerged);
+	if (git_work_is_lost_elsewhere(w, refs))
+		return refuse_elsewhere(w, err);
+	if (w->strays.on_own)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+			"\"%s\" has commits on \"%s\" in the sandbox, where another branch is checked out; check that out, or merge it, inside",
+			w->repo.top, short_name(w->state.own));
+	if (w->torn)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->torn,
+			"\"%s\" was removed in the sandbox, and the original has committed files in it since; run git merge %s inside",
+			w->torn, short_name(w->state.branch));
+	if (git_work_is_in_the_middle(w))
+		return error_set(err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+				 "%s is in progress in the sandbox's \"%s\"; finish or abort it inside", w->busy,
+				 w->repo.top);
+	return 0;
+}
+
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
 	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
@@ -126,9 +182,9 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 		rc = git_work_take(r, "commit", &w, err);
 	if (rc < 0)
 		return rc;
-	if (w.unmerged)
-		return error_set(err, ATOLL_REFUSED, 0, "commit", w.unmerged,
-				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w.unmerged);
+	rc = check_inside(&w, q->refs, err);
+	if (rc < 0)
+		return rc;
 	rc = git_check_submodules(&w, q, err);
 	return rc < 0 ? rc : prepare(&w, dir_fd, q, err);
 }

@@ -36,35 +36,94 @@ static int put_refs(int git_fd, const struct git_state *s, const struct git_id *
 
 /* ---- the index ---- */
 
-static int copy_index(const struct git_repo *repo, int git_fd)
+/* A command inside may have made anything of the index, also a directory. */
+static int copy_index(const struct git_repo *repo, int dir_fd, const char *name)
 {
 	struct tree_copy_report report = { 0 };
-	int r = sys_unlink(git_fd, "index", 0);
+	int r = tree_remove(dir_fd, name);
 
-	if (r < 0 && r != -ENOENT)
-		return r;
-	r = tree_copy_entry(repo->dir_fd, "index", git_fd, "index", 0, &report);
-	return r;
+	return r < 0 && r != -ENOENT ? r : tree_copy_entry(repo->dir_fd, "index", dir_fd, name, 0, &report);
+}
+
+/* A git that was killed has left its lock, which nobody else takes away here. */
+static int remove_next_index(struct resource *r)
+{
+	int rc = tree_remove(r->work_fd, GIT_INDEX_LOCK);
+
+	if (rc >= 0 || rc == -ENOENT)
+		rc = tree_remove(r->work_fd, GIT_INDEX);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* What git finds in its place is a file or nothing: a whiteout that an overlay left over a lock, or a lock of a git that was killed inside, is
+ * in nobody's way, since git never locks an index in the upper layer. */
+static int install_index(struct resource *r, int git_fd)
+{
+	AUTO_FD there = fd_open_beneath(git_fd, "index", O_PATH | O_DIRECTORY);
+	int rc = there >= 0 ? tree_remove(git_fd, "index") : 0;
+
+	if (rc >= 0)
+		rc = sys_rename(r->work_fd, GIT_INDEX, git_fd, "index", 0);
+	/* An original without an index has none to copy. */
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* Marks are the user's, and stay on entries that are set to the commit's content. */
+static int mark_again(const struct git_call *how, const struct git_entries *index, const struct git_entries *set,
+		      unsigned mark, const char *option, struct atoll_error *err)
+{
+	AUTO_STRBUF paths = STRBUF_INIT;
+	struct git_call call = *how;
+
+	for (size_t i = 0; i < set->n; i++) {
+		const struct git_entry *e = set->v[i].mode ? git_entries_find(index, set->v[i].path) : NULL;
+
+		if (e && (e->marks & mark))
+			strbuf_add(&paths, e->path, strlen(e->path) + 1);
+	}
+	if (paths.failed)
+		return error_oom(err, how->operation);
+	call.input = strbuf_str(&paths);
+	call.input_size = paths.size;
+	return paths.size ? git_call(&call, err, (const char *const[]){ "update-index", option, "-z", "--stdin", NULL })
+			  : 0;
+}
+
+/* Sets the entries that differ, one by one: git read-tree refuses where a marked file of the checkout differs from its entry. */
+static int set_entries(const struct git_call *how, const struct git_entries *set, struct atoll_error *err)
+{
+	AUTO_STRBUF info = STRBUF_INIT;
+	AUTO_GIT_ENTRIES index = { 0 };
+	struct git_call call = *how;
+	int rc = git_entries_of_index(how, &index, err);
+
+	git_entries_format(set, set->n ? strlen(set->v[0].id.hex) : 0, &info);
+	if (info.failed)
+		return error_oom(err, how->operation);
+	call.input = strbuf_str(&info);
+	call.input_size = info.size;
+	if (rc >= 0)
+		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	if (rc >= 0)
+		rc = mark_again(how, &index, set, GIT_MARK_SKIP, "--skip-worktree", err);
+	return rc < 0 ? rc : mark_again(how, &index, set, GIT_MARK_ASSUME, "--assume-unchanged", err);
 }
 
 /* The original's, with what it knows of the files, and the commit's entries. Whether it has those already is asked of the copy: whoever
  * goes on in the original meanwhile has staged something else, which would pass for the sandbox's edits. */
-static int put_index(struct resource *r, const struct git_repo *repo, int git_fd, const struct git_id *at,
-		     const char *operation, struct atoll_error *err)
+static int make_index(struct resource *r, const struct git_call *how, const struct git_id *at, struct atoll_error *err)
 {
-	AUTO_FREE char *path = str_format("%s/%s/index", r->row.work, GIT_UPPER);
-	struct git_call call = { .repo = repo, .operation = operation, .index = path, .also = 1 };
-	int rc = path ? copy_index(repo, git_fd) : -ENOMEM, differs = 1;
+	AUTO_GIT_ENTRIES committed = { 0 };
+	int rc = remove_next_index(r);
 
-	if (rc < 0 && rc != -ENOENT)
-		return cannot_write(r, rc, operation, err);
 	if (rc >= 0)
-		differs = git_call(&call, err,
-				   (const char *const[]){ "diff-index", "--cached", "--quiet", at->hex, NULL });
-	if (differs <= 0)
-		return differs;
-	call.also = 0;
-	return git_call(&call, err, (const char *const[]){ "read-tree", "--reset", at->hex, NULL });
+		rc = copy_index(how->repo, r->work_fd, GIT_INDEX);
+	if (rc == -ENOENT)
+		return git_call(how, err, (const char *const[]){ "read-tree", at->hex, NULL });
+	if (rc < 0)
+		return cannot_write(r, rc, how->operation, err);
+	rc = git_entries_since(how, at, &committed, NULL, err);
+	return rc < 0 || !committed.n ? rc : set_entries(how, &committed, err);
 }
 
 /* ---- files ---- */
@@ -133,14 +192,13 @@ static bool is_shown(struct resource *r, int upper_fd, const char *path)
 	       git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd }, path) == r->root_fd;
 }
 
-static int check_out(struct resource *r, const struct git_repo *repo, const struct git_entries *list,
+static int check_out(struct resource *r, const struct git_repo *repo, const struct git_entries *list, const char *index,
 		     const char *operation, struct atoll_error *err)
 {
 	AUTO_FREE char *prefix = str_format("--prefix=%s/%s/", r->row.work, OVERLAY_UPPER);
-	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
 	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_STRBUF paths = STRBUF_INIT;
-	int rc = prefix && index ? MIN(upper, 0) : -ENOMEM;
+	int rc = prefix ? MIN(upper, 0) : -ENOMEM;
 
 	for (size_t i = 0; i < list->n && rc >= 0; i++) {
 		if (!list->v[i].mode || list->v[i].mode == GITLINK || !is_shown(r, upper, list->v[i].path))
@@ -204,15 +262,39 @@ static int find_uncommitted(const struct git_repo *repo, const struct git_state 
 	return intersect(ret, &uncommitted) < 0 ? error_oom(err, inside->operation) : 0;
 }
 
+/* Of what is uncommitted in the original, what the index inside lists. One that cannot be read shows nothing: a command inside has made it so. */
+static int keep_listed(const struct git_call *inside, struct git_entries *list)
+{
+	AUTO_GIT_ENTRIES index = { 0 }, both = { 0 }, all = *list;
+	int rc = git_entries_of_index(inside, &index, NULL) < 0 ? 0 : 1;
+
+	for (size_t i = 0; i < all.n && rc > 0; i++) {
+		const struct git_entry *e = git_entries_find(&index, all.v[i].path);
+
+		if (e && !e->stage && git_entries_add(&both, e->path, e->mode, &e->id, 0) < 0)
+			rc = -ENOMEM;
+	}
+	*list = both;
+	both = (struct git_entries){ 0 };
+	return MIN(rc, 0);
+}
+
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err)
 {
 	struct git_call call = { .repo = repo, .operation = operation };
+	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
 	AUTO_GIT_ENTRIES list = { 0 };
 	bool staged;
-	int rc = s->carried ? 0 : git_entries_uncommitted(&call, &list, &staged, err);
+	int rc = index ? 0 : error_oom(err, operation);
 
-	return rc < 0 ? rc : check_out(r, repo, &list, operation, err);
+	if (rc >= 0 && !s->carried)
+		rc = git_entries_uncommitted(&call, &list, &staged, err);
+	if (rc < 0 || !list.n)
+		return rc;
+	call.index = index;
+	rc = keep_listed(&call, &list);
+	return rc < 0 ? error_oom(err, operation) : check_out(r, repo, &list, index, operation, err);
 }
 
 /* ---- now or later ---- */
@@ -225,26 +307,85 @@ int git_settle_carried(struct resource *r, const struct git_repo *repo, struct g
 	int rc = git < 0 ? git : put_refs(git, s, &s->base);
 
 	if (rc >= 0)
-		rc = copy_index(repo, git);
+		rc = copy_index(repo, git, "index");
 	s->unsettled = rc == -ENOENT;
 	return rc < 0 && rc != -ENOENT ? cannot_write(r, rc, operation, err) : 0;
+}
+
+/* Whether HEAD inside names the ref. */
+static bool is_on(const struct git_refs *inside, const char *ref)
+{
+	AUTO_FREE char *on = NULL;
+	struct git_id id;
+
+	return git_refs_head(inside, &on, &id) >= 0 && on && strcmp(on, ref) == 0;
+}
+
+/* 1 if the copy was set and the state is to be saved. -errno. */
+static int show_branch(const struct git_repo *repo, int git_fd, struct git_state *s, bool leave)
+{
+	const struct git_refs inside = { git_fd, repo->dir_fd }, outside = { -EBADF, repo->dir_fd };
+	struct git_id now, shown;
+	int rc = git_refs_read(&outside, s->branch, &now);
+
+	if (rc >= 0)
+		rc = git_refs_read(&inside, s->branch, &shown);
+	/* Removed there, or inside; or nothing that can be read. */
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : 0;
+	if (!leave && is_on(&inside, s->branch))
+		return 0;
+	if (!leave && *s->seen.hex && (!git_id_equal(&shown, &s->seen) || git_id_equal(&now, &s->seen)))
+		return 0;
+	rc = git_refs_write(git_fd, s->branch, &now, "atoll-ref");
+	s->seen = now;
+	return rc < 0 ? rc : 1;
+}
+
+int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err)
+{
+	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_GIT_STATE s = { 0 };
+	int rc = git_state_load(r, &s, err);
+
+	if (rc < 0)
+		return rc;
+	rc = git < 0 ? git : show_branch(repo, git, &s, false);
+	if (rc < 0)
+		return cannot_write(r, rc, operation, err);
+	return rc ? git_state_save(r, &s, err) : 0;
+}
+
+/* HEAD leaves the copy of the original's branch only when what was committed on that has landed. */
+static int settle_refs(const struct git_repo *repo, int git_fd, struct git_state *s)
+{
+	const struct git_refs inside = { git_fd, repo->dir_fd };
+	int rc = show_branch(repo, git_fd, s, is_on(&inside, s->branch));
+
+	return rc < 0 ? rc : put_refs(git_fd, s, &s->base);
 }
 
 static int settle(struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s,
 		  const char *operation, struct atoll_error *err)
 {
-	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
+	AUTO_FREE char *index = str_format("%s/%s", r->row.work, GIT_INDEX);
 	struct git_call call = { .repo = repo, .operation = operation, .index = index };
 	AUTO_GIT_ENTRIES list = { 0 };
-	int rc = index ? put_refs(git_fd, s, &s->base) : -ENOMEM;
+	int rc = index ? make_index(r, &call, &s->base, err) : error_oom(err, operation);
 
-	rc = rc < 0 ? cannot_write(r, rc, operation, err) : put_index(r, repo, git_fd, &s->base, operation, err);
 	if (rc >= 0 && !s->carried)
 		rc = find_uncommitted(repo, s, &call, &list, err);
 	if (rc >= 0)
-		rc = check_out(r, repo, &list, operation, err);
+		rc = check_out(r, repo, &list, index, operation, err);
+	if (rc < 0)
+		return rc;
+	rc = settle_refs(repo, git_fd, s);
+	if (rc >= 0)
+		rc = install_index(r, git_fd);
+	if (rc < 0)
+		return cannot_write(r, rc, operation, err);
 	s->unsettled = false;
-	return rc < 0 ? rc : git_state_save(r, s, err);
+	return git_state_save(r, s, err);
 }
 
 /* Two that are about to see it may come together; the second finds it done. */

@@ -19,7 +19,7 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 {
 	AUTO_FREE char *tmp = str_format("%s.new", name);
 	AUTO_FD fd = -EBADF;
-	int r = tmp ? sys_unlink(dir_fd, tmp, 0) : -ENOMEM;
+	int r = tmp ? tree_remove(dir_fd, tmp) : -ENOMEM; /* a command inside may have made anything of that name */
 
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -53,7 +53,7 @@ static char *value_of(const char *text, const char *key)
 
 int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err)
 {
-	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL;
+	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, GIT_STATE, 1 << 16, &text, NULL);
 
@@ -65,6 +65,11 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 		s.carried = carried && strcmp(carried, "yes") == 0;
 		settled = value_of(text, "settled");
 		s.unsettled = settled && strcmp(settled, "no") == 0;
+		seen = value_of(text, "seen");
+		if (seen)
+			(void)git_id_parse(seen, &s.seen);
+		left_out = value_of(text, "left-out");
+		s.left_out = left_out ? strtoul(left_out, NULL, 10) : 0;
 		if (!s.branch || !s.own || !base || !git_id_parse(base, &s.base) || !git_refs_is_name(s.branch) ||
 		    !git_refs_is_name(s.own))
 			rc = -EINVAL;
@@ -85,6 +90,10 @@ int git_state_save(struct resource *r, const struct git_state *s, struct atoll_e
 
 	strbuf_addf(&text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
 		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
+	if (*s->seen.hex)
+		strbuf_addf(&text, "seen %s\n", s->seen.hex);
+	if (s->left_out)
+		strbuf_addf(&text, "left-out %zu\n", s->left_out);
 	rc = text.failed ? -ENOMEM : git_put_file(r->work_fd, GIT_STATE, text.data, text.size);
 	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
 }

@@ -214,11 +214,32 @@ static int collect_vanished(const struct git_work *w, struct git_entries *list, 
 	int rc;
 
 	call.index = w->index;
-	rc = git_entries_since(&call, &w->base, &old, &new, err);
+	/* On another branch the original's commit says what the layer below the workspace has. */
+	rc = git_entries_since(&call, w->elsewhere ? &w->head : &w->base, &old, &new, err);
 	for (size_t i = 0; i < new.n &&rc >= 0; i++)
 		if (has_vanished(w, &old.v[i], &new.v[i]) &&
 		    git_entries_add(list, new.v[i].path, 0, &new.v[i].id, 0) < 0)
 			return error_oom(err, w->operation);
+	return rc;
+}
+
+/* What is unmerged cannot be committed, but is to be seen with everything else that was edited: as the file is, or, where only the original has
+ * it, as HEAD has it. */
+static int add_unmerged(const struct git_work *w, struct git_entries *list)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < w->tracked.n && rc >= 0;) {
+		const char *path = w->tracked.v[i].path;
+		const struct git_entry *own = NULL;
+		bool unmerged = w->tracked.v[i].stage;
+
+		for (; i < w->tracked.n && strcmp(w->tracked.v[i].path, path) == 0; i++)
+			if (w->tracked.v[i].stage == 2)
+				own = &w->tracked.v[i];
+		if (unmerged && !changes_find(w->files, path))
+			rc = git_entries_add(list, path, own ? own->mode : 0, own ? &own->id : &w->tip, 0);
+	}
 	return rc;
 }
 
@@ -241,6 +262,8 @@ static int collect(const struct git_work *w, struct strbuf *info, struct strbuf 
 		if (is_content(c))
 			strbuf_add(paths, c->path, strlen(c->path) + 1);
 	}
+	if (add_unmerged(w, &list) < 0)
+		return error_oom(err, w->operation);
 	vanished = collect_vanished(w, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
 	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
@@ -346,7 +369,7 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 	rc = list_tracked(w, err);
 	if (rc < 0)
 		return rc;
-	w->settled = !find_unmerged(w) && rc && *w->file.tree.hex && !has_edits(w);
+	w->settled = !find_unmerged(w) && !w->elsewhere && rc && *w->file.tree.hex && !has_edits(w);
 	if (w->settled) {
 		compare_ahead(w);
 		hash_written(w);
@@ -358,11 +381,6 @@ int git_tree_make(struct git_work *w, struct atoll_error *err)
 {
 	int rc;
 
-	/* Before it is resolved nobody can say what would be committed. */
-	if (w->unmerged) {
-		w->tree = w->tip_tree;
-		return 0;
-	}
 	if (take_tree(w) > 0)
 		return 0;
 	rc = put_copy(w);

@@ -44,6 +44,9 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
 	git_entries_release(&w->head_new);
+	git_strays_release(&w->strays);
+	free(w->on);
+	free(w->torn);
 }
 
 struct git_call git_work_call(const struct git_work *w)
@@ -107,19 +110,25 @@ static int ask_two(const struct git_work *w, const char *first, const char *seco
 	return 0;
 }
 
-/* What HEAD is inside, as the files there say it. */
+/* What HEAD is inside, as the files there say it. What was edited on a branch without a commit is compared with the base. */
 static int read_tip(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
 {
-	AUTO_FREE char *ref = NULL;
-	int rc = git_refs_head(inside, &ref, &w->tip);
+	int rc = git_refs_head(inside, &w->on, &w->tip);
 
-	if (rc >= 0 && ref)
-		rc = git_refs_read(inside, ref, &w->tip);
 	if (rc == -ENOENT)
 		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->r->row.path,
 				 "HEAD of \"%s\" in the sandbox leads to no commit; check out a branch inside",
 				 w->r->row.path);
-	return rc < 0 ? failed(w, rc, "HEAD", err) : 0;
+	if (rc >= 0 && w->on)
+		rc = git_refs_read(inside, w->on, &w->tip);
+	w->unborn = rc == -ENOENT;
+	if (w->unborn)
+		w->tip = w->state.base;
+	else if (rc < 0)
+		return failed(w, rc, "HEAD", err);
+	w->elsewhere = w->unborn || !w->on || (strcmp(w->on, w->state.own) != 0 && strcmp(w->on, w->state.branch) != 0);
+	w->busy = git_repo_operation(inside->upper_fd);
+	return 0;
 }
 
 static int read_head(struct git_work *w, struct atoll_error *err)
@@ -216,11 +225,16 @@ static int ask_base(struct git_work *w, struct atoll_error *err)
 static int find_history(struct git_work *w, struct atoll_error *err)
 {
 	const struct git_id named = w->tip;
-	int rc = git_id_equal(&w->head, &w->tip) ? 0 : read_history(w, err);
+	int rc = w->elsewhere || git_id_equal(&w->head, &w->tip) ? 0 : read_history(w, err);
 
 	if (rc != 0)
 		return MIN(rc, 0);
 	rc = peel_tip(w, err);
+	/* Of another branch only what is not committed there is an edit. */
+	if (w->elsewhere)
+		w->base = w->tip;
+	if (w->elsewhere)
+		return rc;
 	if (rc < 0)
 		return rc;
 	/* A tag, say. */
@@ -252,15 +266,24 @@ const struct git_entry *git_work_original(const struct git_work *w, const char *
 	return git_entries_find(moved ? &w->head_old : &w->base_old, path);
 }
 
+bool git_work_is_in_the_middle(const struct git_work *w)
+{
+	return w->busy && strcmp(w->busy, "a bisection") != 0;
+}
+
 bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged)
 {
 	const struct git_entry *before = git_work_original(w, path);
 
+	*ret_judged = false;
+	if (w->elsewhere)
+		return !before && !git_entries_find(&w->tracked, path);
 	*ret_judged = before && before->mode;
 	if (git_entries_find(&w->base_new, path))
 		return before != NULL;
 	*ret_judged = false;
-	return !git_entries_find(&w->tracked, path);
+	/* What the original's branch has, and inside is as it was before that, is not the sandbox's doing: nor is that it is not there yet. */
+	return !before && !git_entries_find(&w->tracked, path);
 }
 
 bool git_work_touches(const struct changes *changes, const char *path)
@@ -295,7 +318,9 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 		rc = git_tree_make(w, err);
 	git_running_release(&w->ahead);
 	git_running_release(&w->hashing);
-	return rc < 0 ? rc : compare(w, err);
+	if (rc >= 0)
+		rc = compare(w, err);
+	return rc < 0 ? rc : git_strays_find(w, &inside, err);
 }
 
 int git_work_make(struct resource *r, const char *operation, bool exact, struct git_work *ret, struct atoll_error *err)
@@ -340,6 +365,8 @@ int git_work_take(struct resource *r, const char *operation, struct git_work *re
 {
 	struct git_work *kept = r->kept;
 	struct git_id head;
+	char *torn;
+	int rc;
 
 	if (!kept)
 		return git_work_make(r, operation, false, ret, err);
@@ -350,6 +377,9 @@ int git_work_take(struct resource *r, const char *operation, struct git_work *re
 	head = ret->head;
 	if (read_head(ret, err) >= 0 && git_id_equal(&head, &ret->head))
 		return 0;
+	torn = TAKE_PTR(ret->torn);
 	git_work_release(ret);
-	return git_work_make(r, operation, false, ret, err);
+	rc = git_work_make(r, operation, false, ret, err);
+	ret->torn = torn;
+	return rc;
 }

@@ -19,7 +19,7 @@ static int cannot_make(struct resource *r, int rc, struct atoll_error *err)
 /* On a rollback everything is made anew. What is recorded is exchanged when it is, and says until then what comes along. */
 static int remove_old(struct resource *r)
 {
-	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_NEXT };
+	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_NEXT, GIT_INDEX, GIT_INDEX_LOCK };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
@@ -74,6 +74,32 @@ static int choose_branch(struct resource *r, const struct git_repo *repo, char *
 	return -EEXIST;
 }
 
+/* What is uncommitted in the original stays out, and whoever makes the sandbox is told. */
+static int count_left_out(const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
+{
+	const struct git_call call = { .repo = repo, .operation = "new" };
+	AUTO_GIT_ENTRIES uncommitted = { 0 };
+	bool staged;
+	int rc = git_entries_uncommitted(&call, &uncommitted, &staged, err);
+
+	s->left_out = uncommitted.n;
+	return rc;
+}
+
+/* What the sandbox was made without, as it was then. */
+static int git_detail(const struct store_resource *row, struct strbuf *ret)
+{
+	AUTO_FD work = row->work ? open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -EBADF;
+	struct resource r = { .row = *row, .work_fd = work };
+	AUTO_GIT_STATE s = { 0 };
+
+	if (work < 0 || git_state_load(&r, &s, NULL) < 0 || !s.left_out)
+		return 0;
+	strbuf_addf(ret, "the commit that was checked out, without %zu file%s that %s not committed", s.left_out,
+		    s.left_out == 1 ? "" : "s", s.left_out == 1 ? "was" : "were");
+	return 1;
+}
+
 static int begin_in(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
 {
 	int rc = overlay_begin(r, err);
@@ -86,6 +112,8 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 	if (rc < 0)
 		return cannot_make(r, rc, err);
 	rc = git_pin(r, repo, "base", &s->base, "new", err);
+	if (rc >= 0 && !s->carried)
+		rc = count_left_out(repo, s, err);
 	s->unsettled = true;
 	if (rc >= 0 && s->carried)
 		rc = git_settle_carried(r, repo, s, "new", err);
@@ -162,6 +190,8 @@ static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_
 
 	if (rc >= 0)
 		rc = git_settle_now(r, &repo, "run", err);
+	if (rc >= 0)
+		rc = git_settle_branch(r, &repo, "run", err);
 	if (rc >= 0)
 		rc = overlay_view(r, &v, err);
 	if (rc < 0)
@@ -248,6 +278,7 @@ const struct strategy_ops strategy_git = {
 	.part_name = ".git",
 	.begin = git_begin,
 	.view = git_view,
+	.detail = git_detail,
 	.ran = overlay_ran,
 	.changes = git_changes,
 	.base = overlay_base,

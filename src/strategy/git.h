@@ -7,6 +7,7 @@
  *	git/ git-work/   the overlay of .git: refs, index, configuration, hooks as a command inside has made them
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
+ *	git-index        while the inside is put at a commit: its next index. Git locks and writes it here, where no command inside comes
  *	git-next         while a commit is under way: the commit that is to be the branch's tip
  *	git-q-*          a quarantine, while something is computed
  *
@@ -23,6 +24,8 @@
 #define GIT_OBJECTS "git-objects"
 #define GIT_STATE "git-state"
 #define GIT_NEXT "git-next"
+#define GIT_INDEX "git-index"
+#define GIT_INDEX_LOCK "git-index.lock"
 #define GIT_QUARANTINE "git-q-"
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
@@ -33,6 +36,8 @@ struct git_state {
 	char *branch;       /* of the original: "refs/heads/main" */
 	char *own;          /* inside */
 	struct git_id base; /* what the sandbox was last made from */
+	struct git_id seen; /* what the copy of the original's branch inside was last set to; "": there is none yet */
+	size_t left_out;    /* uncommitted paths of the original when the sandbox was made, which stay out of it */
 	bool carried;       /* with what was uncommitted in the original's checkout */
 	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
 };
@@ -53,6 +58,9 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 /* What is uncommitted in the original comes along, as it is now; nothing of it is left for later. The caller saves the state. */
 int git_settle_carried(struct resource *r, const struct git_repo *repo, struct git_state *s, const char *operation,
 		       struct atoll_error *err);
+/* Shows the original's branch inside as it is now, unless a command inside has moved it or HEAD is on it. It is a copy: were it the
+ * original's own ref, a commit that another process makes there would move HEAD inside away from the index. */
+int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
 /* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);
@@ -69,6 +77,32 @@ int git_unpin(struct resource *r, const struct git_repo *repo, const char *opera
 /* As git_lock_take(), with some patience. */
 int git_pin_lock(const struct git_repo *repo, const char *path, const char *owner);
 
+/* ---- git-strays.c: commits made inside that HEAD inside does not have ---- */
+
+struct git_stray {
+	char *root; /* the ref that holds it, "HEAD", or the worktree or log that does */
+	char *hash; /* abbreviated */
+	char *subject;
+};
+struct git_strays {
+	struct git_stray *v;
+	size_t n;
+	size_t on_head, on_own; /* how many of them HEAD holds, and the sandbox's own branch */
+};
+struct git_work;
+void git_strays_release(struct git_strays *s);
+/* Fills w->strays. Commits of objects that cannot be read are left out: their refs are listed all the same. */
+int git_strays_find(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
+
+/* ---- git-stale.c: files of the workspace that fell behind the commit that landed ---- */
+
+/* Records in the part's directory what the new commit has at the paths of which the workspace holds an older version that does not land. */
+int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entries *landing);
+/* The commit did not land. */
+void git_stale_drop(int dir_fd);
+/* The part's move is over: where the workspace still holds those files, they get the commit's version. Idempotent, until it is done once. */
+int git_stale_renew(struct resource *r, int dir_fd, const struct git_repo *repo, struct atoll_error *err);
+
 /* ---- git-work.c: what the sandbox has made of the repository, computed in a quarantine ---- */
 
 struct git_work {
@@ -80,7 +114,11 @@ struct git_work {
 	char *quarantine;      /* absolute */
 	char *name;            /* of its directory, in the area */
 	char *objects, *index, *upper;
-	struct git_id head;     /* of the original's branch, now */
+	struct git_id head; /* of the original's branch, now */
+	char *on;           /* the ref that HEAD names inside; NULL: HEAD is detached */
+	char *torn;         /* a directory that was removed inside, and holds files that stay; NULL: none */
+	const char *busy;   /* an operation that git has not finished inside: "a merge"; NULL: none */
+	struct git_strays strays;
 	struct git_id tip;      /* what HEAD is inside */
 	struct git_id tip_tree; /* its tree */
 	struct git_id tree;     /* with what is uncommitted inside */
@@ -97,8 +135,10 @@ struct git_work {
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
-	bool compared;         /* base_old and base_new are known */
-	bool has_index;        /* there is a copy of the index in the quarantine */
+	bool compared;  /* base_old and base_new are known */
+	bool has_index; /* there is a copy of the index in the quarantine */
+	bool unborn;    /* that ref has no commit; tip is the base then */
+	bool elsewhere; /* HEAD is on neither the sandbox's own branch nor the original's: nothing of it lands there */
 	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
 };
@@ -119,6 +159,13 @@ static inline bool git_work_has_nothing(const struct git_work *w)
 {
 	return git_work_is_clean(w) && git_id_equal(&w->base, &w->tip);
 }
+/* Whether HEAD inside has work that would land on no branch: uncommitted edits, or commits of a detached HEAD or another branch. */
+static inline bool git_work_is_lost_elsewhere(const struct git_work *w, bool refs)
+{
+	return w->elsewhere && (!git_work_is_clean(w) || (w->strays.on_head && !(refs && w->on && !w->unborn)));
+}
+/* Whether git has begun something inside that a commit would cut off. A bisection goes on beside it. */
+bool git_work_is_in_the_middle(const struct git_work *w);
 /* Whether the file lands, as far as git has a say: it is not tracked, or its content is the sandbox's own. judged: git says, not the times. */
 bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged);
 

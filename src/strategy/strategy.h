@@ -273,7 +273,8 @@ struct change {
 	bool opaque;    /* is such a directory */
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
 	bool on_request; /* skipped, unless what else was named inside is asked for: then added, or modified if `what` is set */
-	bool judged; /* whether somebody else changed the original is judged by part_prepare() */
+	bool blocking; /* skipped; part_prepare() says whether a commit may leave it behind */
+	bool judged;   /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
 	char *words; /* what note points to, if it was made for this change */
 	bool has_before, has_after;

@@ -3,97 +3,15 @@
 # timeout: 600
 """Git repositories as resources: nothing reaches the original before commit, everything lands as one commit, and nobody's work is lost."""
 import os
+import re
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
-
-CONFIG = "[user]\n\tname = Somebody\n\temail = somebody@example.org\n[init]\n\tdefaultBranch = main\n[protocol \"file\"]\n\tallow = always\n"
-
-
-class Failed(Exception):
-    pass
-
-
-def configure(box, text):
-    """The user's configuration, exchanged as a whole: other threads read it."""
-    handle, path = tempfile.mkstemp(dir=box.place.root)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(text)
-    os.chmod(path, 0o644)
-    os.rename(path, box.home + "/.gitconfig")
-
-
-class Repo:
-    """A repository of a user, with one commit, and a sandbox over it."""
-
-    def __init__(self, place, who, make=True, program=None, script=""):
-        self.place, self.who = place, who
-        self.top = place.fresh("git", who)
-        self.path = self.top + "/repo"
-        self.box = t.Box(place, who, program=program, state=self.top + "/state")
-        configure(self.box, CONFIG)
-        self.outside("git init -q repo; cd repo; mkdir d; echo a >a; seq 20 >lines; echo b >d/b; echo '*.o' >.gitignore; git add .; "
-                     "git commit -qm first; echo object >x.o; " + script, cwd=self.top)
-        if make:
-            self.must(self.new())
-
-    def outside(self, script, cwd=None, check=True):
-        done = self.box.command(["sh", "-ec", script], cwd=cwd or self.path)
-        if check and done.returncode != 0:
-            raise Failed("outside: %s: %s" % (script, t.said(done)))
-        return done.stdout.decode("utf-8", "surrogateescape").strip()
-
-    def inside(self, script, check=True):
-        done = self.box.run("sh", "-ec", script, cwd=self.path)
-        if check and done.returncode != 0:
-            raise Failed("inside: %s: %s" % (script, t.said(done)))
-        return done.stdout.decode("utf-8", "surrogateescape").strip()
-
-    def new(self, *extra):
-        return self.box.atoll("new", "box", "--git", self.path, *extra)
-
-    def must(self, done):
-        if done.returncode != 0:
-            raise Failed("%s: %s" % (" ".join(map(str, done.args[1:4])), t.said(done)))
-        return done
-
-    def commit(self, *extra):
-        return self.must(self.box.commit(*extra))
-
-    def git(self, arguments):
-        return self.outside("git " + arguments)
-
-    def log(self):
-        return self.git("log --format=%s").split("\n")
-
-    def status(self):
-        return self.git("status --porcelain")
-
-    def read(self, name):
-        with open(os.path.join(self.path, name), encoding="ascii") as file:
-            return file.read()
-
-    def manifest(self):
-        """The git directory, without what keeps the base from gc, and without the times that a lock moves on its way."""
-        found = mf.manifest(self.path + "/.git")
-        return {path: dict(entry, mtime=0 if entry["type"] == "dir" else entry["mtime"]) for path, entry in found.items()
-                if not path.startswith(b"refs/atoll")}
-
-    def problems(self):
-        """What git finds wrong, and what of ours is left where it does not belong."""
-        found = self.outside("git fsck --strict 2>&1 | grep -v '^dangling' || true; find .git -name '*.lock' -o -name '*atoll-*' | "
-                             "grep -v refs/atoll || true; git status --porcelain -uno")
-        return found
-
-    def close(self):
-        self.box.atoll("rm", "box", "--abandon")
-        t.remove_tree(self.top)
-
+from gitrepo import CONFIG, Failed, Named, Repo, configure  # noqa: E402
 
 SCENES = []
 
@@ -173,7 +91,10 @@ def commits_edits_and_other_files_land_as_one(repo, tap):
               repo.read("build/y.o") == "o\n" and repo.read("untracked") == "u\n" and not os.path.exists(repo.path + "/d/b"))
     tap.check("nothing is left to commit, and nothing is broken", repo.status() == "?? untracked" and not repo.problems(), repo.status(),
               repo.problems())
-    tap.check("the log of the branch says where it came from", "atoll: commit box: all of it" in repo.git("reflog -1"), repo.git("reflog -1"))
+    for log in ("HEAD", "main"):
+        lines = repo.git("log -g --format='%%gd %%H %%gs' %s" % log).split("\n")
+        tap.check("the log of %s says where it came from" % log, len(lines) == 2 and lines[0] ==
+                  "%s@{0} %s atoll: commit box: all of it" % (log, repo.git("rev-parse HEAD")), lines)
     tap.check("other refs stay inside", repo.git("branch --format='%(refname)'") == "refs/heads/main", repo.git("branch"))
     said = repo.inside("git status --porcelain; git log --format=%s; git branch --format='%(refname:short)'")
     tap.check("the inside stands at the new commit", said == "?? untracked\nall of it\nsecond, inside\nfirst\natoll/box\nmain\nside", said)
@@ -255,7 +176,7 @@ def uncommitted_work_in_the_way_is_never_lost(repo, tap):
     repo.inside("echo inside >>a; echo i >fresh; git add .; git commit -qm inside")
     repo.outside("echo outside >>a")
     done = repo.box.commit()
-    tap.check("an edit of the same file is a conflict, by name", done.returncode == 3 and b"a" in done.stdout + done.stderr and
+    tap.check("an edit of the same file is a conflict, by name", done.returncode == 3 and b"conflict: a: was changed by somebody else" in done.stderr and
               repo.read("a") == "a\noutside\n" and repo.log() == ["first"] and not os.path.exists(repo.path + "/.git/index.lock"),
               t.said(done))
     repo.outside("git add a")
@@ -301,7 +222,7 @@ def other_refs_land_when_that_is_asked_for(repo, tap):
     repo.inside("git branch side; git tag -a -m one v1; git checkout -q dev; echo d >dev; git add dev; git commit -qm dev; git checkout -q atoll/box")
     tap.check("without a word they stay inside", repo.box.commit().returncode == 0 and "side" not in repo.git("for-each-ref"))
     done = repo.commit("--refs")
-    tap.check("and count as what has landed", b"3 changes: 2 added, 1 modified" in done.stdout, t.said(done))
+    tap.check("and count as what has landed, with the commits on them", b"4 changes: 3 added, 1 modified" in done.stdout, t.said(done))
     tap.check("alone they land too, and nothing else moves", repo.git("log --format=%s -1 dev") == "dev" and repo.log() == ["first"] and
               repo.git("rev-parse side") == repo.git("rev-parse main") and repo.git("cat-file -t v1") == "tag" and not repo.problems(),
               repo.git("for-each-ref"), repo.problems())
@@ -355,7 +276,12 @@ def undo_takes_back_what_is_still_there(repo, tap):
     old = repo.git("rev-parse HEAD")
     repo.inside("echo two >>a; git commit -qam inside; echo u >u")
     repo.commit()
+    landed = repo.git("rev-parse HEAD")
     repo.must(repo.box.undo())
+    for log in ("HEAD", "main"):
+        lines = repo.git("log -g --format='%%gd %%H %%gs' %s" % log).split("\n")
+        tap.check("the log of %s says that the commit was taken back" % log, len(lines) == 3 and
+                  lines[0] == "%s@{0} %s atoll: undo" % (log, old) and lines[1].startswith("%s@{1} %s atoll: commit box" % (log, landed)), lines)
     tap.check("branch, index and files are back", repo.git("rev-parse HEAD") == old and repo.status() == "" and repo.read("a") == "a\n" and
               not os.path.exists(repo.path + "/u") and not repo.problems(), repo.status(), repo.problems())
     tap.check("and the edits are still inside", "inside" in repo.inside("git log --format=%s; cat a") and
@@ -642,7 +568,7 @@ def git_is_asked_no_more_than_needed(repo, tap):
     repo.outside("for i in $(seq 300); do echo $i >d/f$i; done; git add .; git commit -qm many; sleep 0.05; touch .git/index")
     counter = Counter(repo)
     asked = counter.asked("new", "box", "--git", repo.path)
-    tap.check("new asks for nothing that depends on what is tracked", asked == ["rev-parse", "config"], asked)
+    tap.check("new looks at the files once, to say what is not committed", asked == ["rev-parse", "config", "status"], asked)
     asked = counter.asked("run", "box", "--", "true")
     tap.check("the first run looks at the files once", asked == ["diff-index", "update-index"], asked)
     repo.inside("echo x >>a; sleep 0.05; git commit -qam one")
@@ -656,6 +582,9 @@ def git_is_asked_no_more_than_needed(repo, tap):
 
 
 # ---- crashes ----
+
+NOT_KILLED = "was not killed: "
+
 
 def count_points(repo, *command):
     counted = os.path.join(repo.top, "count")
@@ -680,11 +609,14 @@ def outcome(repo):
     return "new" if new else "old" if old else "mixed: %s %s" % (repo.log(), repo.status())
 
 
-def crash_at(place, who, fault):
+def crash_at(place, who, fault, mark=None):
     repo = make_for_crash(place, who)
+    from_mark = {"program_environment": {"ATOLL_FAULT_FROM": mark}} if mark else {}
     problems = []
     try:
-        repo.box.commit("-m", "all", fault=fault)
+        done = repo.box.commit("-m", "all", fault=fault, **from_mark)
+        if "kill" in fault and done.returncode == 0:
+            problems.append(NOT_KILLED + t.said(done))
         done = repo.box.recover()
         if done.returncode != 0:
             problems.append("recover: " + t.said(done))
@@ -707,12 +639,15 @@ def crash_at(place, who, fault):
     return ["%s: %s" % (fault, problem) for problem in problems]
 
 
-def crash_undo_at(place, who, fault):
+def crash_undo_at(place, who, fault, mark=None):
     repo = make_for_crash(place, who)
+    from_mark = {"program_environment": {"ATOLL_FAULT_FROM": mark}} if mark else {}
     problems = []
     try:
         repo.commit("-m", "all")
-        repo.box.undo(fault=fault)
+        done = repo.box.undo(fault=fault, **from_mark)
+        if "kill" in fault and done.returncode == 0:
+            problems.append(NOT_KILLED + t.said(done))
         done = repo.box.recover()
         side = outcome(repo)
         if done.returncode != 0 or side not in ("old", "new") or repo.problems():
@@ -807,9 +742,15 @@ def abandoned_in_doubt(place, who, tap):
 
 
 def walk(tap, name, number, wanted, crash, word="killed", kinds=("kill-after", "kill")):
-    step = 1 if t.TORTURE else max(1, number // wanted)
-    faults = ["%d:%s" % (n, kinds[n % len(kinds)]) for n in range(1, number + 1, step)]
+    # With TORTURE every point by every kind of fault; else as many points as wanted, from the first to the last, the kinds taking turns.
+    if t.TORTURE:
+        faults = ["%d:%s" % (n, kind) for n in range(1, number + 1) for kind in kinds]
+    else:
+        points = sorted({1 + n * (number - 1) // max(1, wanted - 1) for n in range(wanted)})
+        faults = ["%d:%s" % (n, kinds[index % len(kinds)]) for index, n in enumerate(points)]
     found = [problem for problems in t.parallel(crash, faults) for problem in problems]
+    # How many calls there are differs by a few from one run to the next.
+    found = [problem for problem in found if NOT_KILLED not in problem or int(re.search(r"(\d+):kill", problem).group(1)) < number - 3]
     tap.check("%s, %s at %d of %d points" % (name, word, len(faults), number), not found, *found[:12])
 
 
@@ -819,8 +760,22 @@ def walk_both(tap, name, number, wanted, crash):
     walk(tap, name, number, max(1, wanted // 2), crash, "failed", ("EIO", "ENOSPC"))
 
 
+# From the mark that says so to the index and the refs in their places: a mark file of five calls, a ref of six, two logs, an index of six.
+MOVE_POINTS = 20
+
+
+def walk_moves(place, who, tap):
+    """Every point of the move of branch, log and index, in both directions: the branch is on one side and the index on the other there."""
+    faults = ["%d:kill" % n for n in range(1, MOVE_POINTS + 1)]
+    for word, crash in (("a commit", crash_at), ("an undo", crash_undo_at)):
+        found = [problem for problems in t.parallel(lambda fault, crash=crash: crash(place, who, fault, "git-move"), faults)
+                 for problem in problems]
+        tap.check("the move of a branch by %s, killed at each of its %d points" % (word, len(faults)), not found, *found[:12])
+
+
 def walk_crashes(place, tap):
     who = place.users()[0]
+    walk_moves(place, who, tap)
     staged_content_comes_back(place, who, tap)
     abandoned_in_doubt(place, who, tap)
     for number in (12, 16, 20, 24):
@@ -835,19 +790,6 @@ def walk_crashes(place, tap):
         number = count_points(repo, *command, *([repo.path] if command[0] == "new" else []))
         walk_both(tap, "%s leaves a whole sandbox or nothing" % command[0], number, 3,
              lambda fault, command=command: crash_around_at(place, who, command, fault))
-
-
-class Named:
-    """A scene's points, with the user for whom it is played in their names."""
-
-    def __init__(self, tap, who):
-        self.tap, self.who = tap, who
-
-    def check(self, name, *more):
-        return self.tap.check("%s, %s" % (name, self.who), *more)
-
-    def skip(self, name, *more):
-        return self.tap.skip("%s, %s" % (name, self.who), *more)
 
 
 def main(place, tap):

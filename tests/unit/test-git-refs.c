@@ -134,6 +134,27 @@ TEST(refs_made_above_are_told_once_each)
 	CHECK_STR(strbuf_str(&told), "refs/heads/new=22 refs/tags/t=22 ");
 }
 
+TEST(refs_removed_above_are_told_once_each)
+{
+	struct git_refs g = two();
+	AUTO_STRBUF told = STRBUF_INIT;
+
+	scene_shell("echo " A " >lower/refs/heads/x; echo " A " >lower/refs/heads/moved; mkdir -p upper/refs/heads; "
+		    "printf '%s\\n' '" A " refs/heads/gone' '" A " refs/heads/kept' '" A " refs/heads/keptlong' '" A
+		    " refs/tags/last' >lower/packed-refs; sleep 0.02; "
+		    "printf '%s\\n' '" A " refs/heads/kept' '" B " refs/heads/keptlong' '" A
+		    " refs/heads/moved' >upper/packed-refs");
+	if (mknodat(g.upper_fd, "refs/heads/x", S_IFCHR, makedev(0, 0)) < 0 ||
+	    mknodat(g.upper_fd, "refs/heads/moved", S_IFCHR, makedev(0, 0)) < 0)
+		tap_skip("a whiteout cannot be made here");
+	CHECK_EQ(git_refs_removed(&g, note, &told), 0);
+	CHECK_STR(strbuf_str(&told), "refs/heads/x=11 refs/heads/gone=11 refs/tags/last=11 ");
+	strbuf_truncate(&told, 0);
+	scene_shell("sleep 0.02; echo '" A " refs/heads/later' >lower/packed-refs");
+	CHECK_EQ(git_refs_removed(&g, note, &told), 0);
+	CHECK_STR(strbuf_str(&told), "refs/heads/x=11 ");
+}
+
 TEST(a_written_ref_is_what_git_reads)
 {
 	CLEANUP(git_repo_release) struct git_repo repo = { .dir_fd = -EBADF };

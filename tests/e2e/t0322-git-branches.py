@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+"""Git repositories: whatever git does inside, no commit and no edit goes unseen, and none lands on a branch it was not made on."""
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+from gitrepo import Failed, Named, Repo  # noqa: E402
+
+SCENES = []
+
+
+def scene(function):
+    SCENES.append(function)
+    return function
+
+
+def diff(repo):
+    return repo.must(repo.box.diff()).stdout.decode()
+
+
+def refused(repo, *extra):
+    """A commit that must be refused, and must have changed nothing."""
+    before = repo.git("for-each-ref") + repo.status()
+    done = repo.box.commit(*extra)
+    return done, done.returncode == 4 and repo.git("for-each-ref") + repo.status() == before and not repo.problems()
+
+
+def keeps(repo):
+    """Whether rm asks before it removes."""
+    return repo.box.atoll("rm", "box").returncode == 4
+
+
+# Where work can be that HEAD's branch does not have: a script inside, what diff must say, and whether a commit is refused.
+OUT_OF_SIGHT = {
+    "commits on the sandbox's branch, left for the original's":
+        ("echo x >>a; git commit -qam precious; git switch -q main", ["precious; made inside on refs/heads/atoll/box"], True),
+    "commits on a branch that is checked out": ("git switch -qc feature; echo x >>a; git commit -qam precious",
+                                                ["precious; made inside on refs/heads/feature", "HEAD  (is on refs/heads/feature"], True),
+    "edits on a branch that is checked out": ("git switch -qc feature; echo precious >>a", ["S  a  (was edited on another branch"], True),
+    "commits on a branch that was left": ("git switch -qc feature; echo x >>a; git commit -qam precious; git switch -q atoll/box",
+                                          ["precious; made inside on refs/heads/feature"], False),
+    "commits of a detached HEAD": ("git switch -q --detach; echo x >>a; git commit -qam precious", ["precious; made inside on HEAD"], True),
+    "commits of a detached HEAD that was left":
+        ("git switch -q --detach; echo x >>a; git commit -qam precious; git switch -q atoll/box", ["precious; made inside on HEAD, when"], False),
+    "a stash": ("echo precious >>a; git stash -q", ["refs/stash", "WIP on atoll/box"], False),
+    "two stashes": ("echo one >>a; git stash -qm first-one; echo two >>a; git stash -qm second-one", ["first-one", "second-one"], False),
+    "a tag on a commit of its own": ("git switch -q --detach; echo x >>a; git commit -qam precious; git tag v1; git switch -q atoll/box",
+                                     ["precious; made inside on refs/tags/v1", "refs/tags/v1"], False),
+    "a note": ("git notes add -m precious", ["refs/notes/commits"], False),
+    "an orphan branch without a commit": ("git checkout -q --orphan new; echo precious >>a", ["S  a  (was edited", "refs/heads/new"], True),
+    "an orphan branch with a commit": ("git checkout -q --orphan new; git commit -qm precious", ["precious; made inside on refs/heads/new"], True),
+    "a branch that was renamed": ("echo x >>a; git commit -qam precious; git branch -m mine", ["precious; made inside on refs/heads/mine"], True),
+    "a worktree": ("git worktree add -q --detach /tmp/tree; cd /tmp/tree; echo x >>a; git commit -qam precious",
+                   ["precious; made inside on HEAD of the worktree tree"], False),
+    "a branch that was deleted": ("git branch -D dev", ["refs/heads/dev  (was deleted inside"], False),
+    "a packed branch that was deleted": ("git branch -D packed", ["refs/heads/packed  (was deleted inside"], False),
+    "a merge that is not resolved": ("echo precious >>d/b; git merge -q dev && exit 1 || true", ["M  d/b", "M  a", "a merge is in progress"], True),
+    "a merge that is not committed": ("git merge -q -s ours --no-commit dev", ["a merge is in progress"], True),
+    "a rebase in progress": ("sed -i s/a/mine/ a; git commit -qam precious; git rebase -q dev && exit 1 || true",
+                             ["precious; made inside on refs/heads/atoll/box"], True),
+    "a cherry-pick in progress": ("sed -i s/a/mine/ a; git commit -qam mine; git cherry-pick dev && exit 1 || true",
+                                  ["mine", "a cherry-pick is in progress"], True),
+    "a stash that does not apply": ("echo s >>a; git stash -q; echo t >>a; git commit -qam mine; echo precious >>d/b; git stash pop -q && exit 1 || true",
+                                    ["M  d/b", "M  a"], True),
+    "edits of files that git is told not to look at":
+        ("git update-index --assume-unchanged a; git update-index --skip-worktree d/b; echo precious >>a; echo precious >>d/b", ["M  a", "M  d/b"], None),
+    "a file that git is told to add later": ("echo precious >n; git add -N n", ["A  n"], None),
+}
+
+
+@scene
+def nothing_that_was_made_inside_is_out_of_sight(repo, tap):
+    repo.outside("git branch packed; git pack-refs --all; git switch -qc dev; echo dev >>a; git commit -qam dev; git switch -q main; "
+                 "echo main >>a; git commit -qam main")
+    for name, (script, words, blocks) in OUT_OF_SIGHT.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.must(repo.new())
+        repo.inside(script)
+        said = diff(repo)
+        tap.check("%s: diff says it" % name, all(word in said for word in words), said)
+        head = repo.git("rev-parse HEAD")
+        if blocks:
+            done, unchanged = refused(repo)
+            tap.check("%s: a commit is refused" % name, unchanged and len(done.stderr.splitlines()) == 1, t.said(done))
+        elif blocks is False:
+            done = repo.box.commit()
+            tap.check("%s: a commit leaves it inside" % name, done.returncode == 0 and repo.git("rev-parse HEAD") == head and
+                      not repo.problems() and diff(repo) == said, t.said(done), repo.problems(), diff(repo))
+        tap.check("%s: rm asks first" % name, keeps(repo), repo.box.atoll("list").stdout)
+
+
+@scene
+def a_branch_that_is_checked_out_inside_lands_as_itself(repo, tap):
+    repo.inside("echo one >>a; git commit -qam one; git switch -qc feature; echo two >>a; git commit -qam two; echo u >untracked")
+    head = repo.git("rev-parse HEAD")
+    done = repo.box.commit("--refs")
+    tap.check("with other refs the branch lands under its own name, and the original's stays", done.returncode == 0 and
+              repo.git("rev-parse main") == head and repo.git("log --format=%s feature").split("\n") == ["two", "one", "first"] and
+              repo.read("a") == "a\n" and repo.status() == "?? untracked" and not repo.problems(), t.said(done), repo.git("for-each-ref"))
+    tap.check("the inside stays where it is", repo.inside("git branch --show-current; git status --porcelain; cat a") ==
+              "feature\n?? untracked\na\none\ntwo", repo.inside("git branch --show-current; git status --porcelain; cat a"))
+    repo.must(repo.box.undo())
+    tap.check("and undo takes it back", repo.git("for-each-ref refs/heads --format='%(refname)'") == "refs/heads/main" and
+              not os.path.exists(repo.path + "/untracked"), repo.git("for-each-ref"))
+    repo.inside("echo three >>a")
+    done, unchanged = refused(repo, "--refs")
+    tap.check("what is not committed there is named, and lands on no other branch", unchanged and b"feature" in done.stderr, t.said(done))
+    repo.inside("git commit -qam three; git switch -q atoll/box; git merge -q feature")
+    repo.commit()
+    tap.check("merged into the sandbox's own branch it lands on the original's", repo.log() == ["three", "two", "one", "first"] and
+              repo.status() == "?? untracked" and not repo.problems(), repo.log(), repo.status(), repo.problems())
+
+
+@scene
+def what_is_committed_on_the_originals_branch_lands_there(repo, tap):
+    repo.inside("git switch -q main; echo one >>a; git commit -qam one; echo two >>a")
+    repo.outside("echo theirs >>lines; git commit -qam theirs")
+    tap.check("the branch inside does not move under HEAD", repo.inside("git log --format=%s; git diff --cached --name-only; git diff --name-only") ==
+              "one\nfirst\na\nlines", repo.inside("git log --format=%s; git diff --cached --name-only; git diff --name-only"))
+    repo.commit("-m", "both")
+    tap.check("it lands, and takes nothing back", sorted(repo.log()) == ["both", "both", "first", "one", "theirs"] and
+              repo.read("lines").endswith("theirs\n") and repo.read("a") == "a\none\ntwo\n" and repo.status() == "" and
+              not repo.problems(), repo.log(), repo.status(), repo.problems())
+    said = repo.inside("git status --porcelain; git branch --show-current; git rev-parse main HEAD").split("\n")
+    tap.check("and the inside stands at it", said == ["atoll/box"] + [repo.git("rev-parse HEAD")] * 2, said)
+    repo.inside("git switch -q main")
+    repo.outside("echo more >>lines; git commit -qam more")
+    tap.check("a branch that was only checked out inside changes nothing", diff(repo) == "no changes\n", diff(repo))
+    done = repo.box.commit()
+    tap.check("nor does a commit", done.returncode == 0 and repo.log()[0] == "more" and repo.read("lines").endswith("more\n"), t.said(done))
+    repo.inside("git switch -q atoll/box")
+    tap.check("and the original's commits are to be seen where HEAD is elsewhere", repo.inside("git log -1 --format=%s main") == "more")
+
+
+# ---- undo, and once more ----
+
+BEHIND = {
+    "reset": "git reset -q --hard HEAD~1; echo mine >>a; git commit -qam mine",
+    "reset, with a FIFO that stays": "git reset -q --hard HEAD~1; echo mine >>a; git commit -qam mine; mkfifo pipe",
+    "amend": "sed -i s/a/mine/ a; git commit -q --amend -am mine; git reset -q --hard HEAD~1; echo mine >>a; git commit -qam mine",
+    "rebase": "git checkout -q -B atoll/box HEAD~1; echo mine >>a; git commit -qam mine",
+    "revert of a removal": "git reset -q --hard HEAD~1; git rm -q d/c; echo mine >>a; git commit -qam mine",
+    "a directory that is not there yet": "git reset -q --hard HEAD~2; git rm -qr d; git commit -qm away; git reset -q --hard HEAD~1; echo mine >>a; git commit -qam mine",
+    "a directory made anew": "git rm -qr d; git commit -qm away; git reset -q --hard HEAD~2; echo mine >>a; git commit -qam mine",
+}
+
+
+@scene
+def undo_and_commit_again_take_back_nobodys_work(repo, tap):
+    repo.outside("echo c >d/c; git add .; git commit -qm c; echo fix >>lines; echo fix >>d/b; git commit -qam fix")
+    for name, script in BEHIND.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.must(repo.new())
+        repo.inside(script)
+        repo.commit("-m", "one")
+        first = repo.git("ls-tree -r HEAD")
+        tap.check("%s: the fix is there after the commit" % name, repo.read("lines").endswith("fix\n") and repo.read("d/b") == "b\nfix\n" and
+                  repo.status() in ("", "?? pipe") and not diff(repo).startswith("M"), repo.status(), diff(repo))
+        repo.must(repo.box.undo())
+        said = diff(repo)
+        tap.check("%s: undone, it is no edit" % name, "lines" not in said and "d/b" not in said and "M  a" in said, said)
+        repo.commit("-m", "two")
+        tap.check("%s: the second commit is the first" % name, repo.git("ls-tree -r HEAD") == first and repo.read("lines").endswith("fix\n") and
+                  repo.status() in ("", "?? pipe") and not repo.problems(), repo.git("diff --stat HEAD~1"), repo.status(), repo.problems())
+        repo.must(repo.box.undo())
+        repo.inside("echo newer >>d/b; git commit -qam newer")
+        repo.commit("-m", "three")
+        repo.inside("echo newest >>d/b")
+        repo.must(repo.box.undo())
+        tap.check("%s: newer edits stay on top" % name, repo.inside("tail -2 d/b; tail -1 lines") == "newer\nnewest\nfix", repo.inside("tail -2 d/b"))
+
+
+# ---- locks of others ----
+
+@scene
+def a_lock_of_another_git_does_not_stay_in_the_way(repo, tap):
+    # Overlayfs hides the lock that is removed inside by a whiteout, which stays when the lock outside is gone. Two gits that hold their locks at
+    # one time come to the same.
+    repo.outside(": >.git/index.lock")
+    repo.inside("rm .git/index.lock; echo 1 >>a; git commit -qam one; echo 2 >>a")
+    done = repo.box.commit()
+    tap.check("as long as it is there, a commit is busy", done.returncode == 6 and b"index.lock" in done.stderr, t.said(done))
+    repo.outside("rm .git/index.lock")
+    repo.commit("-m", "two")
+    repo.inside("git status --porcelain; echo 3 >>a")
+    tap.check("so does everything after it", "M  a" in diff(repo) and repo.read("a") == "a\n1\n2\n", diff(repo), repo.read("a"))
+    repo.commit("-m", "three")
+    repo.must(repo.box.undo())
+    repo.must(repo.box.rollback())
+    tap.check("whatever is asked for", repo.inside("git status --porcelain; cat a") == "a\n1\n2" and repo.read("a") == "a\n1\n2\n",
+              repo.inside("git status --porcelain; cat a"))
+
+
+@scene
+def what_a_command_leaves_in_the_git_directory_blocks_nothing(repo, tap):
+    cases = {"a lock": ": >.git/index.lock; : >.git/HEAD.lock", "directories": "mkdir .git/index.new .git/HEAD.new .git/atoll-ref",
+             "no index": "rm .git/index", "an index that is a directory": "rm .git/index; mkdir .git/index"}
+    for name, script in cases.items():
+        repo.inside("echo x >>a; git commit -qam x")
+        repo.commit("-m", "landed")
+        repo.box.run("sh", "-c", script, cwd=repo.path)
+        repo.must(repo.box.undo())
+        done = repo.box.rollback()
+        tap.check("%s: rollback makes the sandbox anew" % name, done.returncode == 0 and repo.inside("git status --porcelain; cat a") == "a",
+                  t.said(done))
+    repo.inside("echo x >>a; git commit -qam x")
+    repo.box.run("sh", "-c", ": >.git/index.lock", cwd=repo.path)
+    repo.commit("-m", "landed")
+    tap.check("a lock of a git that was killed inside is in the way of git inside alone", repo.log()[0] == "x" and
+              repo.inside("rm .git/index.lock; git status --porcelain; cat a") == "a\nx", repo.log())
+
+
+# ---- files that git is told not to look at ----
+
+@scene
+def content_that_git_is_told_not_to_look_at_does_not_land(repo, tap):
+    for option, path in (("skip-worktree", "a"), ("assume-unchanged", "d/b")):
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git update-index --%s %s; echo local >>%s" % (option, path, path))
+        repo.must(repo.new())
+        repo.inside("echo more >>%s; git update-index --no-%s %s; git commit -qam more" % (path, option, path))
+        done = repo.box.commit()
+        tap.check("%s: local content is named, and does not land" % option, done.returncode == 3 and path.encode() + b": has changes in the original" in done.stderr
+                  and repo.log() == ["first"] and repo.read(path).endswith("local\n") and not repo.problems(), t.said(done), repo.log())
+        repo.must(repo.box.rollback())
+        repo.inside("echo more >>lines; git commit -qam other")
+        repo.commit()
+        repo.must(repo.box.undo())
+        tap.check("%s: undo leaves a sandbox that can be used" % option, "M  lines" in diff(repo) and "M  " + path not in diff(repo) and
+                  repo.inside("git log -1 --format=%s") == "other", diff(repo))
+        repo.outside("git update-index --no-%s %s; git checkout -q %s" % (option, path, path))
+        repo.must(repo.box.rollback())
+        repo.outside("git update-index --%s %s" % (option, path))
+        repo.inside("echo mine >>%s; git update-index --no-%s %s; git commit -qam mine" % (path, option, path))
+        repo.commit()
+        tap.check("%s: what has no local content lands, and keeps its mark" % option, repo.log()[0] == "mine" and
+                  repo.git("ls-files -v " + path)[0] in "Sh" and not repo.problems(), repo.log(), repo.git("ls-files -v"))
+        repo.must(repo.box.undo())
+        repo.outside("git update-index --no-%s %s" % (option, path))
+
+
+@scene
+def what_is_left_out_of_a_sandbox_is_said(repo, tap):
+    repo.box.rm()
+    done = repo.new()
+    tap.check("nothing is said where everything is committed", done.returncode == 0 and done.stderr == b"", t.said(done))
+    repo.box.rm()
+    repo.outside("echo mine >>a; git rm -q --cached lines; echo u >untracked")
+    done = repo.new()
+    tap.check("new says that uncommitted work stays out, and how it comes along", done.returncode == 0 and b"without 2 files" in done.stderr and
+              b"--dirty" in done.stderr and done.stdout == b"box\n", t.said(done))
+    tap.check("and show does", b"without 2 files" in repo.box.atoll("show", "box").stdout, repo.box.atoll("show", "box").stdout)
+    repo.box.rm()
+    done = repo.new("--dirty")
+    tap.check("nothing is said where it comes along", done.returncode == 0 and done.stderr == b"", t.said(done))
+
+
+def main(place, tap):
+    for function in SCENES:
+        for who in place.users():
+            name = function.__name__.replace("_", " ")
+            if not t.only(name):
+                continue
+            try:
+                repo = Repo(place, who)
+                function(repo, Named(tap, who))
+                repo.close()
+            except (Failed, subprocess.TimeoutExpired, OSError) as failure:
+                tap.check("%s, %s" % (name, who), False, failure)
+
+
+t.run(main)
