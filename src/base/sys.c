@@ -4,6 +4,7 @@
 #include <linux/btrfs.h>
 #include <linux/fs.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -247,6 +248,11 @@ int sys_btrfs_commit(int fd)
 int sys_lease(int fd, int type)
 {
 	return (int)COUNTED(fcntl(fd, F_SETLEASE, type));
+}
+
+int sys_flock(int fd, int how)
+{
+	return (int)COUNTED(flock(fd, how));
 }
 
 #ifndef ATOLL_FAULTS

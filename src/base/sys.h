@@ -59,6 +59,7 @@ int sys_subvolume_destroy(int dirfd, const char *name);                     /* w
 int sys_subvolume_thaw(int fd);                                             /* a read-only one can be written */
 int sys_btrfs_commit(int fd);    /* ends the running transaction, without writing back everybody's data */
 int sys_lease(int fd, int type); /* F_RDLCK or F_UNLCK; SIGIO is left to the caller */
+int sys_flock(int fd, int how);
 
 /* Of a file that is mapped shared and writable: gives it the blocks behind the mapping, so that no write to it can raise SIGBUS. -ENOSPC
  * where they cannot be had. Does nothing before Linux 5.14. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "engine/exclusion.h"
 
 /* ---- gathering ---- */
 
@@ -339,8 +340,11 @@ static int merge_others(struct op *op, struct atoll_error *err)
 
 static int commit_session(struct op *op, struct atoll_error *err)
 {
-	int r = merge_others(op, err);
+	/* A dry run changes nothing, and may see a commit of another sandbox half-way, as any reader may. */
+	int r = op->options->dry_run ? 0 : exclusion_take(op->s, op->options->wait_ms, op->result, err);
 
+	if (r >= 0)
+		r = merge_others(op, err);
 	if (r >= 0)
 		r = gather(op, err);
 	if (r >= 0)

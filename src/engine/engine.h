@@ -71,6 +71,7 @@ struct session {
 	struct resource *resources;
 	size_t n;
 	int lock_fd;
+	struct exclusion *exclusion; /* locks on the originals' trees, while an op changes them; NULL: none */
 };
 
 /* Finds the sandbox (NULL: the only one), takes its lock, reads it under the lock, settles what a crash left (unless looking only
@@ -98,6 +99,8 @@ int session_order(const struct session *s, size_t **ret, struct atoll_error *err
 int resource_open(struct session *s, struct resource *r, struct atoll_error *err);
 /* The same; areas that are gone are made again, empty. */
 int resource_open_mended(struct session *s, struct resource *r, struct atoll_error *err);
+/* Whether the original is still in its place, and the one that the sandbox began with; else as above. */
+int resource_check_root(const struct resource *r, struct atoll_error *err);
 /* Areas only; whatever is not there stays -EBADF. */
 int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err);
 void resource_release(struct resource *r);

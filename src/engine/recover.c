@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "engine/exclusion.h"
 #include "engine/sandbox.h"
 
 static bool never_finished(const struct session *s)
@@ -219,6 +220,12 @@ static int open_all(struct session *s, struct atoll_error *err)
 	return r < 0 ? r : resource_set_excluded(s, err);
 }
 
+/* Another sandbox may be changing the same trees just now. */
+static int lock_originals(struct session *s, struct atoll_error *err)
+{
+	return recover_concerns_originals(s) ? exclusion_take(s, 0, NULL, err) : 0;
+}
+
 static int settle_session(struct session *s, struct atoll_result *result, struct atoll_error *err)
 {
 	struct store_op row = { 0 };
@@ -226,10 +233,13 @@ static int settle_session(struct session *s, struct atoll_result *result, struct
 	int r = salvage_open_all(s, err);
 
 	if (r >= 0)
+		r = lock_originals(s, err);
+	if (r >= 0)
 		r = store_op_unfinished(s->store, s->box.id, &row, err);
 	if (r > 0)
 		r = settle_op(s, &row, result, err);
 	store_op_release(&row);
+	exclusion_release(s);
 	if (r == -ATOLL_IN_DOUBT)
 		doubt = r;
 	else if (r < 0)

@@ -15,32 +15,43 @@ static int open_absolute(const char *path, int flags)
 	return fd_open_beneath(root, path + 1, flags);
 }
 
-static int open_root(struct resource *r, struct atoll_error *err)
+static int open_checked(const struct resource *r, int *ret_fd, struct atoll_error *err)
 {
+	AUTO_FD fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
 	struct tree_stat st;
 	struct tree_id id;
 	int rc;
 
-	r->root_fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
-	if (r->root_fd == -ENOENT || r->root_fd == -ENOTDIR || r->root_fd == -ELOOP)
+	if (is_absent(fd))
 		return error_set(
-			err, ATOLL_CONFLICT, -r->root_fd, "open", r->row.path,
+			err, ATOLL_CONFLICT, -fd, "open", r->row.path,
 			"the original \"%s\" is no longer there; put it back, or remove the sandbox with atoll rm --force",
 			r->root_path);
-	if (r->root_fd < 0)
-		return error_sys(err, r->root_fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
-	if (kind_is_remote(r->row.kind))
-		return 0;
-	rc = tree_stat(r->root_fd, "", &st);
-	if (rc >= 0)
-		rc = tree_identify(r->root_fd, "", &st, &id);
+	if (fd < 0)
+		return error_sys(err, fd, "open", r->row.path, "cannot open the original \"%s\"", r->root_path);
+	rc = kind_is_remote(r->row.kind) ? 0 : tree_stat(fd, "", &st);
+	if (rc >= 0 && !kind_is_remote(r->row.kind))
+		rc = tree_identify(fd, "", &st, &id);
 	if (rc < 0)
 		return error_sys(err, rc, "open", r->row.path, "cannot look at the original \"%s\"", r->root_path);
-	if (!tree_id_equal(&id, &r->row.root_id))
+	if (!kind_is_remote(r->row.kind) && !tree_id_equal(&id, &r->row.root_id))
 		return error_set(err, ATOLL_CONFLICT, 0, "open", r->row.path,
 				 "the original \"%s\" was replaced by another directory since the sandbox began",
 				 r->root_path);
+	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+static int open_root(struct resource *r, struct atoll_error *err)
+{
+	return open_checked(r, &r->root_fd, err);
+}
+
+int resource_check_root(const struct resource *r, struct atoll_error *err)
+{
+	AUTO_FD fd = -EBADF;
+
+	return open_checked(r, &fd, err);
 }
 
 static int open_area(const char *path, int *ret)

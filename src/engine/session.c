@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "engine/exclusion.h"
+
 #define NAME_MAX_SIZE 64
 
 bool name_is_valid(const char *name)
@@ -256,6 +258,7 @@ void session_release(struct session *s)
 		resource_release(&s->resources[i]);
 	free(s->resources);
 	store_sandbox_release(&s->box);
+	exclusion_release(s);
 	s->store = store_close(s->store);
 	s->lock_fd = lock_release(s->lock_fd);
 	*s = (struct session){ .lock_fd = -EBADF };

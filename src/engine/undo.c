@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/exclusion.h"
 
 static int find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
 {
@@ -225,8 +226,10 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 {
 	struct store_op commit = { 0 };
 	struct op op = { 0 };
-	int r = find_latest(s, &commit, err);
+	int r = exclusion_take(s, options->wait_ms, result, err);
 
+	if (r >= 0)
+		r = find_latest(s, &commit, err);
 	if (r < 0)
 		return r;
 	r = op_load(s, &commit, &op, err);

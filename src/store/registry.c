@@ -117,12 +117,13 @@ int store_sandbox_find(struct store *s, const char *name, struct store_sandbox *
 	return r;
 }
 
-int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err)
+static int list_sandboxes(struct store *s, const char *sql, struct store_sandbox **ret, size_t *ret_n,
+			  struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
 	struct store_sandbox *list = NULL;
 	size_t n = 0;
-	int r = store_prepare(s, "SELECT " SANDBOX_COLUMNS " FROM sandbox ORDER BY id", &stmt, err);
+	int r = store_prepare(s, sql, &stmt, err);
 
 	while (r >= 0 && (r = store_next(s, stmt, err)) > 0) {
 		if (array_grow(&list, n, sizeof *list) < 0)
@@ -139,6 +140,22 @@ int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_
 	*ret = list;
 	*ret_n = n;
 	return 0;
+}
+
+int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err)
+{
+	return list_sandboxes(s, "SELECT " SANDBOX_COLUMNS " FROM sandbox ORDER BY id", ret, ret_n, err);
+}
+
+/* "phase<2" is there for the index of unfinished ops. */
+_Static_assert(STORE_PREPARED == 0 && STORE_DECIDED == 1, "the index of unfinished ops names phases by number");
+
+int store_sandbox_list_prepared(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err)
+{
+	return list_sandboxes(s,
+			      "SELECT " SANDBOX_COLUMNS
+			      " FROM sandbox WHERE id IN (SELECT sandbox FROM op WHERE phase<2 AND phase=0)",
+			      ret, ret_n, err);
 }
 
 int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct atoll_error *err)

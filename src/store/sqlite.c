@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -28,6 +28,9 @@
 	"CREATE TABLE base(id INTEGER PRIMARY KEY, resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE," \
 	" kind INTEGER NOT NULL, records BLOB NOT NULL);"                                                                \
 	"CREATE INDEX base_of ON base(resource, kind);"
+
+/* Of thousands of ops one or none is unfinished. */
+#define UNFINISHED_INDEX "CREATE INDEX op_unfinished ON op(sandbox) WHERE phase<2;"
 
 static const char schema[] =
 	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
@@ -45,7 +48,8 @@ static const char schema[] =
 	"CREATE INDEX op_of ON op(sandbox, id);"
 	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
-	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES;
+	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES
+		UNFINISHED_INDEX;
 
 /* What brings a database of version i + 1 to the next one. */
 static const struct {
@@ -55,6 +59,7 @@ static const struct {
 	{ "ALTER TABLE sandbox ADD COLUMN settings BLOB;", NULL },
 	{ OWNER_TABLE, NULL },
 	{ PACKED_TABLES, migrate_rows },
+	{ UNFINISHED_INDEX, NULL },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

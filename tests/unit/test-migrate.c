@@ -6,7 +6,7 @@
 
 /* What version 3 had, with two commits and two resources. */
 static const char version_3[] =
-	"DROP TABLE plan; DROP TABLE base;"
+	"DROP INDEX op_unfinished; DROP TABLE plan; DROP TABLE base;"
 	"CREATE TABLE step(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
 	" resource INTEGER NOT NULL, kind INTEGER NOT NULL, path BLOB NOT NULL, slot BLOB, change INTEGER NOT NULL,"
 	" b_id BLOB, b_mode INTEGER, b_uid INTEGER, b_gid INTEGER, b_size INTEGER, b_mtime INTEGER, b_atime INTEGER,"

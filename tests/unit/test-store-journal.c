@@ -163,6 +163,33 @@ TEST(the_newest_op_that_is_prepared_or_decided_is_the_unfinished_one)
 	CHECK_EQ(unfinished(s, one), op.id - 1);
 }
 
+TEST(sandboxes_with_a_prepared_op_are_listed_once)
+{
+	AUTO_STORE *s = scene_store();
+	int64_t one = scene_box(s, "one"), two = scene_box(s, "two");
+	struct store_op first = add_op(s, one, STORE_OP_COMMIT, 0), second = add_op(s, two, STORE_OP_COMMIT, 0);
+	struct store_sandbox *list = NULL;
+	struct atoll_error err = { 0 };
+	size_t n = 0;
+
+	scene_box(s, "none");
+	add_op(s, two, STORE_OP_COMMIT, 0);
+	CHECK_DONE(store_sandbox_list_prepared(s, &list, &n, &err), err);
+	CHECK_EQ(n, 2);
+	for (size_t i = 0; i < n; i++)
+		store_sandbox_release(&list[i]);
+	free(list);
+	scene_begin(s);
+	CHECK_DONE(store_op_set_phase(s, first.id, STORE_DECIDED, 0, &err), err);
+	CHECK_DONE(store_op_set_phase(s, second.id, STORE_DONE, 0, &err), err);
+	scene_commit(s);
+	CHECK_DONE(store_sandbox_list_prepared(s, &list, &n, &err), err);
+	CHECK_EQ(n, 1);
+	CHECK_EQ(list[0].id, two);
+	store_sandbox_release(&list[0]);
+	free(list);
+}
+
 TEST(how_an_op_treats_a_resource_is_kept_and_replaced)
 {
 	AUTO_STORE *s = scene_store();
