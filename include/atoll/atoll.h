@@ -20,7 +20,8 @@
  * the struct, nothing in it needs freeing, and it is untouched on success. err may be NULL.
  *
  * Threads: a handle may be used by several threads at once. Operations that change one sandbox exclude each other, over
- * threads and processes; the second one gets ATOLL_BUSY, or waits as long as its wait_ms says. Very many files are looked at by a few
+ * threads and processes: the second one waits as long as its wait_ms says, with 0 for up to three seconds unless a command runs inside, and
+ * then gets ATOLL_BUSY. So do those that change overlapping originals, of whichever sandbox, for at least ten seconds. Very many files are looked at by a few
  * threads of the library's own: they have all signals blocked, call nobody back, and are over when the call returns.
  *
  * Strings: paths and file names are bytes, ended by NUL, not necessarily UTF-8.

@@ -82,6 +82,9 @@ int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err);
 /* What is on record just now: no lock, no originals. */
 int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err);
+/* The same with a store that is open and stays the caller's: it must be taken out before session_release(). Takes over the strings of *box. */
+int session_peek_in(struct atoll *a, struct store *store, struct store_sandbox *box, struct session *ret,
+		    struct atoll_error *err);
 void session_release(struct session *s);
 /* The lock is kept, the database closed: for whatever may take long, or calls back. */
 void session_pause(struct session *s);

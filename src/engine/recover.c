@@ -16,6 +16,7 @@
 
 #include "base/sys.h"
 #include "engine/exclusion.h"
+#include "engine/leftovers.h"
 #include "engine/sandbox.h"
 
 static bool never_finished(const struct session *s)
@@ -47,59 +48,6 @@ bool recover_concerns_originals(struct session *s)
 
 	store_op_release(&op);
 	return concerns;
-}
-
-/* ---- staging nobody knows ---- */
-
-struct strays {
-	const struct store_op *ops;
-	size_t n;
-};
-
-/* The op's directory, or its layer. */
-static bool is_of(const char *name, const char *dir)
-{
-	size_t size = strlen(dir);
-
-	return strncmp(name, dir, size) == 0 && (!name[size] || name[size] == '.');
-}
-
-static int remove_stray(const struct tree_entry *e, void *arg)
-{
-	const struct strays *known = arg;
-
-	if (strncmp(e->name, "op-", 3) != 0)
-		return TREE_WALK_SKIP;
-	for (size_t i = 0; i < known->n; i++) {
-		const struct store_op *op = &known->ops[i];
-
-		if (is_of(e->name, op->dir) &&
-		    !(op->kind == STORE_OP_COMMIT && (op->phase == STORE_FAILED || op->taken_back)))
-			return TREE_WALK_SKIP;
-	}
-	tree_remove(e->dirfd, e->name);
-	return TREE_WALK_SKIP;
-}
-
-static int remove_strays(struct session *s, struct atoll_error *err)
-{
-	struct strays known = { 0 };
-	struct store_op *ops = NULL;
-	int r = store_op_list(s->store, s->box.id, &ops, &known.n, err);
-
-	if (r < 0)
-		return r;
-	known.ops = ops;
-	for (size_t i = 0; i < s->n; i++) {
-		const int fds[2] = { s->resources[i].stage_fd, s->resources[i].work_fd };
-
-		for (size_t k = 0; k < ARRAY_SIZE(fds); k++)
-			if (fds[k] >= 0)
-				tree_walk(fds[k], TREE_WALK_NO_ROOT, remove_stray, &known, NULL);
-		reset_empty_trash(s->resources[i].work_fd);
-	}
-	store_ops_free(ops, known.n);
-	return 0;
 }
 
 /* ---- ops ---- */
@@ -246,7 +194,7 @@ static int settle_session(struct session *s, struct atoll_result *result, struct
 		return r;
 	r = reset_dirty(s, result, err);
 	if (r >= 0)
-		r = remove_strays(s, err);
+		r = leftovers_remove(s, err);
 	return doubt < 0 ? doubt : r;
 }
 
@@ -281,7 +229,7 @@ static bool is_left(struct operation *o)
 	return left;
 }
 
-static int recover_work(struct operation *o, struct atoll_error *err)
+int recover_work(struct operation *o, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
 	const struct atoll_recover_options *options = o->options;
@@ -296,7 +244,7 @@ static int recover_work(struct operation *o, struct atoll_error *err)
 
 		/* Nothing is on record; staging that a crash left before that may still lie there. */
 		if (open_all(&s, &ignored) >= 0)
-			r = remove_strays(&s, err);
+			r = leftovers_remove(&s, err);
 		if (r >= 0)
 			r = part_drop_left(&s, err);
 	}
@@ -304,113 +252,6 @@ static int recover_work(struct operation *o, struct atoll_error *err)
 		vote_sweep(&s);
 	session_release(&s);
 	return r;
-}
-
-struct stale {
-	struct atoll *a;
-	struct store *store;
-};
-
-static int remove_stale_lock(const struct tree_entry *e, void *arg)
-{
-	struct stale *stale = arg;
-	struct store_sandbox *boxes = NULL;
-	AUTO_FD lock = -EBADF;
-	bool known = false;
-	size_t n = 0;
-
-	if (!S_ISREG(e->stat.mode) || lock_take(stale->a, e->name, LOCK_CHANGE, 0, e->name, &lock, NULL) < 0)
-		return TREE_WALK_SKIP;
-	if (store_sandbox_list(stale->store, &boxes, &n, NULL) < 0)
-		return TREE_WALK_STOP;
-	for (size_t i = 0; i < n; i++) {
-		known = known || strcmp(boxes[i].uuid, e->name) == 0;
-		store_sandbox_release(&boxes[i]);
-	}
-	free(boxes);
-	if (!known)
-		lock_remove(stale->a, e->name);
-	return TREE_WALK_GO;
-}
-
-/* Locks of sandboxes that are no more. One that is held belongs to a sandbox that is just being made. */
-static void remove_stale_locks(struct atoll *a)
-{
-	CLEANUP(cleanup_store) struct store *store = NULL;
-	AUTO_FD dir = fd_open_beneath(a->state_fd, "locks", O_RDONLY | O_DIRECTORY);
-	struct stale stale = { .a = a };
-
-	if (dir < 0 || store_open(a->state_dir, &store, NULL) < 0)
-		return;
-	stale.store = store;
-	tree_walk(dir, TREE_WALK_NO_ROOT, remove_stale_lock, &stale, NULL);
-}
-
-static int recover_one(struct atoll *a, const char *name, const struct atoll_recover_options *options,
-		       struct atoll_result ***list, size_t *n, struct atoll_error *err)
-{
-	struct operation op = { .a = a, .name = name, .options = options, .fn = recover_work };
-	struct atoll_result *result = NULL;
-	struct atoll_result **grown;
-	int r = operation_run(&op, &result, err);
-
-	if (!result)
-		return r;
-	grown = reallocarray(*list, *n + 1, sizeof *grown);
-	if (!grown) {
-		atoll_result_free(result);
-		return error_oom(err, "recover");
-	}
-	*list = grown;
-	grown[(*n)++] = result;
-	return r;
-}
-
-int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_options *options,
-		  struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err)
-{
-	static const struct atoll_recover_options none;
-	struct store_sandbox *boxes = NULL;
-	struct atoll_error why = { 0 };
-	size_t n = 0;
-	int first = 0, r;
-
-	if (!a || !ret || !ret_n)
-		return error_set(err, ATOLL_INVALID, 0, "recover", NULL,
-				 "no handle or no place for the results was given");
-	*ret = NULL;
-	*ret_n = 0;
-	options = options ? options : &none;
-	r = options->adopt ? owner_adopt(a, err) : 0;
-	if (r < 0)
-		return r;
-	if (name)
-		return recover_one(a, name, options, ret, ret_n, err);
-	{
-		CLEANUP(cleanup_store) struct store *store = NULL;
-
-		r = store_open(a->state_dir, &store, err);
-		if (r >= 0)
-			r = store_sandbox_list(store, &boxes, &n, err);
-		if (r < 0)
-			return r;
-	}
-	/* One that fails never stops the others. */
-	for (size_t i = 0; i < n; i++) {
-		struct atoll_error one = { 0 };
-
-		r = recover_one(a, boxes[i].name, options, ret, ret_n, &one);
-		if (r < 0 && r != -ATOLL_NOT_FOUND && first == 0) {
-			first = r;
-			why = one;
-		}
-		store_sandbox_release(&boxes[i]);
-	}
-	free(boxes);
-	remove_stale_locks(a);
-	if (first < 0 && err)
-		*err = why;
-	return first;
 }
 
 /* What is left of a crash is found by opening; hardly ever is there anything, so that it is not looked for beforehand. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "engine/late.h"
 #include "engine/protocol.h"
 #include "engine/served.h"
 #include "jail/jail.h"
@@ -246,7 +247,9 @@ static int check_removal(struct session *s, const struct atoll_remove_options *o
 		r = settle_first(s, err);
 	else
 		r = refuse_undecided(s, err);
-	return r < 0 ? r : refuse_kept(s, err);
+	if (r >= 0)
+		r = refuse_kept(s, err);
+	return r < 0 ? r : late_refuse(s, err);
 }
 
 static int remove_work(struct operation *o, struct atoll_error *err)

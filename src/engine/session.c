@@ -5,9 +5,11 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/exclusion.h"
 
 #define NAME_MAX_SIZE 64
+#define LOCK_PATIENCE_MS 3000
 
 bool name_is_valid(const char *name)
 {
@@ -93,6 +95,23 @@ static int load_resources(struct session *s, struct atoll_error *err)
 	return r;
 }
 
+int session_peek_in(struct atoll *a, struct store *store, struct store_sandbox *box, struct session *ret,
+		    struct atoll_error *err)
+{
+	struct session s = { .a = a, .store = store, .box = *box, .lock_fd = -EBADF };
+	int r;
+
+	*box = (struct store_sandbox){ 0 };
+	r = load_resources(&s, err);
+	if (r < 0) {
+		s.store = NULL;
+		session_release(&s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
 /* What is on record just now, without a lock. */
 int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err)
 {
@@ -127,6 +146,23 @@ int session_resume(struct session *s, struct atoll_error *err)
 	return r;
 }
 
+/* A reader, a commit or a recovery has the lock: that ends soon, and is no reason to be refused. A command that runs inside may take
+ * any time. */
+static int wait_shortly(struct session *s, const struct store_sandbox *box, enum lock_mode mode,
+			struct atoll_error *err)
+{
+	int64_t end = clock_monotonic_ns() + (int64_t)LOCK_PATIENCE_MS * 1000000;
+	struct atoll_error busy = { 0 };
+	int r;
+
+	do
+		r = lock_take(s->a, box->uuid, mode, 50, box->name, &s->lock_fd, &busy);
+	while (r == -ATOLL_BUSY && busy.sys_errno != EBUSY && clock_monotonic_ns() < end);
+	if (r < 0 && err)
+		*err = busy;
+	return r;
+}
+
 /* Whoever has the lock may need the database to end, and to be forked while nobody has it open: one does not wait with it in hand. */
 static int take_lock(struct session *s, const struct store_sandbox *box, enum lock_mode mode, int wait_ms,
 		     struct atoll_error *err)
@@ -134,13 +170,14 @@ static int take_lock(struct session *s, const struct store_sandbox *box, enum lo
 	struct atoll_error busy = { 0 };
 	int r = lock_take(s->a, box->uuid, mode, 0, box->name, &s->lock_fd, &busy);
 
-	if (r != -ATOLL_BUSY || wait_ms == 0) {
+	if (r != -ATOLL_BUSY || (wait_ms == 0 && busy.sys_errno == EBUSY)) {
 		if (r < 0 && err)
 			*err = busy;
 		return r;
 	}
 	session_pause(s);
-	r = lock_take(s->a, box->uuid, mode, wait_ms, box->name, &s->lock_fd, err);
+	r = wait_ms ? lock_take(s->a, box->uuid, mode, wait_ms, box->name, &s->lock_fd, err)
+		    : wait_shortly(s, box, mode, err);
 	return r < 0 ? r : session_resume(s, err);
 }
 

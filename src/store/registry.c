@@ -158,6 +158,17 @@ int store_sandbox_list_prepared(struct store *s, struct store_sandbox **ret, siz
 			      ret, ret_n, err);
 }
 
+int store_sandbox_is_known(struct store *s, const char *uuid, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s, "SELECT 1 FROM sandbox WHERE uuid=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_text(stmt, 1, uuid, -1, SQLITE_TRANSIENT);
+	return store_next(s, stmt, err);
+}
+
 int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;

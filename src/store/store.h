@@ -64,6 +64,7 @@ int store_sandbox_find(struct store *s, const char *name, struct store_sandbox *
 int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err);
 /* Those with an op that is on record as prepared: it is being applied, or was cut off. */
 int store_sandbox_list_prepared(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err);
+int store_sandbox_is_known(struct store *s, const char *uuid, struct atoll_error *err); /* 1 or 0 */
 int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct atoll_error *err);
 int store_sandbox_set_removing(struct store *s, int64_t id, struct atoll_error *err);
 int store_sandbox_delete(struct store *s, int64_t id, struct atoll_error *err); /* with everything that hangs on it */

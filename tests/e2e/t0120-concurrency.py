@@ -98,9 +98,11 @@ def advice(place, tap, who):
     box.run("sh", "-c", "echo changed > f", cwd=path)
     committing = Stepped(box, 1, "commit", "box")
     committing.stopped()
-    for command in (["commit", "box"], ["undo", "box"], ["rollback", "box"], ["rm", "--force", "box"], ["recover"], ["diff", "box"],
-                    ["run", "box", "--", "true"], ["path", "box"]):
-        done, usage = box.atoll(*command), box.atoll(command[0], "--help").stdout
+    commands = (["commit", "box"], ["undo", "box"], ["rollback", "box"], ["rm", "--force", "box"], ["recover"], ["diff", "box"],
+                ["run", "box", "--", "true"], ["path", "box"])
+    # At the same time: each waits for some seconds before it gives up.
+    for command, done in zip(commands, t.parallel(lambda command: box.atoll(*command), commands, len(commands))):
+        usage = box.atoll(command[0], "--help").stdout
         named = [word for word in (b"--wait", b"--kill") if word in done.stderr]
         tap.check("%s beside a commit is busy and names what it can do, %s" % (command[0], who),
                   done.returncode in (6, 125) and b"in use" in done.stderr and named == [b"--wait"] * (b"--wait" in usage) and
@@ -109,6 +111,57 @@ def advice(place, tap, who):
     done, waited = committing.finish(), finish(waiter)
     tap.check("recover --wait waits for the commit and finds nothing to do, %s" % who, done.returncode == 0 and waited.returncode == 0 and
               waited.stdout == b"nothing to recover\n", t.said(done), t.said(waited))
+    box.drop()
+    t.remove_tree(path)
+
+
+def beside_readers(place, tap, who):
+    """Whatever only looks, and a recovery that finds nothing to do, makes no command busy."""
+    path, box = fresh(place, who)
+    for reader in (["recover"], ["recover", "box"], ["diff", "box"], ["list"], ["show", "box"], ["log", "box"], ["ps", "box"]):
+        stop, refused, beside = [], [], []
+
+        def look():
+            while not stop:
+                beside.append(box.atoll(*reader))
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for i in range(4):
+            for done in (box.run("sh", "-c", "echo %d > f" % i, cwd=path), box.diff(), box.commit("--dry-run"), box.commit(), box.undo(),
+                         box.rollback()):
+                if done.returncode != 0:
+                    refused.append(" ".join(map(str, done.args[1:3])) + ": " + t.said(done))
+        stop.append(1)
+        for thread in threads:
+            thread.join()
+        refused += [t.said(done) for done in beside if done.returncode != 0]
+        tap.check("%s beside other commands makes none of them busy, %s" % (" ".join(reader), who), not refused, *refused[:5])
+    box.drop()
+    t.remove_tree(path)
+
+
+def looks_without_lock(place, tap, who):
+    """A recovery that has nothing to do does not wait for a commit, and does not lock what others are about to use."""
+    path, box = fresh(place, who)
+    box.run("sh", "-c", "echo changed > f", cwd=path)
+    box.program = place.faults_bin
+    committing = Stepped(box, 1, "commit", "box", mark="stage")
+    committing.stopped()
+    begin = time.monotonic()
+    done = box.recover()
+    took = time.monotonic() - begin
+    commit = committing.finish()
+    tap.check("recover does not wait for a commit that has nothing on record, %s" % who,
+              done.returncode == 0 and done.stdout == b"nothing to recover\n" and took < 2.5 and commit.returncode == 0,
+              took, t.said(done), t.said(commit))
+    left = os.path.join(box.state, "locks", "0f0f0f0f-0000-4000-8000-000000000000")
+    with open(left, "w", encoding="ascii"):
+        os.chown(left, place.uid(who), -1)
+    box.recover()
+    tap.check("recover removes the lock of a sandbox that is no more, %s" % who, not os.path.exists(left) and
+              len(os.listdir(os.path.dirname(left))) == 1, os.listdir(os.path.dirname(left)))
     box.drop()
     t.remove_tree(path)
 
@@ -260,6 +313,8 @@ def main(place, tap):
             readers_see_old_or_new(place, tap, who, strategy)
         waiting(place, tap, who)
         advice(place, tap, who)
+        beside_readers(place, tap, who)
+        looks_without_lock(place, tap, who)
         second_run(place, tap, who)
         other_sandboxes(place, tap, who)
         many_sandboxes(place, tap, who)

@@ -242,6 +242,51 @@ def recovery_waits(place, tap, who):
     pair.drop()
 
 
+def late_writes(place, tap, who, strategy):
+    """A process works in a directory that the sandbox removed, and goes on after the commit."""
+    tail = "%s, %s" % (strategy, who)
+    for shape, command in (("removed", "rm -r d"), ("became a file", "rm -r d; echo a > d")):
+        path = t.build_tree(place, who, BASE)
+        box = t.Box(place, who, strategy, name="a", dirs=[path])
+        box.new()
+        box.run("sh", "-ec", command, cwd=path)
+        inside = os.open(path + "/d", os.O_RDONLY)
+        commit = box.commit()
+        with open(os.open("late", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=inside), "w", encoding="ascii") as file:
+            file.write("work")
+        os.mkdir("made", dir_fd=inside)
+        refused = box.rm()
+        named = b"/late" in refused.stderr or b"/made" in refused.stderr
+        tap.check("what is written into a directory after a commit took it away stops the removal, %s, %s" % (shape, tail),
+                  commit.returncode == 0 and refused.returncode == 4 and named, t.said(commit), t.said(refused))
+        undone = box.undo()
+        tap.check("and comes back with the undo, %s, %s" % (shape, tail), undone.returncode == 0 and read(path, "d/late") == "work" and
+                  os.path.isdir(path + "/d/made") and read(path, "d/f") == "old\n", t.said(undone))
+        again = box.rm()
+        tap.check("after which the sandbox can be removed, %s, %s" % (shape, tail), again.returncode == 0 and read(path, "d/late") == "work",
+                  t.said(again))
+        os.close(inside)
+        box.drop()
+        t.remove_tree(path)
+
+
+def late_given_up(place, tap, who):
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="a", dirs=[path])
+    box.new()
+    box.run("rm", "-r", "d", cwd=path)
+    inside = os.open(path + "/d/e", os.O_RDONLY)
+    box.commit()
+    with open(os.open("f", os.O_WRONLY, dir_fd=inside), "w", encoding="ascii") as file:
+        file.write("late")
+    os.close(inside)
+    refused, given_up = box.rm(), box.atoll("rm", "a", "--abandon")
+    tap.check("a file that is written after its directory was removed stops the removal, too, but not with --abandon, %s" % who,
+              refused.returncode == 4 and b"/e/f" in refused.stderr and given_up.returncode == 0, t.said(refused), t.said(given_up))
+    box.drop()
+    t.remove_tree(path)
+
+
 def bind_mounts(place, tap):
     """The second sandbox reaches the tree through a bind mount, below which .. does not lead to the first one's root."""
     pair = Pair(place, "root", "", "x", shared=False)
@@ -352,6 +397,9 @@ def main(place, tap):
         cut_off(place, tap, who, False)
         cut_off_same_path(place, tap, who)
         recovery_waits(place, tap, who)
+        for strategy in ("overlay", "copy_on_write"):
+            late_writes(place, tap, who, strategy)
+        late_given_up(place, tap, who)
     if place.is_root:
         bind_mounts(place, tap)
         unreadable(place, tap)

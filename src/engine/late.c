@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/late.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+struct late {
+	int64_t since;
+	char *path; /* the first that was found */
+	size_t n;
+};
+
+/* Atoll itself touches nothing there. But a link of the same inode may come or go elsewhere, which changes its ctime: then its own
+ * content, or its directory, must have changed, too. */
+static bool is_late(const struct tree_entry *e, int64_t since)
+{
+	struct tree_stat parent;
+
+	if (e->stat.ctime < since)
+		return false;
+	if (!S_ISDIR(e->stat.mode) && (e->stat.nlink == 1 || e->stat.mtime >= since))
+		return true;
+	return tree_stat(e->dirfd, "", &parent) >= 0 && parent.mtime >= since;
+}
+
+static int visit(const struct tree_entry *e, void *arg)
+{
+	struct late *late = arg;
+
+	/* What strategies keep for themselves. */
+	if (!strchr(e->path, '/') && e->name[0] == 'p' && S_ISDIR(e->stat.mode))
+		return TREE_WALK_SKIP;
+	if (!is_late(e, late->since))
+		return TREE_WALK_GO;
+	late->n++;
+	if (!late->path)
+		late->path = strdup(e->path);
+	return late->path ? TREE_WALK_GO : -ENOMEM;
+}
+
+/* Walks one directory of undo data, if it is there. */
+static int look(int area_fd, const char *name, struct late *late)
+{
+	AUTO_FD fd = area_fd < 0 ? -ENOENT : fd_open_beneath(area_fd, name, O_RDONLY | O_DIRECTORY);
+	int r;
+
+	if (fd < 0)
+		return is_absent(fd) ? 0 : fd;
+	r = tree_walk(fd, TREE_WALK_NO_ROOT, visit, late, NULL);
+	/* A mount in there belongs to nobody's undo data, and is what the removal stops at. */
+	return r == -EXDEV ? 0 : r;
+}
+
+/* ---- before a sandbox is removed ---- */
+
+static int refuse(struct session *s, const char *area, const char *dir, const struct late *late,
+		  struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_REFUSED, 0, "rm", s->box.name,
+		"the sandbox \"%s\" holds what another process wrote into a directory after a commit had removed it: "
+		"\"%s/%s/%s\"%s; take the commit back, move it away, or remove it too with --abandon",
+		s->box.name, area, dir, late->path, late->n > 1 ? " and more" : "");
+}
+
+static int look_in_resource(struct session *s, const struct store_op *op, const struct store_op_resource *how,
+			    int64_t put_back, struct atoll_error *err)
+{
+	struct resource *r = session_resource(s, how->resource);
+	AUTO_FREE char *layer = str_format("%s.layer", op->dir);
+	struct late late = { .since = MAX(how->landed_at, put_back) };
+	bool in_layer = false;
+	int rc;
+
+	if (!layer)
+		return error_oom(err, "rm");
+	if (!r || !how->landed_at || (r->work_fd < 0 && resource_open_areas(s, r, NULL) < 0))
+		return 0;
+	rc = look(r->stage_fd, op->dir, &late);
+	/* Where the workspace lies on another filesystem its layer holds nothing of the original. */
+	if (rc >= 0 && !late.n && !r->row.copies) {
+		rc = look(r->work_fd, layer, &late);
+		in_layer = late.n > 0;
+	}
+	if (rc < 0)
+		rc = error_sys(err, rc, "rm", r->row.path, "cannot look at the undo data in \"%s\"", r->row.stage);
+	else if (late.n)
+		rc = refuse(s, r->row.stage, in_layer ? layer : op->dir, &late, err);
+	free(late.path);
+	return rc;
+}
+
+/* When an undo that failed, or was cut off, had put everything back where the commit left it: that was Atoll's own doing. */
+static int64_t last_put_back(const struct store_op *ops, size_t n, const struct store_op *commit)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind == STORE_OP_UNDO && ops[i].commit_op == commit->id)
+			last = MAX(last, ops[i].ended_ns);
+	return last;
+}
+
+static int look_in_op(struct session *s, const struct store_op *op, int64_t put_back, struct atoll_error *err)
+{
+	AUTO_FREE struct store_op_resource *list = NULL;
+	size_t n = 0;
+	int r;
+
+	if (op->kind != STORE_OP_COMMIT || op->phase == STORE_FAILED || op->taken_back)
+		return 0;
+	r = store_op_resource_list(s->store, op->id, &list, &n, err);
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = look_in_resource(s, op, &list[i], put_back, err);
+	return r;
+}
+
+int late_refuse(struct session *s, struct atoll_error *err)
+{
+	struct store_op *ops = NULL;
+	size_t n = 0;
+	int r = store_op_list(s->store, s->box.id, &ops, &n, err);
+
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = look_in_op(s, &ops[i], last_put_back(ops, n, &ops[i]), err);
+	store_ops_free(ops, n);
+	return r;
+}
