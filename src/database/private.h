@@ -26,6 +26,9 @@ enum {
 	SQLITE_DB_GUARDED = 1 << 2, /* what lies beside the file may name other files: those are out of reach */
 };
 int sqlite_open(const struct sqlite_file *file, unsigned flags, struct sqlite_db **ret, struct atoll_error *err);
+/* vfs: the name of one, or NULL for SQLite's own. */
+int sqlite_open_vfs(const struct sqlite_file *file, unsigned flags, const char *vfs, struct sqlite_db **ret,
+		    struct atoll_error *err);
 struct sqlite_db *sqlite_close(struct sqlite_db *d);
 static inline void cleanup_db(struct sqlite_db **d)
 {
@@ -57,6 +60,80 @@ static inline void cleanup_stmt(sqlite3_stmt **stmt)
 struct sqlite_guard *sqlite_guard_new(const char *path);
 const char *sqlite_guard_name(const struct sqlite_guard *g);
 struct sqlite_guard *sqlite_guard_free(struct sqlite_guard *g);
+
+/* ---- sqlite-patch.c: a database that is another one, the base, but for some pages ---- */
+
+struct sqlite_patch {
+	int base_fd, fd; /* fd: sparse, with the pages that differ at their places */
+	uint32_t page_size;
+	uint64_t base_size, size; /* bytes */
+	uint64_t base_end;        /* up to where pages of the base count */
+	uint8_t *bits;            /* one for each page that lies in fd */
+	uint64_t n_bits, n_own;
+	void *spare;     /* a page */
+	char *path;      /* of fd, and of the database as SQLite sees it */
+	char *beside[2]; /* paths of the databases that the VFS reaches too */
+	char name[64];   /* of the VFS */
+	sqlite3_vfs vfs, *real;
+	bool registered;
+};
+/* to must not exist. 1, 0 if the base has no header of a database, or -errno. */
+int sqlite_patch_new(const struct sqlite_file *base, const struct sqlite_file *to, struct sqlite_patch **ret);
+struct sqlite_patch *sqlite_patch_free(struct sqlite_patch *p);
+static inline void cleanup_patch(struct sqlite_patch **p)
+{
+	*p = sqlite_patch_free(*p);
+}
+bool sqlite_patch_has(const struct sqlite_patch *p,
+		      uint64_t page); /* counted from 1; whether it may differ from the base */
+int sqlite_patch_read(const struct sqlite_patch *p, void *to, size_t size, uint64_t at);
+int sqlite_patch_read_page(const struct sqlite_patch *p, bool new, uint64_t page, void *to);
+int sqlite_patch_write(struct sqlite_patch *p, const void *from, size_t size, uint64_t at);
+int sqlite_patch_truncate(struct sqlite_patch *p, uint64_t size);
+int sqlite_patch_flatten(struct sqlite_patch *p); /* fd becomes a whole database */
+uint32_t sqlite_patch_page_size(int fd);          /* 0: it has no header of a database */
+
+/* ---- sqlite-pages.c ---- */
+
+/* Takes over the pages in which the file differs from the base, and its size: 0 or -errno. */
+int sqlite_pages_take(struct sqlite_patch *p, int fd, uint64_t size);
+
+/* ---- sqlite-clone.c ---- */
+
+enum { SQLITE_ABSENT, SQLITE_PATCHED, SQLITE_COPIED };
+/* Like sqlite_settle(), but takes only the pages that differ from the base, where it can: PATCHED, with what a killed process left beside it
+ * not settled yet, or COPIED and settled. ABSENT: there is none. */
+int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
+			struct sqlite_patch **ret, struct atoll_error *err);
+/* The second half of sqlite_settle(): of a copy that is nobody else's. */
+int sqlite_settle_copy(const struct sqlite_file *to, struct atoll_error *err);
+
+/* ---- sqlite-btree.c ---- */
+
+/* A table or an index. */
+struct sqlite_tree {
+	char *name;
+	bool is_index;
+	uint32_t root[2]; /* of the old and the new side; 0: it is not there */
+	bool is_table;    /* its rows are found by rowid */
+	bool is_touched;  /* it has a page that differs */
+	int64_t *rows;    /* the rowids on pages that differ, of either side, some of them twice */
+	size_t n, capacity;
+};
+struct sqlite_trees {
+	struct sqlite_tree *v;
+	size_t n;
+};
+/* Fills in what lies on pages that differ: 1, 0 if that cannot be told by pages, or -errno. */
+int sqlite_btree_find(const struct sqlite_patch *p, struct sqlite_trees *trees);
+
+/* ---- sqlite-find.c ---- */
+
+void sqlite_trees_release(struct sqlite_trees *t);
+/* Of the databases "old" and "new" of a connection: 1, or 0 if it cannot be told by pages. */
+int sqlite_trees_find(struct sqlite_db *d, const struct sqlite_patch *p, struct sqlite_trees *ret,
+		      struct atoll_error *err);
+const struct sqlite_tree *sqlite_trees_get(const struct sqlite_trees *t, const char *name); /* of a table, or NULL */
 
 /* ---- sqlite-table.c ---- */
 
@@ -103,12 +180,17 @@ int sqlite_say(const struct sqlite_tell *tell, const char *object, const char *w
 
 /* ---- edits as they are kept: see sqlite-edits.c ---- */
 
+/* Like sqlite_edits_make(), by the pages of a patch: 1 + an enum sqlite_edits, or 0 if that cannot be told by pages. */
+int sqlite_edits_compare(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
+			 const struct sqlite_patch *patch, struct atoll_error *err);
+
 /* In table eN the row's old values stand from column EDIT_FIRST on, the new ones behind them. */
 enum { EDIT_KIND, EDIT_OLD_ROWID, EDIT_NEW_ROWID, EDIT_FIRST };
 
 /* ---- sqlite-diff.c: edits are "main", the databases "old" and "new" ---- */
 
-int sqlite_diff_table(struct sqlite_db *d, const char *name, struct atoll_error *err);
+/* trees: tells which rows may differ; NULL: all of them. */
+int sqlite_diff_table(struct sqlite_db *d, const char *name, const struct sqlite_trees *trees, struct atoll_error *err);
 /* why has a %s for the name; the first reason is kept. */
 int sqlite_diff_need_whole(struct sqlite_db *d, const char *why, const char *name, struct atoll_error *err);
 

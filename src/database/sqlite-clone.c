@@ -182,6 +182,57 @@ static int remove_all(const struct sqlite_file *file)
 	return rc;
 }
 
+static bool is_regular(int node, struct stat *ret)
+{
+	return fstat(node, ret) == 0 && S_ISREG(ret->st_mode);
+}
+
+/* The pages that differ from the base, and what lies beside the database. The size of its pages must be that of the base. */
+static int take_pages(const struct sqlite_file *from, const struct sqlite_file *to, struct sqlite_patch *p)
+{
+	AUTO_FD node = fd_open_beneath(from->dirfd, from->name, O_PATH);
+	AUTO_FD data = -EBADF;
+	struct stat st;
+	int r;
+
+	if (node == -ENOENT || node == -ELOOP || (node >= 0 && !is_regular(node, &st)))
+		return SQLITE_ABSENT;
+	data = node < 0 ? node : fd_reopen(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (data < 0)
+		return data;
+	if (sqlite_patch_page_size(data) != p->page_size)
+		return SQLITE_COPIED;
+	r = sqlite_pages_take(p, data, (uint64_t)st.st_size);
+	for (size_t i = 1; i < ARRAY_SIZE(parts) && r >= 0; i++) {
+		AUTO_FREE char *a = str_format("%s%s", from->name, parts[i]);
+		AUTO_FREE char *b = str_format("%s%s", to->name, parts[i]);
+
+		r = a && b ? copy_file(from->dirfd, a, to->dirfd, b) : -ENOMEM;
+	}
+	return r < 0 ? r : SQLITE_PATCHED;
+}
+
+/* As a patch where that can be, else as it is. */
+static int copy_once(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
+		     struct sqlite_patch **ret)
+{
+	CLEANUP(cleanup_patch) struct sqlite_patch *p = NULL;
+	int r = base ? sqlite_patch_new(base, to, &p) : 0;
+
+	if (r > 0) {
+		r = take_pages(from, to, p);
+		if (r == SQLITE_PATCHED)
+			*ret = TAKE_PTR(p);
+		if (r != SQLITE_COPIED)
+			return r;
+	}
+	if (r >= 0)
+		r = remove_all(to);
+	if (r >= 0)
+		r = copy_all(from, to);
+	return r > 0 ? SQLITE_COPIED : r;
+}
+
 struct looks {
 	struct tree_stat v[ARRAY_SIZE(parts)];
 };
@@ -208,7 +259,8 @@ static bool is_same_look(const struct looks *a, const struct looks *b)
 
 /* In an overlay's layer the locks of those who use the view are not seen. A copy during which nothing was written is of one instant all the
  * same. -EAGAIN if there was none. */
-static int copy_still(const struct sqlite_file *from, const struct sqlite_file *to)
+static int copy_still(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
+		      struct sqlite_patch **ret)
 {
 	int64_t end = clock_monotonic_ns() + (int64_t)from->busy_ms * 1000000;
 
@@ -217,10 +269,12 @@ static int copy_still(const struct sqlite_file *from, const struct sqlite_file *
 		int r;
 
 		look_at(from, &before);
-		r = copy_all(from, to);
+		r = copy_once(from, base, to, ret);
 		look_at(from, &after);
 		if (r < 0 || is_same_look(&before, &after))
 			return r;
+		if (ret)
+			*ret = sqlite_patch_free(*ret);
 		r = remove_all(to);
 		if (r < 0)
 			return r;
@@ -231,7 +285,7 @@ static int copy_still(const struct sqlite_file *from, const struct sqlite_file *
 }
 
 /* Rolls back or writes back what was left in the middle, and leaves one plain file. */
-static int settle(const struct sqlite_file *to, struct atoll_error *err)
+int sqlite_settle_copy(const struct sqlite_file *to, struct atoll_error *err)
 {
 	AUTO_DB *d = NULL;
 	int r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_GUARDED, &d, err);
@@ -241,10 +295,11 @@ static int settle(const struct sqlite_file *to, struct atoll_error *err)
 	return r < 0 ? r : check_damage(d, err);
 }
 
-int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
+int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
+			struct sqlite_patch **ret, struct atoll_error *err)
 {
 	const char *label = from->label ? from->label : from->name;
-	int r = copy_still(from, to);
+	int r = copy_still(from, base, to, ret);
 
 	if (r == -EAGAIN)
 		return error_set(err, ATOLL_BUSY, EAGAIN, OPERATION, label,
@@ -252,10 +307,19 @@ int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, 
 				 label);
 	if (r < 0)
 		return error_sys(err, r, OPERATION, label, "cannot copy the database \"%s\"", label);
-	if (r == 0)
-		return 0;
-	r = settle(to, err);
-	return r < 0 ? r : 1;
+	if (r == SQLITE_COPIED) {
+		int settled = sqlite_settle_copy(to, err);
+
+		return settled < 0 ? settled : r;
+	}
+	return r;
+}
+
+int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
+{
+	int r = sqlite_settle_patch(from, NULL, to, NULL, err);
+
+	return r < 0 ? r : r != SQLITE_ABSENT;
 }
 
 int sqlite_adapt(const struct sqlite_file *file, const struct sqlite_file *like, struct atoll_error *err)

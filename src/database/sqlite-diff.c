@@ -23,15 +23,38 @@ static void add_columns(struct strbuf *s, const char *alias, const struct sqlite
 	}
 }
 
-/* The key compares as the table's own index does. */
+static const struct sqlite_column *first_key(const struct sqlite_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->columns[i].key)
+			return &t->columns[i];
+	return NULL;
+}
+
+/* The name by which the rowid is reached, quoted where it is the key's. */
+static void add_rowid_name(struct strbuf *s, const char *alias, const struct sqlite_table *t)
+{
+	if (t->rowid)
+		strbuf_addf(s, "%s.%s", alias, t->rowid);
+	else
+		add_column(s, alias, first_key(t)->name);
+}
+
+/* The key compares as the table's own index does. near: only of the rows that temp.near names. */
 static void add_join(struct strbuf *s, const char *from, const char *from_alias, const char *with,
-		     const char *with_alias, const struct sqlite_table *t)
+		     const char *with_alias, const struct sqlite_table *t, bool near)
 {
 	const char *and = " ON ";
 
-	strbuf_addf(s, " FROM %s.", from);
+	strbuf_addf(s, " FROM %s%s.", near ? "temp.near r CROSS JOIN " : "", from);
 	sqlite_add_name(s, t->name);
-	strbuf_addf(s, " %s LEFT JOIN %s.", from_alias, with);
+	strbuf_addf(s, " %s", from_alias);
+	if (near) {
+		strbuf_adds(s, " ON ");
+		add_rowid_name(s, from_alias, t);
+		strbuf_adds(s, " = r.id");
+	}
+	strbuf_addf(s, " LEFT JOIN %s.", with);
 	sqlite_add_name(s, t->name);
 	strbuf_addf(s, " %s", with_alias);
 	for (size_t i = 0; i < t->n; i++) {
@@ -43,14 +66,6 @@ static void add_join(struct strbuf *s, const char *from, const char *from_alias,
 		add_column(s, from_alias, t->columns[i].name);
 		and = " AND ";
 	}
-}
-
-static const struct sqlite_column *first_key(const struct sqlite_table *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (t->columns[i].key)
-			return &t->columns[i];
-	return NULL;
 }
 
 /* Rows themselves are compared exactly: 1 is not 1.0, and 'a' is not 'A' whatever the collation. */
@@ -77,7 +92,8 @@ static void add_rowids(struct strbuf *s, const struct sqlite_table *t, bool old,
 	strbuf_addf(s, new && t->rowid ? "n.%s" : "NULL", t->rowid);
 }
 
-static int find_changed(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, struct atoll_error *err)
+static int find_changed(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, bool near,
+			struct atoll_error *err)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 	AUTO_STRBUF gone = STRBUF_INIT;
@@ -89,14 +105,15 @@ static int find_changed(struct sqlite_db *d, const struct sqlite_table *t, int64
 	add_rowids(&sql, t, true, true);
 	add_columns(&sql, "o", t);
 	add_columns(&sql, "n", t);
-	add_join(&sql, "old", "o", "new", "n", t);
+	add_join(&sql, "old", "o", "new", "n", t, near);
 	strbuf_addf(&sql, " WHERE %s OR NOT (", strbuf_str(&gone));
 	add_same(&sql, t);
 	strbuf_addc(&sql, ')');
 	return sql.failed || gone.failed ? error_oom(err, "database") : sqlite_execute(d, err, "%s", strbuf_str(&sql));
 }
 
-static int find_inserted(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, struct atoll_error *err)
+static int find_inserted(struct sqlite_db *d, const struct sqlite_table *t, int64_t id, bool near,
+			 struct atoll_error *err)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 
@@ -104,7 +121,7 @@ static int find_inserted(struct sqlite_db *d, const struct sqlite_table *t, int6
 	add_rowids(&sql, t, false, true);
 	add_columns(&sql, NULL, t);
 	add_columns(&sql, "n", t);
-	add_join(&sql, "new", "n", "old", "o", t);
+	add_join(&sql, "new", "n", "old", "o", t, near);
 	strbuf_adds(&sql, " WHERE ");
 	add_column(&sql, "o", first_key(t)->name);
 	strbuf_adds(&sql, " IS NULL");
@@ -191,19 +208,42 @@ static bool can_be_written(struct sqlite_db *d, const struct sqlite_table *t)
 	return !sql.failed && sqlite3_prepare_v2(d->db, strbuf_str(&sql), -1, &stmt, NULL) == SQLITE_OK;
 }
 
-static int compare_rows(struct sqlite_db *d, const struct sqlite_table *t, struct atoll_error *err)
+/* Writes down which rows may differ: 1, or 0 if all may. */
+static int note_near(struct sqlite_db *d, const struct sqlite_table *t, const struct sqlite_tree *tree,
+		     struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r;
+
+	if (!tree || !tree->is_table || (!t->rowid && !t->key_is_rowid))
+		return 0;
+	r = sqlite_execute(d, err,
+			   "CREATE TABLE IF NOT EXISTS temp.near(id INTEGER PRIMARY KEY); DELETE FROM temp.near");
+	if (r >= 0)
+		r = sqlite_prepare(d, &stmt, err, "INSERT OR IGNORE INTO temp.near VALUES(?1)");
+	for (size_t i = 0; i < tree->n && r >= 0; i++) {
+		sqlite3_bind_int64(stmt, 1, tree->rows[i]);
+		r = sqlite_next(d, stmt, err);
+		sqlite3_reset(stmt);
+	}
+	return r < 0 ? r : 1;
+}
+
+static int compare_rows(struct sqlite_db *d, const struct sqlite_table *t, const struct sqlite_tree *tree,
+			struct atoll_error *err)
 {
 	int64_t id = 0, n = 0;
-	int r = put_table(d, t, NULL, err);
+	int near = note_near(d, t, tree, err);
+	int r = near < 0 ? near : put_table(d, t, NULL, err);
 
 	if (r >= 0)
 		r = sqlite_int(d, &id, err, "SELECT max(id) FROM main.tab");
 	if (r >= 0)
 		r = make_rows_table(d, t, id, err);
 	if (r >= 0)
-		r = find_changed(d, t, id, err);
+		r = find_changed(d, t, id, near, err);
 	if (r >= 0)
-		r = find_inserted(d, t, id, err);
+		r = find_inserted(d, t, id, near, err);
 	if (r >= 0)
 		r = sqlite_int(d, &n, err, "SELECT EXISTS(SELECT 1 FROM main.e%lld)", (long long)id);
 	if (r >= 0 && !n)
@@ -224,12 +264,13 @@ static const char *why_whole(const struct sqlite_table *old, const struct sqlite
 }
 
 /* A table that is new, gone or of another make is part of what differs in the schema. */
-int sqlite_diff_table(struct sqlite_db *d, const char *name, struct atoll_error *err)
+int sqlite_diff_table(struct sqlite_db *d, const char *name, const struct sqlite_trees *trees, struct atoll_error *err)
 {
+	const struct sqlite_tree *tree = sqlite_trees_get(trees, name);
 	AUTO_TABLE *old = NULL;
 	AUTO_TABLE *new = NULL;
 	const char *why;
-	int r = sqlite_table_load(d, "old", name, &old, err);
+	int r = tree && !tree->is_touched ? 0 : sqlite_table_load(d, "old", name, &old, err);
 
 	if (r > 0)
 		r = sqlite_table_load(d, "new", name, &new, err);
@@ -238,5 +279,5 @@ int sqlite_diff_table(struct sqlite_db *d, const char *name, struct atoll_error 
 	why = why_whole(old, new);
 	if (!why && !can_be_written(d, old))
 		why = "the table \"%s\" needs functions or collations that its own programs bring along";
-	return why ? compare_whole(d, old, why, err) : compare_rows(d, old, err);
+	return why ? compare_whole(d, old, why, err) : compare_rows(d, old, tree, err);
 }

@@ -87,36 +87,36 @@ static int note_foreign_keys(struct sqlite_db *d, struct atoll_error *err)
 
 /* ---- all of it ---- */
 
-static int compare_tables(struct sqlite_db *d, struct atoll_error *err)
+static int compare_tables(struct sqlite_db *d, const struct sqlite_trees *trees, struct atoll_error *err)
 {
 	char **names = NULL;
 	size_t n = 0;
 	int r = sqlite_table_names(d, "old", &names, &n, err);
 
 	for (size_t i = 0; i < n && r >= 0; i++)
-		r = sqlite_diff_table(d, names[i], err);
+		r = sqlite_diff_table(d, names[i], trees, err);
 	sqlite_names_free(names, n);
 	return r;
 }
 
-static int compare_all(struct sqlite_db *d, struct atoll_error *err)
+static int compare_all(struct sqlite_db *d, const struct sqlite_trees *trees, struct atoll_error *err)
 {
 	int r = compare_objects(d, err);
 
 	if (r >= 0)
 		r = compare_numbers(d, err);
 	if (r >= 0)
-		r = compare_tables(d, err);
+		r = compare_tables(d, trees, err);
 	if (r >= 0)
 		r = note_sequences(d, err);
 	return r < 0 ? r : note_foreign_keys(d, err);
 }
 
-static int read_encoding(const struct sqlite_file *file, char ret[16], struct atoll_error *err)
+static int read_encoding(const struct sqlite_file *file, const char *vfs, char ret[16], struct atoll_error *err)
 {
 	AUTO_DB *d = NULL;
 	AUTO_STMT *stmt = NULL;
-	int r = sqlite_open(file, 0, &d, err);
+	int r = sqlite_open_vfs(file, 0, vfs, &d, err);
 
 	if (r >= 0)
 		r = sqlite_prepare(d, &stmt, err, "PRAGMA encoding");
@@ -127,15 +127,32 @@ static int read_encoding(const struct sqlite_file *file, char ret[16], struct at
 	return MIN(r, 0);
 }
 
-/* SQLite holds databases of one encoding only side by side. */
-static int compare(struct sqlite_db *d, const struct sqlite_file *old, const struct sqlite_file *new,
-		   struct atoll_error *err)
+/* 1, or 0 if what the patch has does not tell which rows may differ. */
+static int compare_both(struct sqlite_db *d, const struct sqlite_patch *patch, struct atoll_error *err)
 {
-	char before[16] = "", after[16] = "";
-	int r = read_encoding(old, before, err);
+	CLEANUP(sqlite_trees_release) struct sqlite_trees trees = { 0 };
+	int r = sqlite_execute(d, err, "BEGIN");
 
 	if (r >= 0)
-		r = read_encoding(new, after, err);
+		r = patch ? sqlite_trees_find(d, patch, &trees, err) : 1;
+	if (r <= 0)
+		return r;
+	r = compare_all(d, patch ? &trees : NULL, err);
+	if (r >= 0)
+		r = sqlite_execute(d, err, "COMMIT");
+	return r < 0 ? r : 1;
+}
+
+/* SQLite holds databases of one encoding only side by side. */
+static int compare(struct sqlite_db *d, const struct sqlite_file *old, const struct sqlite_file *new,
+		   const struct sqlite_patch *patch, struct atoll_error *err)
+{
+	const char *vfs = patch ? patch->name : NULL;
+	char before[16] = "", after[16] = "";
+	int r = read_encoding(old, vfs, before, err);
+
+	if (r >= 0)
+		r = read_encoding(new, vfs, after, err);
 	if (r >= 0)
 		r = sqlite_execute(
 			d, err,
@@ -145,16 +162,14 @@ static int compare(struct sqlite_db *d, const struct sqlite_file *old, const str
 		return r;
 	if (strcmp(before, after) != 0) {
 		r = sqlite_execute(d, err, "INSERT INTO meta VALUES('encoding', %Q, %Q)", before, after);
-		return r < 0 ? r : sqlite_diff_need_whole(d, "the text encoding differs%s", "", err);
+		if (r >= 0)
+			r = sqlite_diff_need_whole(d, "the text encoding differs%s", "", err);
+		return r < 0 ? r : 1;
 	}
 	r = sqlite_attach(d, old, "old", err);
 	if (r >= 0)
 		r = sqlite_attach(d, new, "new", err);
-	if (r >= 0)
-		r = sqlite_execute(d, err, "BEGIN");
-	if (r >= 0)
-		r = compare_all(d, err);
-	return r < 0 ? r : sqlite_execute(d, err, "COMMIT");
+	return r < 0 ? r : compare_both(d, patch, err);
 }
 
 static int classify(struct sqlite_db *d, struct atoll_error *err)
@@ -181,20 +196,29 @@ static int make_durable(const struct sqlite_file *file, struct atoll_error *err)
 	return r < 0 ? error_sys(err, r, "database", file->name, "cannot make the edits durable") : 0;
 }
 
-int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
-		      struct atoll_error *err)
+int sqlite_edits_compare(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
+			 const struct sqlite_patch *patch, struct atoll_error *err)
 {
 	AUTO_DB *d = NULL;
-	int r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, &d, err);
+	int r = sqlite_open_vfs(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, patch ? patch->name : NULL, &d, err);
 	int kind = 0;
 
 	if (r >= 0)
-		r = compare(d, old, new, err);
-	if (r >= 0)
-		r = kind = classify(d, err);
+		r = compare(d, old, new, patch, err);
 	if (r <= 0)
 		return r;
+	r = kind = classify(d, err);
+	if (r < 0)
+		return r;
 	d = sqlite_close(d);
-	r = make_durable(to, err);
-	return r < 0 ? r : kind;
+	r = kind ? make_durable(to, err) : 0;
+	return r < 0 ? r : 1 + kind;
+}
+
+int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
+		      struct atoll_error *err)
+{
+	int r = sqlite_edits_compare(old, new, to, NULL, err);
+
+	return r < 0 ? r : r - 1;
 }

@@ -131,9 +131,8 @@ static int check_file(const struct sqlite_file *file, unsigned flags, const char
 }
 
 /* A database with a log can only be read by who may write beside it, so writing is tried first also where it is not needed. */
-static int open_file(struct sqlite_db *d, unsigned flags, struct atoll_error *err)
+static int open_file(struct sqlite_db *d, unsigned flags, const char *vfs, struct atoll_error *err)
 {
-	const char *vfs = d->guard ? sqlite_guard_name(d->guard) : sqlite_vfs()->zName;
 	int how = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_READWRITE;
 	int rc;
 
@@ -150,6 +149,12 @@ static int open_file(struct sqlite_db *d, unsigned flags, struct atoll_error *er
 }
 
 int sqlite_open(const struct sqlite_file *file, unsigned flags, struct sqlite_db **ret, struct atoll_error *err)
+{
+	return sqlite_open_vfs(file, flags, NULL, ret, err);
+}
+
+int sqlite_open_vfs(const struct sqlite_file *file, unsigned flags, const char *vfs, struct sqlite_db **ret,
+		    struct atoll_error *err)
 {
 	AUTO_DB *d = calloc(1, sizeof *d);
 	int r;
@@ -170,7 +175,7 @@ int sqlite_open(const struct sqlite_file *file, unsigned flags, struct sqlite_db
 		if (!d->guard)
 			return error_oom(err, OPERATION);
 	}
-	r = open_file(d, flags, err);
+	r = open_file(d, flags, d->guard ? sqlite_guard_name(d->guard) : vfs ? vfs : sqlite_vfs()->zName, err);
 	if (r < 0)
 		return r;
 	sqlite3_extended_result_codes(d->db, 1);

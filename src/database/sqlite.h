@@ -53,13 +53,26 @@ int sqlite_adapt(const struct sqlite_file *file, const struct sqlite_file *like,
 
 enum sqlite_edits {
 	SQLITE_EDITS_NONE,
-	SQLITE_EDITS_ROWS, /* rows of tables with keys: sqlite_edits_move() */
-	SQLITE_EDITS_WHOLE /* more than that: sqlite_image_move() */
+	SQLITE_EDITS_ROWS,  /* rows of tables with keys: sqlite_edits_move() */
+	SQLITE_EDITS_WHOLE, /* more than that: sqlite_image_move() */
+	SQLITE_EDITS_GONE   /* the clone is no file any more */
 };
 /* Writes what leads from old to new into the file `to`, which must not exist. Both are settled, or clones. An enum sqlite_edits; durable if
  * not NONE. */
 int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
 		      struct atoll_error *err);
+
+/* ---- sqlite-find.c ---- */
+
+struct sqlite_find {
+	bool all_rows; /* asked for: compare all rows, whatever the pages tell */
+	bool by_pages; /* told: only rows on pages that differ were looked at */
+};
+/* Settles the clone and writes what leads to it from the base into the file `edits`: an enum sqlite_edits. The work is in proportion to the pages
+ * that differ, where these tell the rows. Neither new nor edits may exist; new becomes the settled clone if the edits are WHOLE, and is of no
+ * use otherwise. Nobody else may use the base. */
+int sqlite_edits_find(const struct sqlite_file *base, const struct sqlite_file *clone, const struct sqlite_file *new,
+		      const struct sqlite_file *edits, struct sqlite_find *how, struct atoll_error *err);
 
 /* ---- sqlite-rows.c ---- */
 

@@ -46,7 +46,7 @@ void sqlite_place_look_end(struct sqlite_look *s)
 	s->name[0] = 0;
 }
 
-void sqlite_place_drop_looks(const struct sqlite_place *p)
+void sqlite_place_drop_looks(const struct sqlite_place *p, const char *keep)
 {
 	AUTO_FD fd = fd_open_beneath(p->fd, ".", O_RDONLY | O_DIRECTORY);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -56,7 +56,7 @@ void sqlite_place_drop_looks(const struct sqlite_place *p)
 		return;
 	(void)TAKE_FD(fd);
 	while ((e = readdir(dir)))
-		if (strncmp(e->d_name, LOOK, strlen(LOOK)) == 0)
+		if (strncmp(e->d_name, LOOK, strlen(LOOK)) == 0 && !(keep && strcmp(e->d_name, keep) == 0))
 			(void)tree_remove(p->fd, e->d_name);
 	closedir(dir);
 }

@@ -183,9 +183,9 @@ static int hide(const struct sqlite_place *p, int seat, const char *suffix)
 	return rc < 0 || !is_layered(p->r) ? rc : sys_rename(p->fd, "whiteout.new", seat, name, 0);
 }
 
-static int look_at_clone(const struct sqlite_place *p, struct strbuf *ret)
+static int look_at(const struct sqlite_place *p, const char *suffix, struct strbuf *ret)
 {
-	AUTO_FREE char *path = str_format("%s/%s", p->seat, p->name);
+	AUTO_FREE char *path = str_format("%s/%s%s", p->seat, p->name, suffix);
 	AUTO_FD fd = path ? fd_open_beneath(p->r->work_fd, path, O_PATH) : -ENOMEM;
 	struct tree_stat st;
 	int rc = fd < 0 ? fd : tree_stat(fd, "", &st);
@@ -196,13 +196,40 @@ static int look_at_clone(const struct sqlite_place *p, struct strbuf *ret)
 	return rc < 0 ? rc : ret->failed ? -ENOMEM : 0;
 }
 
+char *sqlite_place_state(const struct sqlite_place *p)
+{
+	static const char *const parts[] = { "", "-wal", "-journal" };
+	AUTO_STRBUF state = STRBUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		int rc = look_at(p, parts[i], &state);
+
+		if (rc < 0)
+			strbuf_addf(&state, "%d\n", rc);
+	}
+	return state.failed ? NULL : strbuf_take(&state);
+}
+
+int sqlite_place_carry(int from_dir, const char *from_name, int to_dir, const char *to_name)
+{
+	int rc = sys_rename(from_dir, from_name, to_dir, to_name, 0);
+	AUTO_FD fd = -EBADF;
+
+	if (rc != -EXDEV)
+		return rc;
+	rc = copy_file(from_dir, from_name, to_dir, to_name);
+	if (rc >= 0)
+		rc = fd = fd_open_beneath(to_dir, to_name, O_RDWR);
+	return rc < 0 ? rc : sys_fsync(fd);
+}
+
 /* After a moment from which on every change of the clone has another time. */
 int sqlite_place_note_untouched(const struct sqlite_place *p)
 {
 	AUTO_STRBUF look = STRBUF_INIT;
 	AUTO_FD fd = -EBADF;
 	int64_t stamp;
-	int rc = look_at_clone(p, &look);
+	int rc = look_at(p, "", &look);
 
 	if (rc >= 0)
 		rc = tree_stamp(p->fd, &stamp);
@@ -359,7 +386,7 @@ bool sqlite_place_is_untouched(const struct sqlite_place *p)
 
 	if (has_beside(p, "-wal") || has_beside(p, "-journal"))
 		return false;
-	return fd_read_file(p->fd, UNTOUCHED, 256, &noted, NULL) >= 0 && look_at_clone(p, &look) >= 0 &&
+	return fd_read_file(p->fd, UNTOUCHED, 256, &noted, NULL) >= 0 && look_at(p, "", &look) >= 0 &&
 	       strcmp(noted, strbuf_str(&look)) == 0;
 }
 

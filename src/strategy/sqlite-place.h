@@ -37,6 +37,10 @@ int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err);
 /* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
 bool sqlite_place_is_untouched(const struct sqlite_place *p);
 int sqlite_place_note_untouched(const struct sqlite_place *p); /* that it is so now; -errno */
+/* How the clone and what lies beside it look: whoever writes to it changes that. malloc'ed. */
+char *sqlite_place_state(const struct sqlite_place *p);
+/* A file from one of Atoll's directories to another, durable if it must be copied. -errno. */
+int sqlite_place_carry(int from_dir, const char *from_name, int to_dir, const char *to_name);
 /* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
 int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err);
 
@@ -47,6 +51,7 @@ struct sqlite_look {
 };
 int sqlite_place_look(struct sqlite_look *s, const struct sqlite_place *p, struct atoll_error *err);
 void sqlite_place_look_end(struct sqlite_look *s);
-void sqlite_place_drop_looks(const struct sqlite_place *p); /* what a kill has left; nobody else may be looking */
+/* What a kill has left; nobody else may be looking. keep: the name of one that stays, or NULL. */
+void sqlite_place_drop_looks(const struct sqlite_place *p, const char *keep);
 
 #endif

@@ -23,8 +23,9 @@
 
 struct sqlite_priv {
 	int ended_fd;            /* the part of the op that was ended last, for returned(), which comes next */
-	struct sqlite_look look; /* the edits, once somebody asked for rows */
-	bool has_looked;
+	struct sqlite_look look; /* the edits, as they were found last */
+	char *state;             /* how the clone looked then; NULL: they were not looked for */
+	int kind;                /* an enum sqlite_edits */
 };
 
 static void sqlite_release(struct resource *r)
@@ -34,6 +35,7 @@ static void sqlite_release(struct resource *r)
 	if (p) {
 		fd_close(p->ended_fd);
 		sqlite_place_look_end(&p->look);
+		free(p->state);
 	}
 	free(p);
 	r->priv = NULL;
@@ -77,7 +79,7 @@ static int begin_one(struct resource *r, const char *name, struct atoll_error *e
 		return rc;
 	original = sqlite_place_original(&p);
 	rc = sqlite_probe(&original, true, err);
-	sqlite_place_drop_looks(&p);
+	sqlite_place_drop_looks(&p, NULL);
 	if (rc >= 0)
 		rc = sqlite_place_clone(&p, err);
 	return rc < 0 ? rc : sqlite_place_put(&p, err);
@@ -125,29 +127,54 @@ static int sqlite_base(struct resource *r, const char *path, struct store_touch 
 
 /* ---- what was edited ---- */
 
-/* Writes the edits as to_dir/edits, and the copy of the clone beside it in the scratch as "new": enum sqlite_edits; -ENOENT if the clone is
- * gone. */
-static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s, int to_dir, bool *ret_gone,
-		      struct atoll_error *err)
+/* Writes the edits as "edits" into the look's directory, beside the copy of the clone, "new": an enum sqlite_edits. */
+static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s, struct atoll_error *err)
 {
 	const struct resource *r = p->r;
 	AUTO_FD seat = sqlite_place_seat(p);
 	struct sqlite_file clone = file_of(seat, r->only, r), new = file_of(s->fd, "new", r),
-			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(to_dir, "edits", r);
+			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(s->fd, "edits", r);
 	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
-	int rc;
+	struct sqlite_find how = { 0 };
 
-	*ret_gone = r->host && (seat == -ENOENT || seat == -ENOTDIR || seat == -ELOOP);
-	if (*ret_gone)
-		return 0;
+	if (r->host && (seat == -ENOENT || seat == -ENOTDIR || seat == -ELOOP))
+		return SQLITE_EDITS_GONE;
 	if (seat < 0)
 		return error_sys(err, seat, "diff", r->row.path, "the workspace of \"%s\" is gone from \"%s\"",
 				 r->row.path, r->row.work);
 	if (label)
 		clone.label = new.label = label;
-	rc = sqlite_settle(&clone, &new, err);
-	*ret_gone = rc == 0;
-	return rc <= 0 ? rc : sqlite_edits_make(&base, &new, &edits, err);
+	return sqlite_edits_find(&base, &clone, &new, &edits, &how, err);
+}
+
+static void forget_edits(struct sqlite_priv *priv)
+{
+	sqlite_place_look_end(&priv->look);
+	free(priv->state);
+	priv->state = NULL;
+}
+
+/* The edits, in the directory of the resource's look: found again only if the clone was written to since. An enum sqlite_edits. */
+static int look_for_edits(struct sqlite_priv *priv, const struct sqlite_place *p, struct atoll_error *err)
+{
+	AUTO_FREE char *state = sqlite_place_state(p);
+	int rc;
+
+	if (!state)
+		return error_oom(err, "diff");
+	if (priv->state && strcmp(priv->state, state) == 0)
+		return priv->kind;
+	forget_edits(priv);
+	rc = sqlite_place_look(&priv->look, p, err);
+	if (rc >= 0)
+		rc = find_edits(p, &priv->look, err);
+	if (rc < 0) {
+		forget_edits(priv);
+		return rc;
+	}
+	priv->kind = rc;
+	priv->state = TAKE_PTR(state);
+	return rc;
 }
 
 static int add_change(void *arg, enum sqlite_what what, const char *object, const char *note)
@@ -159,24 +186,20 @@ static int add_change(void *arg, enum sqlite_what what, const char *object, cons
 	return changes_add_part(arg, object, kinds[what], note) ? 0 : -ATOLL_FAILED;
 }
 
-static int list_edits(const struct sqlite_place *p, struct changes *c, struct atoll_error *err)
+static int list_edits(struct resource *r, const struct sqlite_place *p, struct changes *c, struct atoll_error *err)
 {
-	const struct resource *r = p->r;
-	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { 0 };
+	struct sqlite_priv *priv = priv_of(r, err);
 	struct sqlite_file edits;
-	bool gone;
-	int rc = sqlite_place_look(&s, p, err);
+	int kind = priv ? look_for_edits(priv, p, err) : -ATOLL_FAILED;
 
-	if (rc >= 0)
-		rc = find_edits(p, &s, s.fd, &gone, err);
-	if (rc < 0)
-		return rc;
-	if (gone)
+	if (kind < 0)
+		return kind;
+	if (kind == SQLITE_EDITS_GONE)
 		return changes_add_part(c, r->only, ATOLL_DELETED, "the database was removed; that does not land")
 			       ? 0
 			       : error_oom(err, "diff");
-	edits = file_of(s.fd, "edits", r);
-	return rc == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, c, err);
+	edits = file_of(priv->look.fd, "edits", r);
+	return kind == SQLITE_EDITS_NONE ? 0 : sqlite_edits_summary(&edits, add_change, c, err);
 }
 
 static struct changes *sqlite_changes(struct resource *r, bool exact, struct atoll_error *err)
@@ -190,37 +213,27 @@ static struct changes *sqlite_changes(struct resource *r, bool exact, struct ato
 	}
 	if (sqlite_place_open(&p, r, r->only, err) < 0)
 		return NULL;
-	if (!sqlite_place_is_untouched(&p) && list_edits(&p, c, err) < 0)
+	if (!sqlite_place_is_untouched(&p) && list_edits(r, &p, c, err) < 0)
 		return NULL;
 	return TAKE_PTR(c);
 }
 
-/* The edits are found once for all tables; they go with the resource. */
 static int sqlite_rows(struct resource *r, const char *label, atoll_row_fn fn, void *arg, struct atoll_error *err)
 {
 	static const char table[] = "table ";
-	struct sqlite_priv *p = priv_of(r, err);
+	struct sqlite_priv *priv = priv_of(r, err);
+	AUTO_PLACE p = { .fd = -EBADF };
 	struct sqlite_file edits;
-	bool gone = false;
-	int rc = p ? 0 : -ATOLL_FAILED;
+	int rc = priv ? 0 : -ATOLL_FAILED;
 
 	if (rc < 0 || strncmp(label, table, strlen(table)) != 0)
 		return rc;
-	if (!p->has_looked) {
-		AUTO_PLACE place = { .fd = -EBADF };
-
-		rc = sqlite_place_open(&place, r, r->only, err);
-		if (rc >= 0)
-			rc = sqlite_place_look(&p->look, &place, err);
-		if (rc >= 0)
-			rc = find_edits(&place, &p->look, p->look.fd, &gone, err);
-	}
-	if (rc < 0 || gone) {
-		sqlite_place_look_end(&p->look);
+	rc = sqlite_place_open(&p, r, r->only, err);
+	if (rc >= 0)
+		rc = look_for_edits(priv, &p, err);
+	if (rc < 0 || rc == SQLITE_EDITS_GONE)
 		return MIN(rc, 0);
-	}
-	p->has_looked = true;
-	edits = file_of(p->look.fd, "edits", r);
+	edits = file_of(priv->look.fd, "edits", r);
 	return sqlite_edits_rows(&edits, label + strlen(table), fn, arg, err);
 }
 
@@ -262,7 +275,7 @@ static int prepare_whole(const struct sqlite_place *p, const struct sqlite_look 
 		rc = sqlite_adapt(&new, &original, err);
 	if (rc < 0 || dir_fd == s->fd)
 		return rc;
-	rc = sys_rename(s->fd, "new", dir_fd, "new", 0);
+	rc = sqlite_place_carry(s->fd, "new", dir_fd, "new");
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the changes of \"%s\"", r->row.path)
 		      : 0;
 }
@@ -289,28 +302,30 @@ static int tell_kept(const struct resource *r, const struct part_request *q)
 		       : 0;
 }
 
-static int prepare_in(const struct sqlite_place *p, const struct sqlite_look *s, int dir_fd,
-		      const struct part_request *q, struct atoll_error *err)
+/* Into the op's directory; what was looked at is then looked at anew. */
+static int stage_edits(const struct resource *r, struct sqlite_priv *priv, int dir_fd, struct atoll_error *err)
+{
+	int rc = dir_fd == priv->look.fd ? 0 : sqlite_place_carry(priv->look.fd, "edits", dir_fd, "edits");
+
+	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the changes of \"%s\"", r->row.path)
+		      : 0;
+}
+
+static int prepare_in(const struct sqlite_place *p, struct sqlite_priv *priv, int dir_fd, const struct part_request *q,
+		      struct atoll_error *err)
 {
 	const struct resource *r = p->r;
 	struct sqlite_file original = original_of(r), edits = file_of(dir_fd, "edits", r);
 	struct teller teller = { .q = q };
 	struct sqlite_tell tell = { tell_conflict, &teller };
-	bool gone;
-	int rc = sqlite_probe(&original, true, err);
-	int kind = rc < 0 ? rc : find_edits(p, s, dir_fd, &gone, err);
+	int rc = stage_edits(r, priv, dir_fd, err);
 
-	if (kind < 0)
-		return kind;
-	if (gone)
-		return error_set(err, ATOLL_REFUSED, 0, "commit", r->row.path,
-				 "the database \"%s\" was removed in the sandbox: that does not land", r->row.path);
-	if (kind == SQLITE_EDITS_NONE)
-		return 0;
-	if (kind == SQLITE_EDITS_ROWS) {
+	if (rc < 0)
+		return rc;
+	if (priv->kind == SQLITE_EDITS_ROWS) {
 		rc = sqlite_edits_check(&original, &edits, true, &tell, err);
 	} else {
-		rc = prepare_whole(p, s, dir_fd, &tell, err);
+		rc = prepare_whole(p, &priv->look, dir_fd, &tell, err);
 		if (rc >= 0)
 			rc = tell_reason(r, dir_fd, q, err);
 	}
@@ -319,18 +334,35 @@ static int prepare_in(const struct sqlite_place *p, const struct sqlite_look *s,
 	return rc < 0 ? rc : 1;
 }
 
+static int prepare(const struct sqlite_place *p, struct sqlite_priv *priv, int dir_fd, const struct part_request *q,
+		   struct atoll_error *err)
+{
+	const struct resource *r = p->r;
+	struct sqlite_file original = original_of(r);
+	int rc = sqlite_probe(&original, true, err);
+
+	if (rc >= 0)
+		rc = look_for_edits(priv, p, err);
+	if (rc == SQLITE_EDITS_GONE)
+		return error_set(err, ATOLL_REFUSED, 0, "commit", r->row.path,
+				 "the database \"%s\" was removed in the sandbox: that does not land", r->row.path);
+	if (rc <= 0)
+		return rc;
+	rc = prepare_in(p, priv, q->dry ? priv->look.fd : dir_fd, q, err);
+	forget_edits(priv);
+	return rc;
+}
+
 static int sqlite_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
-	CLEANUP(sqlite_place_look_end) struct sqlite_look s = { 0 };
+	struct sqlite_priv *priv = priv_of(r, err);
 	AUTO_PLACE p = { .fd = -EBADF };
-	int rc = sqlite_place_open(&p, r, r->only, err);
+	int rc = priv ? sqlite_place_open(&p, r, r->only, err) : -ATOLL_FAILED;
 
 	if (rc < 0)
 		return rc;
-	sqlite_place_drop_looks(&p);
-	rc = sqlite_place_look(&s, &p, err);
-	if (rc >= 0)
-		rc = prepare_in(&p, &s, q->dry ? s.fd : dir_fd, q, err);
+	sqlite_place_drop_looks(&p, priv->state ? priv->look.name : NULL);
+	rc = prepare(&p, priv, dir_fd, q, err);
 	if (rc > 0 && !q->dry && sys_fsync(dir_fd) < 0)
 		rc = error_sys(err, EIO, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
 			       r->row.path);
