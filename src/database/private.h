@@ -245,6 +245,13 @@ void sqlite_count_begin(struct sqlite_count *c, sqlite3 *db); /* c must stay whe
 void sqlite_count_end(struct sqlite_count *c);
 bool sqlite_count_is_same(const struct sqlite_count *wanted, const struct sqlite_count *seen);
 
+/* ---- sqlite-seen.c ---- */
+
+bool sqlite_seen_is_same(const struct sqlite_file *file, const char *seen);
+/* After the move was committed: fills in alone->now, if nobody else has written since the data had this version. */
+int sqlite_seen_after(struct sqlite_db *d, const struct sqlite_file *file, struct sqlite_alone *alone, int64_t version,
+		      struct atoll_error *err);
+
 /* ---- sqlite-foreign.c: foreign keys ---- */
 
 /* Notes which foreign keys of a schema lead nowhere, of the tables that are edited or refer to such. edits: the schema the edits are in. 1, or

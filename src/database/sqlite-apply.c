@@ -308,6 +308,18 @@ static int may_move(struct sqlite_db *d, const struct move *m, struct atoll_erro
 	return r < 0 ? r : sqlite_look_conflict(d, s.strangers, err);
 }
 
+static int move_in(struct sqlite_db *d, struct move *m, struct atoll_error *err)
+{
+	int r = may_move(d, m, err);
+
+	if (r > 0) {
+		r = move_all(d, m, err);
+		if (r >= 0)
+			r = sqlite_execute(d, err, "COMMIT");
+	}
+	return r;
+}
+
 int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward, bool force,
 		      const struct sqlite_tell *tell, struct atoll_error *err)
 {
@@ -318,13 +330,31 @@ int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *
 	if (r >= 0)
 		r = sqlite_execute(d, err, "BEGIN IMMEDIATE");
 	if (r >= 0)
-		r = may_move(d, &m, err);
-	if (r > 0) {
-		r = move_all(d, &m, err);
-		if (r >= 0)
-			r = sqlite_execute(d, err, "COMMIT");
-	}
+		r = move_in(d, &m, err);
 	sqlite_cancel(d);
+	return r;
+}
+
+int sqlite_edits_move_alone(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
+			    struct sqlite_alone *alone, struct atoll_error *err)
+{
+	struct move m = { .forward = forward };
+	struct atoll_error ignored = { 0 };
+	AUTO_DB *d = NULL;
+	int64_t version = 0;
+	int r = sqlite_look_open(file, edits, SQLITE_DB_WRITE, &d, err);
+
+	if (r >= 0)
+		r = sqlite_execute(d, err, "BEGIN IMMEDIATE");
+	if (r >= 0)
+		r = sqlite_int(d, &version, err, "PRAGMA main.data_version");
+	alone->was = r >= 0 && sqlite_seen_is_same(file, alone->seen);
+	if (r >= 0)
+		r = move_in(d, &m, err);
+	sqlite_cancel(d);
+	/* What has landed has landed, whatever can be said of it. */
+	if (r >= 0 && alone->was)
+		(void)sqlite_seen_after(d, file, alone, version, &ignored);
 	return r;
 }
 

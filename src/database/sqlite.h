@@ -100,6 +100,22 @@ int sqlite_edits_check(const struct sqlite_file *file, const struct sqlite_file 
 int sqlite_edits_move(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward, bool force,
 		      const struct sqlite_tell *tell, struct atoll_error *err);
 
+/* ---- sqlite-seen.c ---- */
+
+/* Whether anybody else wrote to a database is told by how its files look. */
+struct sqlite_alone {
+	int stamp_fd;     /* a directory in which time may be taken (tree_stamp()) */
+	const char *seen; /* how they looked when the caller knew all of the content; NULL: not known */
+	bool was;         /* told: nobody else has written between that and the end of the move */
+	char *now;        /* told, malloc'ed: how they look after it; NULL: not known */
+};
+/* How the files look. Everybody who writes to the database from now on changes that. *ret: malloc'ed; NULL if that cannot be said, because
+ * they were written to just now, or cannot be looked at. 0 or -ENOMEM. */
+int sqlite_seen(const struct sqlite_file *file, int stamp_fd, char **ret);
+/* sqlite_edits_move() of a database that others use. */
+int sqlite_edits_move_alone(const struct sqlite_file *file, const struct sqlite_file *edits, bool forward,
+			    struct sqlite_alone *alone, struct atoll_error *err);
+
 /* ---- sqlite-same.c, sqlite-image.c ---- */
 
 /* Whether two hold the same: 1 or 0, and each difference told. Statistics of the query planner do not count. */

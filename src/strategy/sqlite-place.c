@@ -7,6 +7,7 @@
  *	upper/NAME-wal and so on            likewise, or those of the clone
  *	db-N/base                           another clone, as it was then: what the edits are told by
  *	db-N/untouched                      what the clone's inode looked like when it was put there
+ *	db-N/original                       how the original looked when the base was the same; absent: not known
  *	db-N/clone.new, base.new            both until they are renamed to their places, the clone first
  *	db-N/look-UUID/                     while somebody looks
  *
@@ -29,6 +30,8 @@
 #define BASE_NEW "base.new"
 #define BASE_MOVED "base.moved"
 #define UNTOUCHED "untouched"
+#define SEEN "original"
+#define SEEN_NEW "original.new"
 
 const char *const sqlite_place_beside[] = { "-wal", "-shm", "-journal", SQLITE_ARRIVING, NULL };
 #define N_HIDDEN 3
@@ -114,8 +117,11 @@ static int unlink_if_there(int dirfd, const char *name)
 /* What a kill has left of an earlier attempt. The base goes first: alone it would say that its clone is in place. */
 static int remove_new(const struct sqlite_place *p)
 {
-	static const char *const names[] = { UNTOUCHED, BASE_NEW "-journal",   BASE_NEW,  CLONE_NEW "-journal",
-					     CLONE_NEW, BASE_MOVED "-journal", BASE_MOVED };
+	static const char *const names[] = { SEEN,      SEEN_NEW,
+					     UNTOUCHED, BASE_NEW "-journal",
+					     BASE_NEW,  CLONE_NEW "-journal",
+					     CLONE_NEW, BASE_MOVED "-journal",
+					     BASE_MOVED };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
@@ -335,11 +341,49 @@ static int put_in_place(const struct sqlite_place *p)
 
 	if (rc >= 0)
 		rc = sys_rename(p->fd, BASE_NEW, p->fd, SQLITE_BASE, 0);
+	if (rc >= 0 && is_there(p, SEEN_NEW))
+		rc = sys_rename(p->fd, SEEN_NEW, p->fd, SEEN, 0);
 	if (rc >= 0)
 		rc = sys_fsync(seat);
 	if (rc >= 0)
 		rc = sys_fsync(p->fd);
 	return rc < 0 ? rc : sqlite_place_note_untouched(p);
+}
+
+static int write_text(const struct sqlite_place *p, const char *name, const char *text)
+{
+	AUTO_FD fd = sys_open(p->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+
+	return fd < 0 ? fd : sys_write(fd, text, strlen(text));
+}
+
+char *sqlite_place_seen(const struct sqlite_place *p)
+{
+	char *seen = NULL;
+
+	return fd_read_file(p->fd, SEEN, 512, &seen, NULL) < 0 ? NULL : seen;
+}
+
+int sqlite_place_note_seen(const struct sqlite_place *p, const char *seen)
+{
+	int rc = unlink_if_there(p->fd, SEEN);
+
+	if (rc >= 0)
+		rc = unlink_if_there(p->fd, SEEN_NEW);
+	if (rc < 0 || !seen)
+		return rc;
+	rc = write_text(p, SEEN_NEW, seen);
+	return rc < 0 ? rc : sys_rename(p->fd, SEEN_NEW, p->fd, SEEN, 0);
+}
+
+/* Before the copy is begun: what others write during it or later is seen by it. */
+static int look_at_original(const struct sqlite_place *p)
+{
+	struct sqlite_file original = sqlite_place_original(p);
+	AUTO_FREE char *seen = NULL;
+	int rc = sqlite_seen(&original, p->fd, &seen);
+
+	return rc < 0 || !seen ? rc : write_text(p, SEEN_NEW, seen);
 }
 
 int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err)
@@ -350,6 +394,8 @@ int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err)
 
 	if (rc >= 0)
 		rc = remove_new(p);
+	if (rc >= 0)
+		rc = look_at_original(p);
 	if (rc < 0)
 		return fail(p, rc, err);
 	rc = sqlite_clone(&original, &clone, err);
@@ -392,19 +438,29 @@ bool sqlite_place_is_untouched(const struct sqlite_place *p)
 
 /* ---- when edits land, or come back ---- */
 
-/* force: whatever somebody else may have made of their rows before the clone was taken. */
-static int move_rows(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err)
-{
-	struct sqlite_file base = sqlite_place_file(p->fd, BASE_MOVED, p->label),
-			   edits = sqlite_place_file(dir_fd, "edits", p->label);
-	int rc = copy_file(p->fd, SQLITE_BASE, p->fd, BASE_MOVED);
-
-	return rc < 0 ? fail(p, rc, err) : sqlite_edits_move(&base, &edits, forward, true, NULL, err);
-}
-
-int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err)
+/* By a copy that takes the base's place. */
+static int move_image(const struct sqlite_place *p, int dir_fd, const char *image, struct atoll_error *err)
 {
 	struct sqlite_file base = sqlite_place_file(p->fd, BASE_MOVED, p->label);
+	int rc = copy_file(dir_fd, image, p->fd, BASE_MOVED);
+
+	if (rc < 0)
+		return fail(p, rc, err);
+	rc = sqlite_adapt(&base, &base, err);
+	if (rc < 0)
+		return rc;
+	rc = sys_rename(p->fd, BASE_MOVED, p->fd, SQLITE_BASE, 0);
+	if (rc >= 0)
+		rc = sys_fsync(p->fd);
+	return rc < 0 ? fail(p, rc, err) : 0;
+}
+
+/* Rows go to the base itself, in a transaction of SQLite's: the work is in proportion to the edits. force: whatever somebody else may have
+ * made of their rows before the base was copied. */
+int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err)
+{
+	struct sqlite_file base = sqlite_place_file(p->fd, SQLITE_BASE, p->label),
+			   edits = sqlite_place_file(dir_fd, "edits", p->label);
 	const char *image = forward ? "new" : "old";
 	int rc = finish_renames(p);
 
@@ -412,18 +468,7 @@ int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forwar
 		rc = remove_new(p);
 	if (rc < 0)
 		return fail(p, rc, err);
-	if (faccessat(dir_fd, image, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-		rc = copy_file(dir_fd, image, p->fd, BASE_MOVED);
-		rc = rc < 0 ? fail(p, rc, err) : 0;
-	} else {
-		rc = move_rows(p, dir_fd, forward, err);
-	}
-	if (rc >= 0)
-		rc = sqlite_adapt(&base, &base, err);
-	if (rc < 0)
-		return rc;
-	rc = sys_rename(p->fd, BASE_MOVED, p->fd, SQLITE_BASE, 0);
-	if (rc >= 0)
-		rc = sys_fsync(p->fd);
-	return rc < 0 ? fail(p, rc, err) : 0;
+	if (faccessat(dir_fd, image, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return move_image(p, dir_fd, image, err);
+	return sqlite_edits_move(&base, &edits, forward, true, NULL, err);
 }

@@ -41,6 +41,10 @@ int sqlite_place_note_untouched(const struct sqlite_place *p); /* that it is so 
 char *sqlite_place_state(const struct sqlite_place *p);
 /* A file from one of Atoll's directories to another, durable if it must be copied. -errno. */
 int sqlite_place_carry(int from_dir, const char *from_name, int to_dir, const char *to_name);
+/* How the original looked when the base was made of it, if nobody else has written to it since the base was known to be the same: malloc'ed, or
+ * NULL. -errno. */
+char *sqlite_place_seen(const struct sqlite_place *p);
+int sqlite_place_note_seen(const struct sqlite_place *p, const char *seen); /* NULL: not known */
 /* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */
 int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forward, struct atoll_error *err);
 

@@ -26,6 +26,9 @@ struct sqlite_priv {
 	struct sqlite_look look; /* the edits, as they were found last */
 	char *state;             /* how the clone looked then; NULL: they were not looked for */
 	int kind;                /* an enum sqlite_edits */
+	bool by_pages;           /* the clone has few pages that the base has not */
+	bool was_alone;          /* nobody else has written to the original from the base's making to the part's move */
+	char *seen;              /* how it looked after that; NULL: not known */
 };
 
 static void sqlite_release(struct resource *r)
@@ -36,6 +39,7 @@ static void sqlite_release(struct resource *r)
 		fd_close(p->ended_fd);
 		sqlite_place_look_end(&p->look);
 		free(p->state);
+		free(p->seen);
 	}
 	free(p);
 	r->priv = NULL;
@@ -128,7 +132,8 @@ static int sqlite_base(struct resource *r, const char *path, struct store_touch 
 /* ---- what was edited ---- */
 
 /* Writes the edits as "edits" into the look's directory, beside the copy of the clone, "new": an enum sqlite_edits. */
-static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s, struct atoll_error *err)
+static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s, bool *ret_by_pages,
+		      struct atoll_error *err)
 {
 	const struct resource *r = p->r;
 	AUTO_FD seat = sqlite_place_seat(p);
@@ -136,6 +141,7 @@ static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s,
 			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(s->fd, "edits", r);
 	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
 	struct sqlite_find how = { 0 };
+	int rc;
 
 	if (r->host && (seat == -ENOENT || seat == -ENOTDIR || seat == -ELOOP))
 		return SQLITE_EDITS_GONE;
@@ -144,7 +150,9 @@ static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s,
 				 r->row.path, r->row.work);
 	if (label)
 		clone.label = new.label = label;
-	return sqlite_edits_find(&base, &clone, &new, &edits, &how, err);
+	rc = sqlite_edits_find(&base, &clone, &new, &edits, &how, err);
+	*ret_by_pages = how.by_pages;
+	return rc;
 }
 
 static void forget_edits(struct sqlite_priv *priv)
@@ -167,7 +175,7 @@ static int look_for_edits(struct sqlite_priv *priv, const struct sqlite_place *p
 	forget_edits(priv);
 	rc = sqlite_place_look(&priv->look, p, err);
 	if (rc >= 0)
-		rc = find_edits(p, &priv->look, err);
+		rc = find_edits(p, &priv->look, &priv->by_pages, err);
 	if (rc < 0) {
 		forget_edits(priv);
 		return rc;
@@ -410,14 +418,36 @@ static int sqlite_part_side(struct resource *r, int dir_fd, struct atoll_error *
 	return side < 0 ? side : sides[side];
 }
 
+static int move_rows(struct resource *r, struct sqlite_priv *priv, int dir_fd, bool forward, struct atoll_error *err)
+{
+	struct sqlite_file original = original_of(r), edits = file_of(dir_fd, "edits", r);
+	AUTO_PLACE p = { .fd = -EBADF };
+	AUTO_FREE char *seen = NULL;
+	struct sqlite_alone alone = { 0 };
+	int rc = sqlite_place_open(&p, r, r->only, err);
+
+	if (rc < 0)
+		return rc;
+	alone.stamp_fd = p.fd;
+	alone.seen = seen = sqlite_place_seen(&p);
+	rc = sqlite_edits_move_alone(&original, &edits, forward, &alone, err);
+	priv->was_alone = rc >= 0 && alone.was;
+	free(priv->seen);
+	priv->seen = alone.now;
+	return rc;
+}
+
 static int sqlite_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err)
 {
-	struct sqlite_file original = original_of(r), old = file_of(dir_fd, "old", r), new = file_of(dir_fd, "new", r),
-			   edits = file_of(dir_fd, "edits", r);
+	struct sqlite_file original = original_of(r), old = file_of(dir_fd, "old", r), new = file_of(dir_fd, "new", r);
+	struct sqlite_priv *priv = priv_of(r, err);
 
+	if (!priv)
+		return -ATOLL_FAILED;
+	priv->was_alone = false;
 	if (is_whole(dir_fd))
 		return sqlite_image_move(&original, forward ? &old : &new, forward ? &new : &old, NULL, err);
-	return sqlite_edits_move(&original, &edits, forward, false, NULL, err);
+	return move_rows(r, priv, dir_fd, forward, err);
 }
 
 static int sqlite_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
@@ -441,18 +471,27 @@ static const struct store_step *find_part(const struct resource *r, const struct
 	return NULL;
 }
 
-static int move_base(struct resource *r, bool forward, struct atoll_error *err)
+/* Where nobody else wrote, the base is then what the original is. */
+static int move_base(const struct sqlite_place *p, bool forward, struct atoll_error *err)
+{
+	const struct sqlite_priv *priv = p->r->priv;
+	int rc;
+
+	if (!priv || priv->ended_fd < 0)
+		return error_set(err, ATOLL_FAILED, 0, "commit", p->r->row.path, "the undo data of \"%s\" is gone",
+				 p->r->row.path);
+	rc = sqlite_place_move_base(p, priv->ended_fd, forward, err);
+	if (rc >= 0 && priv->was_alone && sqlite_place_note_seen(p, priv->seen) < 0)
+		return error_sys(err, EIO, "commit", p->r->row.path, "cannot note how \"%s\" looks", p->r->row.path);
+	return rc;
+}
+
+/* Base and clone would differ from a fresh copy of the original in nothing. */
+static bool can_go_on(const struct resource *r)
 {
 	const struct sqlite_priv *priv = r->priv;
-	AUTO_PLACE p = { .fd = -EBADF };
-	int rc = sqlite_place_open(&p, r, r->only, err);
 
-	if (rc < 0)
-		return rc;
-	if (!priv || priv->ended_fd < 0)
-		return error_set(err, ATOLL_FAILED, 0, "commit", r->row.path, "the undo data of \"%s\" is gone",
-				 r->row.path);
-	return sqlite_place_move_base(&p, priv->ended_fd, forward, err);
+	return priv && priv->was_alone && priv->by_pages && priv->ended_fd >= 0 && !is_whole(priv->ended_fd);
 }
 
 /* What has landed has landed, also if somebody locks or removes the original right after it: then the clone stays, without what others
@@ -468,8 +507,14 @@ static int sqlite_landed(struct resource *r, const struct store_step *steps, siz
 	rc = sqlite_place_open(&p, r, r->only, err);
 	if (rc < 0)
 		return rc;
+	if (can_go_on(r)) {
+		rc = move_base(&p, true, err);
+		if (rc >= 0)
+			(void)sqlite_place_note_untouched(&p);
+		return rc;
+	}
 	if (sqlite_place_clone(&p, &ignored) < 0)
-		return move_base(r, true, err);
+		return move_base(&p, true, err);
 	return sqlite_place_put(&p, err);
 }
 
@@ -486,12 +531,15 @@ static void sqlite_moved(struct resource *r)
 static int sqlite_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
 	const struct sqlite_priv *p = r->priv;
+	AUTO_PLACE place = { .fd = -EBADF };
 	int rc;
 
 	if (!find_part(r, steps, n) || !p || p->ended_fd < 0 ||
 	    faccessat(p->ended_fd, "edits", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	rc = move_base(r, false, err);
+	rc = sqlite_place_open(&place, r, r->only, err);
+	if (rc >= 0)
+		rc = move_base(&place, false, err);
 	if (rc < 0)
 		return rc;
 	rc = sys_rename(p->ended_fd, "edits", p->ended_fd, "edits.returned", 0);
