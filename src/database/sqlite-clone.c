@@ -2,6 +2,8 @@
 /* Copies: of a database in use, by SQLite's backup, and of one that nobody uses, with all that lies beside it. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -104,10 +106,132 @@ static int make_empty(const struct sqlite_file *file, struct atoll_error *err)
 	return fd < 0 ? error_sys(err, fd, OPERATION, file->name, "cannot make the copy \"%s\"", file->name) : 0;
 }
 
+/* ---- by bytes ---- */
+
+/* So much at a time: as long as that takes nobody else can write. */
+#define BYTES (16U << 20)
+#define PIECE (1U << 20)
+
+/* FICLONE needs a descriptor of the file. To close one drops all locks that this process holds on the file, those of SQLite included: so a
+ * child opens it. 0, or it could not. */
+static int share_blocks(const struct sqlite_file *from, int to_fd)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (pid == 0) {
+		int fd = openat(from->dirfd, from->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+		_exit(fd >= 0 && sys_clone_file(to_fd, fd) == 0 ? 0 : 1);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return pid > 0 && status == 0 ? 0 : -1;
+}
+
+struct bytes {
+	struct sqlite_db *source;
+	const struct sqlite_file *from;
+	int fd, to_dir;  /* where they go */
+	int64_t version; /* of the data; 0: nothing was read yet */
+	sqlite3_int64 at, size;
+	char *buffer;
+};
+
+static int share_blocks_if_possible(const struct bytes *b)
+{
+	struct stat from, to;
+
+	if (fstatat(b->from->dirfd, b->from->name, &from, AT_SYMLINK_NOFOLLOW) < 0 || fstat(b->fd, &to) < 0 ||
+	    from.st_dev != to.st_dev || !tree_can_share(b->to_dir, b->to_dir))
+		return -1;
+	return share_blocks(b->from, b->fd);
+}
+
+static bool log_is_empty(const struct sqlite_file *from)
+{
+	AUTO_FREE char *name = str_format("%s-wal", from->name);
+	struct stat st;
+
+	return name && (fstatat(from->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno == ENOENT : st.st_size == 0);
+}
+
+/* Within a transaction for reading, which keeps others from writing to the file; with a log, from writing to it what is in the log. 1, or 0 if
+ * they have written since, or the log holds pages that the file does not. */
+static int read_bytes(struct bytes *b, struct atoll_error *err)
+{
+	sqlite3_file *file = NULL;
+	int64_t version = 0, n;
+	sqlite3_int64 end;
+	int rc, r = sqlite_int(b->source, &n, err, "SELECT count(*) FROM sqlite_schema");
+
+	if (r >= 0)
+		r = sqlite_int(b->source, &version, err, "PRAGMA main.data_version");
+	if (r < 0)
+		return r;
+	if (!log_is_empty(b->from) || (b->at && version != b->version) ||
+	    sqlite3_file_control(b->source->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+	    !file->pMethods || file->pMethods->xFileSize(file, &b->size) != SQLITE_OK)
+		return 0;
+	b->version = version;
+	if (b->at == 0 && share_blocks_if_possible(b) == 0) {
+		b->at = b->size;
+		return 1;
+	}
+	for (end = MIN(b->size, b->at + BYTES); b->at < end; b->at += n) {
+		n = MIN(end - b->at, (sqlite3_int64)PIECE);
+		rc = file->pMethods->xRead(file, b->buffer, (int)n, b->at);
+		if (rc != SQLITE_OK)
+			return 0;
+		rc = sys_write(b->fd, b->buffer, (size_t)n);
+		if (rc < 0)
+			return error_sys(err, rc, OPERATION, b->from->name, "cannot copy the database \"%s\"",
+					 b->source->label);
+	}
+	return 1;
+}
+
+/* 1, or 0 if others do not let it come to an end. */
+static int copy_bytes(struct sqlite_db *source, const struct sqlite_file *from, int fd, int to_dir,
+		      struct atoll_error *err)
+{
+	AUTO_FREE char *buffer = malloc(PIECE);
+	struct bytes b = { .source = source, .from = from, .fd = fd, .to_dir = to_dir, .buffer = buffer };
+	int r = buffer ? 1 : error_oom(err, OPERATION);
+
+	for (b.size = 1; r > 0 && b.at < b.size;) {
+		r = sqlite_execute(source, err, "BEGIN");
+		if (r >= 0)
+			r = read_bytes(&b, err);
+		sqlite_cancel(source);
+	}
+	return r;
+}
+
+/* By bytes if others let it, else by SQLite's backup. */
+static int copy_pages_or_bytes(struct sqlite_db *source, const struct sqlite_file *from, const struct sqlite_file *to,
+			       struct atoll_error *err)
+{
+	AUTO_FD fd = fd_open_beneath(to->dirfd, to->name, O_RDWR);
+	AUTO_DB *target = NULL;
+	int r = fd < 0 ? error_sys(err, fd, OPERATION, to->name, "cannot make the copy \"%s\"", to->name)
+		       : copy_bytes(source, from, fd, to->dirfd, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	r = sys_truncate(fd, 0);
+	if (r < 0)
+		return error_sys(err, r, OPERATION, to->name, "cannot make the copy \"%s\"", to->name);
+	r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, &target, err);
+	if (r >= 0)
+		r = sqlite_execute(target, err, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF");
+	return r < 0 ? r : back_up(source, target, from->busy_ms, err);
+}
+
 int sqlite_clone(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
 {
 	AUTO_DB *source = NULL;
-	AUTO_DB *target = NULL;
 	int64_t n;
 	int r = sqlite_open(from, 0, &source, err);
 
@@ -116,15 +240,26 @@ int sqlite_clone(const struct sqlite_file *from, const struct sqlite_file *to, s
 	if (r >= 0)
 		r = make_empty(to, err);
 	if (r >= 0)
-		r = sqlite_open(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, &target, err);
+		r = copy_pages_or_bytes(source, from, to, err);
+	return r < 0 ? r : make_durable(to, err);
+}
+
+int sqlite_set_log(const struct sqlite_file *file, bool log, struct atoll_error *err)
+{
+	AUTO_FD fd = fd_open_beneath(file->dirfd, file->name, O_RDWR);
+	unsigned char now[2], wanted[2] = { log ? 2 : 1, log ? 2 : 1 };
+	ssize_t got = fd < 0 ? fd : pread(fd, now, sizeof now, 18);
+	int r = got < 0 ? (fd < 0 ? fd : -errno) : 0;
+
+	/* A database without a page yet has neither. */
+	if (r < 0 || got < 2 || (now[0] == wanted[0] && now[1] == wanted[1]))
+		return r < 0 ? error_sys(err, r, OPERATION, file->name, "cannot read the copy \"%s\"", file->name)
+			     : got == 2 && now[0] == 2;
+	r = lseek(fd, 18, SEEK_SET) < 0 ? -errno : sys_write(fd, wanted, sizeof wanted);
 	if (r >= 0)
-		r = sqlite_execute(target, err, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF");
-	if (r >= 0)
-		r = back_up(source, target, from->busy_ms, err);
-	if (r < 0)
-		return r;
-	target = sqlite_close(target);
-	return make_durable(to, err);
+		r = sys_fsync(fd);
+	return r < 0 ? error_sys(err, r, OPERATION, file->name, "cannot write the copy \"%s\"", file->name)
+		     : now[0] == 2;
 }
 
 /* ---- at rest ---- */

@@ -49,6 +49,9 @@ int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, 
 /* Makes one that nobody else uses a file of its own, without log, with the size of pages of another. */
 int sqlite_adapt(const struct sqlite_file *file, const struct sqlite_file *like, struct atoll_error *err);
 
+/* Whether a database that nobody has open keeps a log (WAL), from now on: 1 if it did before, 0 if it did not. Durable. */
+int sqlite_set_log(const struct sqlite_file *file, bool log, struct atoll_error *err);
+
 /* ---- sqlite-edits.c ---- */
 
 enum sqlite_edits {

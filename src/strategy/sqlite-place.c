@@ -9,6 +9,7 @@
  *	db-N/untouched                      what the clone's inode looked like when it was put there
  *	db-N/original                       how the original looked when the base was the same; absent: not known
  *	db-N/clone.new, base.new            both until they are renamed to their places, the clone first
+ *	db-N/clone.later                    the clone is not there yet: it will be a copy of the base (of no guest)
  *	db-N/look-UUID/                     while somebody looks
  *
  * Databases of one directory share the area, for there is one view of the directory; N is a database's place among their names.
@@ -29,6 +30,7 @@
 #define CLONE_NEW "clone.new"
 #define BASE_NEW "base.new"
 #define BASE_MOVED "base.moved"
+#define LATER "clone.later"
 #define UNTOUCHED "untouched"
 #define SEEN "original"
 #define SEEN_NEW "original.new"
@@ -117,16 +119,21 @@ static int unlink_if_there(int dirfd, const char *name)
 /* What a kill has left of an earlier attempt. The base goes first: alone it would say that its clone is in place. */
 static int remove_new(const struct sqlite_place *p)
 {
-	static const char *const names[] = { SEEN,      SEEN_NEW,
-					     UNTOUCHED, BASE_NEW "-journal",
-					     BASE_NEW,  CLONE_NEW "-journal",
-					     CLONE_NEW, BASE_MOVED "-journal",
-					     BASE_MOVED };
+	static const char *const names[] = { SEEN_NEW,  BASE_NEW "-journal",   BASE_NEW,  CLONE_NEW "-journal",
+					     CLONE_NEW, BASE_MOVED "-journal", BASE_MOVED };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)
 		rc = unlink_if_there(p->fd, names[i]);
 	return rc;
+}
+
+/* What is known of the base and of the clone, before one of them becomes another. */
+static int forget(const struct sqlite_place *p)
+{
+	int rc = unlink_if_there(p->fd, SEEN);
+
+	return rc < 0 ? rc : unlink_if_there(p->fd, UNTOUCHED);
 }
 
 static bool is_there(const struct sqlite_place *p, const char *name)
@@ -141,10 +148,11 @@ static int finish_renames(const struct sqlite_place *p)
 								: 0;
 }
 
+/* Into an empty file if there is one. */
 static int copy_file(int dirfd, const char *from_name, int to_dir, const char *to_name)
 {
 	AUTO_FD from = fd_open_beneath(dirfd, from_name, O_RDONLY);
-	AUTO_FD to = from < 0 ? from : sys_open(to_dir, to_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	AUTO_FD to = from < 0 ? from : sys_open(to_dir, to_name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
 	struct stat st;
 
 	if (to < 0)
@@ -331,14 +339,32 @@ static int put_in_seat(const struct sqlite_place *p, int seat)
 	return rc;
 }
 
+static bool is_later(const struct sqlite_place *p)
+{
+	AUTO_FREE char *path = str_format("%s/%s", p->seat, p->name);
+
+	return path && is_there(p, LATER) && faccessat(p->r->work_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+}
+
+/* Nothing is there until a view needs it. */
+static int clear_seat(const struct sqlite_place *p, int seat)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < N_HIDDEN && rc >= 0; i++)
+		rc = hide(p, seat, sqlite_place_beside[i]);
+	if (rc >= 0)
+		rc = tree_remove(seat, p->name);
+	return rc < 0 ? rc : sys_rename(p->fd, CLONE_NEW, p->fd, LATER, 0);
+}
+
 static int put_in_place(const struct sqlite_place *p)
 {
 	AUTO_FD seat = make_seat(p);
 	int rc = seat < 0 ? seat : is_layered(p->r) ? make_mask(p) : 0;
 
 	if (rc >= 0)
-		rc = put_in_seat(p, seat);
-
+		rc = p->r->host ? put_in_seat(p, seat) : clear_seat(p, seat);
 	if (rc >= 0)
 		rc = sys_rename(p->fd, BASE_NEW, p->fd, SQLITE_BASE, 0);
 	if (rc >= 0 && is_there(p, SEEN_NEW))
@@ -347,7 +373,7 @@ static int put_in_place(const struct sqlite_place *p)
 		rc = sys_fsync(seat);
 	if (rc >= 0)
 		rc = sys_fsync(p->fd);
-	return rc < 0 ? rc : sqlite_place_note_untouched(p);
+	return rc < 0 || !p->r->host ? rc : sqlite_place_note_untouched(p);
 }
 
 static int write_text(const struct sqlite_place *p, const char *name, const char *text)
@@ -376,35 +402,103 @@ int sqlite_place_note_seen(const struct sqlite_place *p, const char *seen)
 	return rc < 0 ? rc : sys_rename(p->fd, SEEN_NEW, p->fd, SEEN, 0);
 }
 
+/* The stage is where the original is. */
+int sqlite_place_stamp_fd(const struct sqlite_place *p)
+{
+	return p->r->stage_fd >= 0 ? p->r->stage_fd : p->fd;
+}
+
 /* Before the copy is begun: what others write during it or later is seen by it. */
 static int look_at_original(const struct sqlite_place *p)
 {
 	struct sqlite_file original = sqlite_place_original(p);
 	AUTO_FREE char *seen = NULL;
-	int rc = sqlite_seen(&original, p->fd, &seen);
+	int rc = sqlite_seen(&original, sqlite_place_stamp_fd(p), &seen);
 
 	return rc < 0 || !seen ? rc : write_text(p, SEEN_NEW, seen);
 }
 
+/* A clone is in the journal mode of the original; the base has no log. */
+static int make_clone(const struct sqlite_place *p, const char *base, bool log, struct atoll_error *err)
+{
+	struct sqlite_file clone = sqlite_place_file(p->fd, CLONE_NEW, p->label);
+	int rc = copy_file(p->fd, base, p->fd, CLONE_NEW);
+
+	if (rc < 0)
+		return fail(p, rc, err);
+	return log ? sqlite_set_log(&clone, true, err) : 0;
+}
+
+/* The file that stands for the clone is there before the base: a base without it would say that the clone is in its place. */
 int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err)
 {
-	struct sqlite_file original = sqlite_place_original(p), base = sqlite_place_file(p->fd, BASE_NEW, p->label),
-			   clone = sqlite_place_file(p->fd, CLONE_NEW, p->label);
+	struct sqlite_file original = sqlite_place_original(p), base = sqlite_place_file(p->fd, BASE_NEW, p->label);
+	AUTO_FD later = -EBADF;
 	int rc = finish_renames(p);
+	int log;
 
+	if (rc >= 0)
+		rc = forget(p);
 	if (rc >= 0)
 		rc = remove_new(p);
 	if (rc >= 0)
 		rc = look_at_original(p);
+	if (rc >= 0)
+		rc = later = sys_open(p->fd, CLONE_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (rc < 0)
 		return fail(p, rc, err);
-	rc = sqlite_clone(&original, &clone, err);
+	rc = sqlite_clone(&original, &base, err);
+	rc = log = rc < 0 ? rc : sqlite_set_log(&base, false, err);
 	if (rc < 0)
 		return rc;
-	rc = copy_file(p->fd, CLONE_NEW, p->fd, BASE_NEW);
+	if (p->r->host)
+		return make_clone(p, BASE_NEW, log, err);
+	rc = sys_write(later, log ? "wal" : "", log ? 3 : 0);
+	return rc < 0 ? fail(p, rc, err) : 0;
+}
+
+static int put_later(const struct sqlite_place *p, struct atoll_error *err)
+{
+	struct sqlite_file base = sqlite_place_file(p->fd, SQLITE_BASE, p->label);
+	AUTO_FREE char *mode = NULL;
+	AUTO_FD seat = make_seat(p);
+	int rc = seat < 0 ? seat : fd_read_file(p->fd, LATER, 16, &mode, NULL);
+
+	if (rc >= 0)
+		rc = remove_new(p);
 	if (rc < 0)
 		return fail(p, rc, err);
-	return sqlite_adapt(&base, &clone, err);
+	rc = sqlite_probe(&base, false, err); /* rolls back what a killed process has left in it */
+	if (rc >= 0)
+		rc = make_clone(p, SQLITE_BASE, strcmp(mode, "wal") == 0, err);
+	if (rc < 0)
+		return rc;
+	rc = put_in_seat(p, seat);
+	if (rc >= 0)
+		rc = sqlite_place_note_untouched(p);
+	if (rc >= 0)
+		rc = sys_fsync(seat);
+	return rc < 0 ? fail(p, rc, err) : 0;
+}
+
+int sqlite_place_ready(const struct sqlite_place *p, struct atoll_error *err)
+{
+	int rc = finish_renames(p);
+
+	if (rc < 0)
+		return fail(p, rc, err);
+	if (!is_there(p, LATER))
+		return 0;
+	if (is_later(p)) {
+		rc = put_later(p, err);
+		if (rc < 0)
+			return rc;
+	}
+	/* Durable before a command writes to the clone: it would be made again otherwise. */
+	rc = sys_unlink(p->fd, LATER, 0);
+	if (rc >= 0)
+		rc = sys_fsync(p->fd);
+	return rc < 0 ? fail(p, rc, err) : 0;
 }
 
 int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err)
@@ -430,6 +524,8 @@ bool sqlite_place_is_untouched(const struct sqlite_place *p)
 	AUTO_FREE char *noted = NULL;
 	AUTO_STRBUF look = STRBUF_INIT;
 
+	if (is_later(p))
+		return true;
 	if (has_beside(p, "-wal") || has_beside(p, "-journal"))
 		return false;
 	return fd_read_file(p->fd, UNTOUCHED, 256, &noted, NULL) >= 0 && look_at(p, "", &look) >= 0 &&
@@ -462,8 +558,11 @@ int sqlite_place_move_base(const struct sqlite_place *p, int dir_fd, bool forwar
 	struct sqlite_file base = sqlite_place_file(p->fd, SQLITE_BASE, p->label),
 			   edits = sqlite_place_file(dir_fd, "edits", p->label);
 	const char *image = forward ? "new" : "old";
-	int rc = finish_renames(p);
+	int rc = sqlite_place_ready(p, err); /* a clone is what the base was when it was put there */
 
+	if (rc < 0)
+		return rc;
+	rc = forget(p);
 	if (rc >= 0)
 		rc = remove_new(p);
 	if (rc < 0)

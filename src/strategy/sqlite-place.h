@@ -30,10 +30,12 @@ int sqlite_place_seat(const struct sqlite_place *p);
 
 struct sqlite_file sqlite_place_original(const struct sqlite_place *p);
 struct sqlite_file sqlite_place_file(int dirfd, const char *name, const char *label);
-/* Makes a fresh clone of the original, and another one as what edits are compared with. Neither is in its place yet. */
+/* Makes a fresh copy of the original, the base, which edits are compared with, and of that the clone. Neither is in its place yet. */
 int sqlite_place_clone(const struct sqlite_place *p, struct atoll_error *err);
-/* Both take their places by renaming. */
+/* Both take their places by renaming. The clone of a database that is no guest is not made before a command may look at it. */
 int sqlite_place_put(const struct sqlite_place *p, struct atoll_error *err);
+/* Before a view: the clone is in its place. */
+int sqlite_place_ready(const struct sqlite_place *p, struct atoll_error *err);
 /* Whether the clone in the workspace is as it was put there, by its times: then there is nothing to compare. */
 bool sqlite_place_is_untouched(const struct sqlite_place *p);
 int sqlite_place_note_untouched(const struct sqlite_place *p); /* that it is so now; -errno */
@@ -43,6 +45,7 @@ char *sqlite_place_state(const struct sqlite_place *p);
 int sqlite_place_carry(int from_dir, const char *from_name, int to_dir, const char *to_name);
 /* How the original looked when the base was made of it, if nobody else has written to it since the base was known to be the same: malloc'ed, or
  * NULL. -errno. */
+int sqlite_place_stamp_fd(const struct sqlite_place *p); /* a directory on the filesystem of the original */
 char *sqlite_place_seen(const struct sqlite_place *p);
 int sqlite_place_note_seen(const struct sqlite_place *p, const char *seen); /* NULL: not known */
 /* What edits are compared with follows the edits of a part: they have landed (forward), or are edits again. */

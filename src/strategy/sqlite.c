@@ -101,21 +101,39 @@ static int sqlite_begin(struct resource *r, struct atoll_error *err)
 	return rc;
 }
 
+/* The base; of a guest the clone too. */
 static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
 {
-	struct tree_stat st;
+	struct tree_stat st, work;
+	bool shares = tree_can_share(r->work_fd, r->work_fd);
 	int rc = tree_stat(r->root_fd, r->only, &st);
 
+	if (rc >= 0)
+		rc = tree_stat(r->work_fd, "", &work);
 	if (rc < 0)
 		return error_sys(err, rc, "new", r->row.path, "cannot look at \"%s\"", r->row.path);
-	*ret = (struct strategy_cost){ tree_can_share(r->work_fd, r->work_fd) ? 1 : 2, st.size };
+	*ret = (struct strategy_cost){ shares ? st.dev != work.dev : r->host ? 2 : 1, st.size };
 	ret->bytes *= ret->files;
 	return 0;
 }
 
-/* A guest is seen with its host. */
+static int ready_one(const struct resource *r, const char *name, struct atoll_error *err)
+{
+	AUTO_PLACE p = { .fd = -EBADF };
+	int rc = sqlite_place_open(&p, r, name, err);
+
+	return rc < 0 ? rc : sqlite_place_ready(&p, err);
+}
+
+/* A guest is seen with its host. One view shows all databases of a directory. */
 static int sqlite_view(struct resource *r, struct strategy_view *ret, struct atoll_error *err)
 {
+	int rc = r->host ? 0 : ready_one(r, r->only, err);
+
+	for (size_t i = 0; i < r->n_siblings && !r->host && rc >= 0; i++)
+		rc = ready_one(r, r->siblings[i], err);
+	if (rc < 0)
+		return rc;
 	if (!r->host)
 		return overlay_view(r, ret, err);
 	*ret = (struct strategy_view){
@@ -428,7 +446,7 @@ static int move_rows(struct resource *r, struct sqlite_priv *priv, int dir_fd, b
 
 	if (rc < 0)
 		return rc;
-	alone.stamp_fd = p.fd;
+	alone.stamp_fd = sqlite_place_stamp_fd(&p);
 	alone.seen = seen = sqlite_place_seen(&p);
 	rc = sqlite_edits_move_alone(&original, &edits, forward, &alone, err);
 	priv->was_alone = rc >= 0 && alone.was;
