@@ -34,7 +34,7 @@ int sqlite_seen(const struct sqlite_file *file, int stamp_fd, char **ret)
 {
 	AUTO_STRBUF s = STRBUF_INIT;
 	struct stat place;
-	int64_t stamp;
+	int64_t stamp = 0;
 	int r = fstat(stamp_fd, &place) < 0 ? -errno : tree_stamp(stamp_fd, &stamp);
 
 	*ret = NULL;
