@@ -323,7 +323,7 @@ static int tell_reason(const struct resource *r, int dir_fd, const struct part_r
 /* Who asked for foreign changes to be overwritten learns that rows are not. */
 static int tell_kept(const struct resource *r, const struct part_request *q)
 {
-	return q->ours ? q->tell(q->tell_arg, ATOLL_ITEM_NOTE, r->only,
+	return q->ours ? q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, r->only,
 				 "rows of a database are never overwritten; change them back in the original, or discard the edits")
 		       : 0;
 }
