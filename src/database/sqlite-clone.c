@@ -335,7 +335,8 @@ static int take_pages(const struct sqlite_file *from, const struct sqlite_file *
 	data = node < 0 ? node : fd_reopen(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (data < 0)
 		return data;
-	if (sqlite_patch_page_size(data) != p->page_size)
+	/* Of a file with large holes all would be read; copied it keeps them. */
+	if (sqlite_patch_page_size(data) != p->page_size || st.st_blocks < st.st_size / 1024)
 		return SQLITE_COPIED;
 	r = sqlite_pages_take(p, data, (uint64_t)st.st_size);
 	for (size_t i = 1; i < ARRAY_SIZE(parts) && r >= 0; i++) {
