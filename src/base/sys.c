@@ -102,6 +102,13 @@ int sys_write(int fd, const void *data, size_t size)
 	return 0;
 }
 
+int sys_pwrite(int fd, const void *data, size_t size, off_t at)
+{
+	ssize_t n = COUNTED(pwrite(fd, data, size, at));
+
+	return n < 0 ? (int)n : (size_t)n == size ? 0 : -EIO;
+}
+
 int sys_truncate(int fd, off_t size)
 {
 	return (int)COUNTED(ftruncate(fd, size));

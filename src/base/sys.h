@@ -39,6 +39,7 @@ int sys_mkdir(int dirfd, const char *name, mode_t mode);
 int sys_symlink(const char *target, int dirfd, const char *name);
 int sys_whiteout(int dirfd, const char *name);        /* by which an overlay's upper layer hides what is below */
 int sys_write(int fd, const void *data, size_t size); /* all of it, or -errno */
+int sys_pwrite(int fd, const void *data, size_t size, off_t at); /* all of it at once, or -errno */
 int sys_truncate(int fd, off_t size);
 int sys_chmod(int fd, mode_t mode); /* fd may be O_PATH: goes through /proc/self/fd then */
 int sys_chown(int dirfd, const char *name, uid_t uid,

@@ -24,7 +24,9 @@ static int open_file(struct atoll *a, const char *uuid, int flags)
 
 	if (!path)
 		return -ENOMEM;
-	fd = openat(a->state_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+	if (flags & O_CREAT)
+		return sys_open(a->state_fd, path, O_RDWR | O_NOFOLLOW | flags, 0600);
+	fd = openat(a->state_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? -errno : fd;
 }
 

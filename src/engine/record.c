@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 #define HEAD_OFFSET 512 /* between locks and notes: the number of the latest run */
 #define RECORDS_OFFSET 65536
@@ -21,7 +22,7 @@ static int write_record(int lock_fd, const struct record *r)
 	char data[RECORD_SIZE] = { 0 };
 
 	memcpy(data, r, sizeof *r);
-	return pwrite(lock_fd, data, sizeof data, offset_of(r->number)) == (ssize_t)sizeof data ? 0 : -EIO;
+	return sys_pwrite(lock_fd, data, sizeof data, offset_of(r->number));
 }
 
 static void fill_command(struct record *r, char *const *argv)
@@ -40,12 +41,14 @@ static void fill_command(struct record *r, char *const *argv)
 int record_begin(int lock_fd, int slot, char *const *argv, unsigned flags, struct record *ret)
 {
 	struct record r = { .started_ns = clock_realtime_ns(), .slot = slot, .flags = flags };
+	int written;
 
 	if (pread(lock_fd, &r.number, sizeof r.number, HEAD_OFFSET) != (ssize_t)sizeof r.number || r.number < 0)
 		r.number = 0;
 	r.number++;
-	if (pwrite(lock_fd, &r.number, sizeof r.number, HEAD_OFFSET) != (ssize_t)sizeof r.number)
-		return -EIO;
+	written = sys_pwrite(lock_fd, &r.number, sizeof r.number, HEAD_OFFSET);
+	if (written < 0)
+		return written;
 	fill_command(&r, argv);
 	*ret = r;
 	return write_record(lock_fd, &r);

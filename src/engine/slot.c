@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 #define DOOR 1
 #define FIRST_BYTE 16     /* of the slots' locks */
@@ -135,9 +136,7 @@ int slot_rewrite(int lock_fd, int slot, const struct slot_note *note)
 	char data[NOTE_SIZE] = { 0 };
 
 	memcpy(data, note, sizeof *note);
-	return pwrite(lock_fd, data, sizeof data, NOTES_OFFSET + (off_t)slot * NOTE_SIZE) == (ssize_t)sizeof data
-		       ? 0
-		       : -EIO;
+	return sys_pwrite(lock_fd, data, sizeof data, NOTES_OFFSET + (off_t)slot * NOTE_SIZE);
 }
 
 int slot_write(int lock_fd, int slot, struct slot_note *note)
@@ -190,7 +189,7 @@ void slot_leave(int lock_fd, int slot)
 {
 	static const char nobody[NOTE_SIZE];
 
-	(void)!pwrite(lock_fd, nobody, sizeof nobody, NOTES_OFFSET + (off_t)slot * NOTE_SIZE);
+	(void)sys_pwrite(lock_fd, nobody, sizeof nobody, NOTES_OFFSET + (off_t)slot * NOTE_SIZE);
 	(void)set_lock(lock_fd, F_UNLCK, FIRST_BYTE + slot);
 }
 

@@ -33,6 +33,7 @@ TEST(failures_are_returned_as_negative_errno)
 	CHECK_EQ(sys_mkdir(tap_dirfd, ".", 0700), -EEXIST);
 	CHECK_EQ(sys_symlink("x", tap_dirfd, "."), -EEXIST);
 	CHECK_EQ(sys_write(-1, "x", 1), -EBADF);
+	CHECK_EQ(sys_pwrite(-1, "x", 1, 0), -EBADF);
 	CHECK_EQ(sys_truncate(-1, 0), -EBADF);
 	CHECK_EQ(sys_chown(tap_dirfd, "a", 0, 0), -ENOENT);
 	CHECK_EQ(sys_fsync(-1), -EBADF);
@@ -148,6 +149,8 @@ TEST(data_is_copied_and_cut)
 	CHECK_STR(tap_read(tap_dirfd, "to"), "bcdef");
 	CHECK_EQ(sys_truncate(out, 2), 0);
 	CHECK_STR(tap_read(tap_dirfd, "to"), "bc");
+	CHECK_EQ(sys_pwrite(out, "xy", 2, 1), 0);
+	CHECK_STR(tap_read(tap_dirfd, "to"), "bxy");
 }
 
 TEST(a_lease_is_refused_while_somebody_writes)
