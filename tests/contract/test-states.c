@@ -3,6 +3,7 @@
  * Every operation in every state, for every strategy, from one table: what it answers, the state after it, and what became of the
  * original and of the edits. A strategy that accepts or refuses differently from the table fails.
  */
+#include "base/fd.h"
 #include "contract.h"
 
 enum state { CREATED, ACTIVE, COMMITTED, ROLLED_BACK, UNDONE, STATES };
@@ -301,4 +302,19 @@ CONTRACT(after_removal_nothing_is_left_and_the_name_is_free)
 	CHECK_DONE(operate(NEW, &err), err);
 	CHECK_DONE(operate(REMOVE_BY_FORCE, &err), err);
 	atoll_close(a);
+}
+
+/* The strategies that serve no directory have the same contract, asked by another suite: none is without. */
+TEST(every_strategy_that_serves_no_directory_is_in_the_contract_of_kinds)
+{
+	AUTO_FREE char *path = str_format("%s/tests/contract/kinds.py", getenv("SRC") ? getenv("SRC") : ".");
+	AUTO_FREE char *text = NULL;
+
+	CHECK_OK(fd_read_file(AT_FDCWD, path, 1 << 20, &text, NULL));
+	for (size_t i = 0; atoll_strategy_name(i); i++) {
+		AUTO_FREE char *quoted = str_format("\"%s\"", atoll_strategy_name(i));
+
+		if (!strategy_find(atoll_strategy_name(i), ATOLL_KIND_DIR))
+			CHECK_CONTAINS(text, quoted);
+	}
 }
