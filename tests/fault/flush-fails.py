@@ -135,12 +135,15 @@ def end(trial):
     trial.abandon()
 
 
-def visit(tap, scenario, name, stage, command, before=lambda trial: None, unnoticed_allowed=0):
+def visit(tap, scenario, name, stage, command, before=lambda trial: None, unnoticed_allowed=0, durable=2):
     if not t.only(name):
         return
     calls = calls_of(scenario, stage, command, before)
+    if stage != "nothing" or "new" in name:
+        tap.check("%s: what it begins and what it decides is flushed to the state database" % name, calls.count(LOG) >= durable, calls.count(LOG))
     flushes = [i for i, call in enumerate(calls) if FLUSH in call]
-    results = [fail(scenario, stage, command, before, number) for number, i in enumerate(flushes, 1) if not is_harmless(calls, i)]
+    numbers = [number for number, i in enumerate(flushes, 1) if not is_harmless(calls, i)]
+    results = t.parallel(lambda number: fail(scenario, stage, command, before, number), numbers)
     unnoticed = [text for success, text in results if success]
     wrong = [text for success, text in results if text and not success]
     if len(unnoticed) > unnoticed_allowed:
@@ -156,7 +159,7 @@ def visit_recovery(tap, scenario, name, unnoticed_allowed):
     calls = calls_of(scenario, "edited", command, lambda trial: None)
     last = 1 + max(i for i, call in enumerate(calls) if call == "sys_rename")
     visit(tap, scenario, name, "edited", lambda box, **more: box.recover(**more),
-          lambda trial: trial.box.commit(fault="%d:kill" % last), unnoticed_allowed)
+          lambda trial: trial.box.commit(fault="%d:kill" % last), unnoticed_allowed, durable=0)
 
 
 def visit_run(tap, place, who):

@@ -12,9 +12,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import atolltest as t  # noqa: E402
 import pgtest as pg  # noqa: E402
 import stepped  # noqa: E402
+import straced  # noqa: E402
 from together import World  # noqa: E402
 
 SAMPLES = 6
+HITS = {False: [], True: []}  # of each kill, by the fault build and by strace: whether it hit
 
 
 def count(place, who, server):
@@ -58,8 +60,7 @@ def settle(w, point, server_died):
 
 def from_outside(w, fault):
     """The program as it is released, and whatever it starts, below strace: the nth such call of any of them is its last."""
-    w.box.command(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + fault.split(":", 1)[0], "-e", "inject=" + fault, w.box.program,
-                   "commit", "box"])
+    return straced.kill(w.box, fault, "commit", "box")
 
 
 def visit(place, who, server, fault, server_dies, outside=False):
@@ -67,10 +68,8 @@ def visit(place, who, server, fault, server_dies, outside=False):
     w.edit()
     point = "killed at %s%s" % (fault, ", and the server" if server_dies else "")
     try:
-        if outside:
-            from_outside(w, fault)
-        else:
-            w.box.commit("-m", "together", fault=fault)
+        hit = from_outside(w, fault) if outside else w.box.commit("-m", "together", fault=fault).returncode in (-9, 137)
+        HITS[outside].append(hit)
         if server_dies:
             crash(w)
         return settle(w, point, server_dies)
@@ -92,6 +91,7 @@ def walk(place, tap, who, server):
     tap.check("killed at %d of %d points, all four are old (%d) or new (%d), %s" % (len(faults), number, sides["old"], sides["new"], who),
               not wrong, *wrong[:6], "%d of them failed" % len(wrong))
     tap.check("both sides were seen, %s" % who, sides["old"] and sides["new"], sides)
+    tap.check("every kill hit, %s" % who, all(HITS[False]), HITS[False])
     return number
 
 
@@ -106,6 +106,7 @@ def walk_outside(place, tap, who, server):
     wrong = []
     for fault in faults:
         wrong += visit(place, who, server, fault, False, outside=True)[0]
+    tap.check("most of the kills by strace hit, %s" % who, sum(HITS[True]) * 2 > len(HITS[True]), HITS[True])
     tap.check("the released program killed by strace at %d points: all four are old or new, %s" % (len(faults), who), not wrong, *wrong[:6],
               "%d of them failed" % len(wrong))
 

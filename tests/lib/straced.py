@@ -50,6 +50,19 @@ def parse(path):
     return calls
 
 
+def kill(box, fault, *arguments):
+    """Runs the program under strace, which kills at that call (NAME:signal=SIGKILL:when=N) whichever process of it makes that: whether it hit one."""
+    handle, log = tempfile.mkstemp(prefix="strace-", dir=box.place.root)
+    os.close(handle)
+    os.chmod(log, 0o666)
+    try:
+        box.command(["strace", "-f", "-qq", "-o", log, "-e", "trace=" + fault.split(":", 1)[0], "-e", "inject=" + fault, box.program, *arguments])
+        with open(log, encoding="latin-1") as file:
+            return "SIGKILL" in file.read()
+    finally:
+        os.unlink(log)
+
+
 def trace(box, *arguments, inject=None):
     """Runs the program under strace; returns (finished process, calls). inject: as strace takes it."""
     handle, log = tempfile.mkstemp(prefix="strace-", dir=box.place.root)
