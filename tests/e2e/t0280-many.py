@@ -133,6 +133,11 @@ def named_with(done, word):
     return [line for line in done.stderr.decode().splitlines() if word in line]
 
 
+def counted(done):
+    """The number in the message: what all threads have found together, by which the commit is refused."""
+    return int(done.stderr.split()[1])
+
+
 def writers(place, tap, who):
     """Every file of the sandbox, and then every original, is open for writing: whichever thread finds one, all are found."""
     path = make_tree(place, who)
@@ -145,7 +150,7 @@ def writers(place, tap, who):
     done = box.commit()
     busy = named_with(done, "is open for writing in a process that still lives")
     tap.check("writers: each of very many files of a sandbox that are open for writing is named, %s" % who,
-              done.returncode == 6 and len(busy) == len(held) > 1000 and mf.manifest(path) == before, len(busy), len(held), t.said(done)[:2000],
+              done.returncode == 6 and len(busy) == len(held) > 1000 and counted(done) == len(held) and mf.manifest(path) == before, len(busy), len(held), t.said(done)[:2000],
               *[t.said(e)[:500] for e in edits])
     for file in held:
         file.write(b"late")
@@ -154,7 +159,7 @@ def writers(place, tap, who):
     done = box.commit()
     used = named_with(done, "is open for writing by somebody else")
     tap.check("writers: each of very many originals that are open for writing is named, %s" % who,
-              done.returncode == 3 and len(used) == len(held) and mf.manifest(path) == before, len(used), len(held), t.said(done)[:2000])
+              done.returncode == 3 and len(used) == len(held) and counted(done) == len(held) and mf.manifest(path) == before, len(used), len(held), t.said(done)[:2000])
     for file in held:
         file.close()
     box.drop()
