@@ -348,7 +348,7 @@ static int try_overlay(const struct store_resource *row, int root_fd, struct str
 	if (r > 0)
 		strbuf_addf(
 			reason,
-			"\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap): what is changed lands as yours",
+			"\"%s\" belongs to a user or group that the namespace cannot map (newuidmap, newgidmap): what is changed lands as yours, unless the group is one of yours",
 			unmapped);
 	return r;
 }

@@ -18,6 +18,7 @@
 #include "base/fork-gate.h"
 #include "base/sys.h"
 #include "jail/private.h"
+#include "tree/tree.h"
 
 static const char operation[] = "call";
 
@@ -58,15 +59,26 @@ static bool read_answer(int socket, int flags, struct answer *ret)
  * holds the socket open too. It is reaped here, unless the program ignores SIGCHLD or waits for any child; the answer does
  * not depend on that.
  */
-static bool wait_for_answer(pid_t pid, int socket, struct answer *ret)
+static bool wait_for_answer(pid_t pid, int socket, int *help, struct answer *ret)
 {
 	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd fds[] = { { .fd = socket, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
 	bool answered;
 
-	if (pidfd >= 0) {
-		while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM))
-			;
+	/* Who cannot be waited for and helped at the same time must not wait for help. */
+	if (pidfd < 0)
+		*help = fd_close(*help);
+	while (pidfd >= 0) {
+		struct pollfd fds[] = { { .fd = socket, .events = POLLIN },
+					{ .fd = pidfd, .events = POLLIN },
+					{ .fd = *help, .events = POLLIN } };
+		int n = poll(fds, ARRAY_SIZE(fds), -1);
+
+		if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM))
+			continue;
+		if (n < 0 || fds[0].revents || fds[1].revents)
+			break;
+		if (!tree_outside_serve(*help))
+			*help = fd_close(*help);
 	}
 	answered = read_answer(socket, pidfd >= 0 ? MSG_DONTWAIT : 0, ret);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -74,13 +86,14 @@ static bool wait_for_answer(pid_t pid, int socket, struct answer *ret)
 	return answered;
 }
 
-static _Noreturn void child(int socket, int wide_fd, const struct ids_own *own, int (*fn)(void *arg, int out),
+static _Noreturn void child(int socket, int help, int wide_fd, const struct ids_own *own, int (*fn)(void *arg, int out),
 			    void *arg, int out)
 {
 	struct answer answer = { 0 };
 
 	sys_fault_child();
 	answer.entered = spawn_enter_userns(wide_fd, own) == 0;
+	tree_outside_use(help);
 	if (answer.entered)
 		answer.value = fn(arg, out);
 	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)
@@ -88,27 +101,45 @@ static _Noreturn void child(int socket, int wide_fd, const struct ids_own *own, 
 	_exit(0);
 }
 
+static int open_channels(int pair[2], int help[2])
+{
+	int error;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, help) == 0)
+		return 0;
+	error = errno;
+	close(pair[0]);
+	close(pair[1]);
+	errno = error;
+	return -1;
+}
+
 static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, struct answer *ret, struct atoll_error *err)
 {
-	int pair[2], r, wide_fd = ids_wide_userns();
+	int pair[2], help[2], r, wide_fd = ids_wide_userns();
 	struct ids_own own;
 	bool answered;
 	pid_t pid;
 
 	ids_own(&own);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (open_channels(pair, help) < 0)
 		return error_sys(err, errno, operation, NULL, "cannot make a channel to a child process");
 	pid = fork_gate_fork(); /* fn may use the database */
-	if (pid == 0)
-		child(pair[1], wide_fd, &own, fn, arg, out);
+	if (pid == 0) {
+		/* Otherwise the caller's death would not be seen by one who waits for help. */
+		close(help[0]);
+		child(pair[1], help[1], wide_fd, &own, fn, arg, out);
+	}
 	r = -errno;
 	close(pair[1]);
-	if (pid < 0) {
-		close(pair[0]);
-		return error_sys(err, r, operation, NULL, "cannot start a child process");
-	}
-	answered = wait_for_answer(pid, pair[0], ret);
+	close(help[1]);
+	answered = pid >= 0 && wait_for_answer(pid, pair[0], &help[0], ret);
 	close(pair[0]);
+	fd_close(help[0]);
+	if (pid < 0)
+		return error_sys(err, r, operation, NULL, "cannot start a child process");
 	if (!answered)
 		return error_set(err, ATOLL_IN_DOUBT, 0, operation, NULL,
 				 "the process that did the work was killed: run `atoll recover`");

@@ -29,7 +29,11 @@
 static const unsigned namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
 				       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
 static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
-static const char *const renames[] = { "rename", "renameat", "renameat2" };
+/* rename.c and, for ordinary users, refine.c: the caller is asked. */
+static const char *const reported[] = { "rename", "renameat", "renameat2", "chown", "fchown",
+					"lchown", "fchownat", "link",      "linkat" };
+#define N_RENAMES 3
+#define N_REPORTED (sizeof(reported) / sizeof(reported[0]))
 static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
 
 /* Those of which libseccomp knows the calls by name: what is a name on any of them is no mistake in a profile. */
@@ -129,21 +133,21 @@ static void print(const struct sock_filter *code, size_t n)
 }
 
 /* Of programs of this kind of machine: the others are ended by the rest, whose jumps are all relative. */
-static void print_reporting(void)
+static void print_reporting(size_t n)
 {
 	const struct sock_filter head[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1, 0),
-		BPF_STMT(BPF_JMP | BPF_JA, 1 + 2 * (unsigned)(sizeof(renames) / sizeof(renames[0]))),
+		BPF_STMT(BPF_JMP | BPF_JA, 1 + 2 * (unsigned)n),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	};
 
 	print(head, sizeof(head) / sizeof(head[0]));
-	for (size_t i = 0; i < sizeof(renames) / sizeof(renames[0]); i++) {
+	for (size_t i = 0; i < n; i++) {
 		/* A number that no call has, where this kind of machine does not have it. */
 		const struct sock_filter code[] = {
 			BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-				 (unsigned)seccomp_syscall_resolve_name_arch(seccomp_arch_native(), renames[i]), 0, 1),
+				 (unsigned)seccomp_syscall_resolve_name_arch(seccomp_arch_native(), reported[i]), 0, 1),
 			BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
 		};
 
@@ -180,7 +184,7 @@ static void print_rules(scmp_filter_ctx ctx)
 	fclose(file);
 }
 
-static void print_filter(const char *name, void (*add)(scmp_filter_ctx ctx), bool judged, bool reporting)
+static void print_filter(const char *name, void (*add)(scmp_filter_ctx ctx), bool judged, size_t n_reported)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
 
@@ -190,8 +194,8 @@ static void print_filter(const char *name, void (*add)(scmp_filter_ctx ctx), boo
 	must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "a tree");
 	add(ctx);
 	printf("static const struct sock_filter %s[] = {\n", name);
-	if (reporting)
-		print_reporting();
+	if (n_reported > 0)
+		print_reporting(n_reported);
 	if (judged)
 		print_judged();
 	print_rules(ctx);
@@ -270,11 +274,13 @@ int main(int argc, char **argv)
 	if (arch != seccomp_arch_native())
 		must(-EINVAL, argc > 1 ? argv[1] : "which machine?");
 	printf("/* Made by generate-filter.c from calls.h. */\n#include <linux/filter.h>\n\n");
-	print_filter("filter", add_default, true, false);
-	print_filter("filter_with_userns", add_floor, true, false);
-	print_filter("reporting_filter", add_default, true, true);
-	print_filter("reporting_filter_with_userns", add_floor, true, true);
-	print_filter("filter_strict", add_strict, false, false);
+	print_filter("filter", add_default, true, 0);
+	print_filter("filter_with_userns", add_floor, true, 0);
+	print_filter("reporting_filter", add_default, true, N_RENAMES);
+	print_filter("reporting_filter_with_userns", add_floor, true, N_RENAMES);
+	print_filter("refining_filter", add_default, true, N_REPORTED);
+	print_filter("refining_filter_with_userns", add_floor, true, N_REPORTED);
+	print_filter("filter_strict", add_strict, false, 0);
 	print_names();
 #define NUMBER(name, number, error, why) print_number(#name, number);
 	printf("/* Refused whatever the arguments. */\nstatic const int refused[] = {");

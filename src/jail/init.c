@@ -109,7 +109,7 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)
-			wall_error = -wall_raise(&in->wall, &listener);
+			wall_error = -wall_raise(&in->wall, &listener, NULL);
 		if (limit_error == 0 && wall_error == 0) {
 			init_hand_over(in, listener);
 			/* The last: it may refuse what is needed for the others. */

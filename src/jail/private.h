@@ -249,14 +249,23 @@ struct wall {
 	bool host_net; /* the network is the host's */
 	bool userns;   /* it may make user namespaces */
 	bool reports_renames;
+	bool reports_all; /* and the calls of refine.c: an ordinary user's */
 	const struct jail_profile *profile;
 	const int *pass_fds;
 	size_t n_pass_fds;
 };
-/* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not, or cannot be here. */
-int wall_raise(const struct wall *w, int *ret_listener);
+/* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not, or cannot be here. ret_rules: NULL, or
+ * where Landlock's rules are left for wall_close(): that wall stands then only when it is called. */
+int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules);
+/* With the standard fds that the command will have. */
+int wall_close(int rules, const int stdio[3]);
+/* The rules, as a fd; -EBADF where the kernel has no Landlock, or too little of it. */
 int wall_landlock(bool host_net);
-int wall_filter(bool userns, bool reports, int *ret_listener);
+/* Allows a file that is open for writing to be opened for writing once more; does nothing for all other fds. */
+int wall_landlock_allow(int rules, int fd);
+int wall_landlock_restrict(int rules);
+enum wall_reports { WALL_REPORTS_NOTHING, WALL_REPORTS_RENAMES, WALL_REPORTS_ALL };
+int wall_filter(bool userns, enum wall_reports reports, int *ret_listener);
 int wall_profile(const struct jail_profile *profile);
 
 /* ---- run.c ---- */
@@ -392,8 +401,17 @@ struct rename_side {
 	const char *name;  /* in it */
 };
 int rename_open_dir(const struct rename_side *s);
+/* Reads a path of the process that waits: 0, or -errno: -EINVAL if its last name is none ("."). */
+int rename_read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret);
+void rename_side_release(struct rename_side *s);
 /* The caller: answers one report. A move ends unfinished, and is taken back, when the time of the run is over. */
 void rename_answer(int listener, int64_t end_at, const struct rename_door *door);
+
+/* ---- refine.c ---- */
+
+/* -errno for the command; 1: let the kernel do it. -ENOSYS if it is none of these calls. */
+struct seccomp_notif;
+int refine_answer(const struct seccomp_notif *n);
 
 /* ---- rights.c ---- */
 

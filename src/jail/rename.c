@@ -37,7 +37,7 @@ struct request {
 	unsigned flags;
 };
 
-static void side_release(struct rename_side *s)
+void rename_side_release(struct rename_side *s)
 {
 	fd_close(s->base);
 	fd_close(s->dir);
@@ -47,8 +47,8 @@ static void side_release(struct rename_side *s)
 
 static void request_release(struct request *r)
 {
-	side_release(&r->from);
-	side_release(&r->to);
+	rename_side_release(&r->from);
+	rename_side_release(&r->to);
 }
 
 static int read_string(pid_t pid, uint64_t address, char **ret)
@@ -173,7 +173,7 @@ static int open_parent_from_root(pid_t pid, int dirfd, struct rename_side *s)
 	return 0;
 }
 
-static int read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret)
+int rename_read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret)
 {
 	int r = read_string(pid, address, &ret->path);
 
@@ -193,13 +193,13 @@ static int read_request(const struct seccomp_notif *n, struct request *ret)
 
 #ifdef SYS_rename
 	if (n->data.nr == SYS_rename) {
-		r = read_side(pid, AT_FDCWD, a[0], &ret->from);
-		return r < 0 ? r : read_side(pid, AT_FDCWD, a[1], &ret->to);
+		r = rename_read_side(pid, AT_FDCWD, a[0], &ret->from);
+		return r < 0 ? r : rename_read_side(pid, AT_FDCWD, a[1], &ret->to);
 	}
 #endif
 	ret->flags = n->data.nr == SYS_renameat2 ? (unsigned)a[4] : 0;
-	r = read_side(pid, (int)a[0], a[1], &ret->from);
-	return r < 0 ? r : read_side(pid, (int)a[2], a[3], &ret->to);
+	r = rename_read_side(pid, (int)a[0], a[1], &ret->from);
+	return r < 0 ? r : rename_read_side(pid, (int)a[2], a[3], &ret->to);
 }
 
 /* ---- the caller: doing it ---- */
@@ -307,7 +307,9 @@ void rename_answer(int listener, int64_t end_at, const struct rename_door *door)
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
 		return;
 	w.id = n.id;
-	r = answer(&w, &n, door, &q);
+	r = refine_answer(&n);
+	if (r == -ENOSYS)
+		r = answer(&w, &n, door, &q);
 	reply.id = n.id;
 	reply.error = MIN(r, 0);
 	reply.flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;

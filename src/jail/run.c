@@ -539,6 +539,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 					    .pass_fds = spec->pass_fds,
 					    .n_pass_fds = spec->n_pass_fds } };
 	/* Of a view that is joined it is not known. */
+	run.init.wall.reports_all = !jail_is_root();
 	run.init.wall.reports_renames = spec->join != NULL;
 	for (size_t i = 0; i < spec->n_mounts; i++)
 		run.init.wall.reports_renames |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;

@@ -76,17 +76,20 @@ static void take_request(const struct init *in, uint32_t turn, struct jail_reque
 static _Noreturn void wait_for_request(const struct init *in, uint32_t turn)
 {
 	struct jail_request request;
-	int stdio[3], listener = -EBADF, r;
+	int stdio[3], listener = -EBADF, rules = -EBADF, r;
 
 	fd_close_others(STDERR_FILENO + 1, (int[]){ in->socket, in->requests, in->wall.userns_fd }, 3, NULL, 0);
 	r = jail_limit_apply(&in->limits);
 	if (r < 0)
 		give_up(in, VIEW_STEP_LIMIT, -r);
-	r = wall_raise(&in->wall, &listener);
+	r = wall_raise(&in->wall, &listener, &rules);
 	if (r < 0)
 		give_up(in, VIEW_STEP_WALL, -r);
 	init_hand_over(in, listener);
 	take_request(in, turn, &request, stdio);
+	r = wall_close(rules, stdio);
+	if (r < 0)
+		give_up(in, VIEW_STEP_WALL, -r);
 	run_request(in, &request, stdio);
 }
 

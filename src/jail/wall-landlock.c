@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Landlock, the second wall: the command writes below what is mounted writable in its view and nowhere else. It holds where mounts do
- * not, e.g. for a file of the host that came as standard input and is opened again through /proc. Child side.
+ * not, e.g. for a file of the host that came as standard input and is opened again through /proc. A file that came open for writing is the
+ * exception: the command may write to it anyway, and programs open /dev/stdout and /dev/stderr. That very file, and nothing else. Child side.
  *
  * Only writing is handled: reading is a matter of the view, and costs nothing so.
  */
@@ -103,6 +104,27 @@ static int allow_view(int rules, uint64_t handled)
 	return r;
 }
 
+int wall_landlock_allow(int rules, int fd)
+{
+	int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	struct landlock_path_beneath_attr file = { .parent_fd = fd, .allowed_access = FILE_ACCESS & known(version) };
+	int flags = rules < 0 ? -1 : fcntl(fd, F_GETFL);
+	struct stat st;
+
+	if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &st) < 0 ||
+	    (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode)))
+		return 0;
+	/* What has no place in any tree (a pipe, a file in memory) is not handled by Landlock, and needs no rule. */
+	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &file, 0) < 0 && errno != EBADFD)
+		return -errno;
+	return 0;
+}
+
+int wall_landlock_restrict(int rules)
+{
+	return rules >= 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0 ? -errno : 0;
+}
+
 int wall_landlock(bool host_net)
 {
 	int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -112,14 +134,12 @@ int wall_landlock(bool host_net)
 
 	/* The first version refuses every rename into another directory, which tools need. */
 	if (version < 2)
-		return 0;
+		return -EBADF;
 	if (version >= 6)
 		attr.scoped = SCOPE_SIGNAL | (host_net ? SCOPE_ABSTRACT : 0);
 	rules = (int)syscall(SYS_landlock_create_ruleset, &attr, version >= 6 ? sizeof(attr) : sizeof(attr.fs), 0);
 	if (rules < 0)
 		return -errno;
 	r = allow_view(rules, known(version));
-	if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
-		r = -errno;
-	return r;
+	return r < 0 ? r : TAKE_FD(rules);
 }

@@ -46,12 +46,14 @@ static int install_reporting(struct program p)
 	return fd;
 }
 
-/* One filter refuses calls and reports renames (rename.c): a second one would be translated into machine code once more at each run. */
-int wall_filter(bool userns, bool reports, int *ret_listener)
+/* One filter refuses calls and reports others (rename.c, refine.c): a second one would be translated into machine code once more at each run. */
+int wall_filter(bool userns, enum wall_reports reports, int *ret_listener)
 {
 	int fd = -EBADF, r = 0;
 
-	if (reports)
+	if (reports == WALL_REPORTS_ALL)
+		fd = install_reporting(userns ? PROGRAM(refining_filter_with_userns) : PROGRAM(refining_filter));
+	if (reports == WALL_REPORTS_RENAMES)
 		fd = install_reporting(userns ? PROGRAM(reporting_filter_with_userns) : PROGRAM(reporting_filter));
 	if (fd < 0)
 		r = install(userns ? PROGRAM(filter_with_userns) : PROGRAM(filter), 0);
@@ -69,7 +71,7 @@ int wall_profile(const struct jail_profile *profile)
 
 int jail_filter(const struct jail_profile *profile)
 {
-	int listener, r = wall_filter(false, false, &listener);
+	int listener, r = wall_filter(false, WALL_REPORTS_NOTHING, &listener);
 
 	return r < 0 ? r : wall_profile(profile);
 }

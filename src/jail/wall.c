@@ -65,17 +65,45 @@ static int leave_initial_userns(const struct wall *w)
 	return 0;
 }
 
-int wall_raise(const struct wall *w, int *ret_listener)
+int wall_close(int rules, const int stdio[3])
+{
+	int r = 0;
+
+	for (int i = 0; i < 3 && r == 0; i++)
+		r = wall_landlock_allow(rules, stdio[i]);
+	return r < 0 ? r : wall_landlock_restrict(rules);
+}
+
+/* Landlock's rules, and the wall itself unless that is to wait. */
+static int raise_landlock(const struct wall *w, int *ret_rules)
+{
+	AUTO_FD rules = wall_landlock(w->host_net);
+	int r = rules == -EBADF ? 0 : MIN(rules, 0);
+
+	for (size_t i = 0; i < w->n_pass_fds && r == 0; i++)
+		r = wall_landlock_allow(rules, w->pass_fds[i]);
+	if (r < 0 || !ret_rules)
+		return r < 0 ? r : wall_close(rules, (const int[]){ STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO });
+	*ret_rules = TAKE_FD(rules);
+	return 0;
+}
+
+static enum wall_reports reports_of(const struct wall *w)
+{
+	return w->reports_all ? WALL_REPORTS_ALL : w->reports_renames ? WALL_REPORTS_RENAMES : WALL_REPORTS_NOTHING;
+}
+
+int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules)
 {
 	int r = leave_initial_userns(w);
 
 	if (r == 0)
-		r = wall_landlock(w->host_net);
+		r = raise_landlock(w, ret_rules);
 	if (r == 0)
 		r = close_on_exec(w);
 	if (r == 0)
 		r = drop_capabilities(w->root ? kept_by_root : 0);
 	/* A change of capabilities may have set it, and pid 1's memory is still shared. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return r < 0 ? r : wall_filter(w->userns, w->reports_renames, ret_listener);
+	return r < 0 ? r : wall_filter(w->userns, reports_of(w), ret_listener);
 }

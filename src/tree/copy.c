@@ -143,26 +143,43 @@ int tree_copy_data(int from_fd, int to_fd, uint64_t size)
 	return r < 0 ? r : sys_truncate(to_fd, (off_t)MIN(size, st.size));
 }
 
-int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned flags, struct tree_copy_report *report)
+/* A group that our user namespace does not map is seen as this one. */
+#define NOBODYS_GROUP 65534
+
+/* Attributes, after the owner. */
+static int copy_xattrs(int from_fd, int to_fd, bool capabilities, bool *lost)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-	bool keep = flags & TREE_COPY_KEEP_SET_ID, kept = true;
+	bool unmapped;
+	int r = tree_xattrs_read(from_fd, &x);
+
+	if (r < 0)
+		return r;
+	if (!capabilities)
+		tree_xattrs_drop(&x, "security.capability");
+	unmapped = tree_xattrs_drop_unmapped(&x);
+	r = tree_xattrs_give(to_fd, &x, lost);
+	if (r == 0 && unmapped && tree_outside_copy(from_fd, to_fd, TREE_OUTSIDE_ACLS) < 0)
+		*lost = true;
+	return r;
+}
+
+int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned flags, struct tree_copy_report *report)
+{
+	bool keep = flags & TREE_COPY_KEEP_SET_ID, kept = true, group_lost = false;
 	struct tree_stat now;
 	int r;
 
+	if (st->gid == NOBODYS_GROUP && tree_outside_is_there())
+		group_lost = tree_outside_copy(from_fd, to_fd, TREE_OUTSIDE_GROUP) < 0;
 	r = tree_stat(to_fd, "", &now);
 	if (r == 0) /* first, for a new owner takes capabilities away */
 		r = tree_set_owner(to_fd, &now, st->uid, st->gid, &kept);
-	if (r == 0 && !S_ISLNK(st->mode)) {
-		r = tree_xattrs_read(from_fd, &x);
-		if (r == 0 && !(keep && kept))
-			tree_xattrs_drop(&x, "security.capability");
-		if (r == 0)
-			r = tree_xattrs_give(to_fd, &x, &report->xattrs_lost);
-	}
+	if (r == 0 && !S_ISLNK(st->mode))
+		r = copy_xattrs(from_fd, to_fd, keep && kept, &report->xattrs_lost);
 	if (r == 0)
 		r = tree_set_meta(to_fd, "", st, keep, &kept);
-	if (r == 0 && !kept)
+	if (r == 0 && (!kept || group_lost))
 		report->owner_lost = true;
 	return r;
 }

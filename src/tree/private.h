@@ -32,11 +32,20 @@ ssize_t tree_xattr_get(int fd, const char *name, char **ret);
 int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost);
 /* Takes one attribute out of the list, if it is there. */
 void tree_xattrs_drop(struct tree_xattrs *x, const char *name);
+/* Takes the ACLs out of the list if one of them names somebody whom our user namespace does not map: nobody here can set it. Whether it did. */
+bool tree_xattrs_drop_unmapped(struct tree_xattrs *x);
 
 /* ---- copy.c ---- */
 
 /* Gives the entry to_fd (O_PATH will do) owner, xattrs, mode and times of from_fd, whose stat is st. */
 int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned flags, struct tree_copy_report *report);
+
+/* ---- outside.c ---- */
+
+enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS };
+bool tree_outside_is_there(void);
+/* Gives to_fd the group, or the ACLs, of from_fd: 0 or -errno. Either may be O_PATH. */
+int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what);
 
 /* ---- chain.c: the open directories from a root down to where one is ---- */
 

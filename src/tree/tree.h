@@ -191,6 +191,13 @@ struct tree_copy_hooks {
 int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hooks *hooks,
 	      struct tree_copy_report *report, char **ret_path);
 
+/* ---- outside.c: help from outside of a user namespace, for groups and ACLs that are not mapped in it ---- */
+
+/* The process inside: from now on copies ask for it on this socket (SOCK_SEQPACKET), from any thread. */
+void tree_outside_use(int socket);
+/* The process outside, when the other end can be read: answers one request. False at its end. */
+bool tree_outside_serve(int socket);
+
 /* ---- compare.c ---- */
 
 /* Whether two regular files hold the same bytes (sizes are compared first): 1, 0 or -errno. */

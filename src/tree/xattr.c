@@ -245,6 +245,36 @@ static bool cannot_have(int r, bool *lost)
 	return true;
 }
 
+#define ACL_ACCESS "system.posix_acl_access"
+#define ACL_DEFAULT "system.posix_acl_default"
+#define ACL_TAG_USER 2
+#define ACL_TAG_GROUP 8
+
+/* As the kernel gives it: a version of four bytes, then an entry of eight for each: tag, permissions, id. */
+static bool names_unmapped(const struct tree_xattr *acl)
+{
+	for (size_t at = 4; acl && at + 8 <= acl->size; at += 8) {
+		uint16_t tag;
+		uint32_t id;
+
+		memcpy(&tag, acl->value + at, sizeof(tag));
+		memcpy(&id, acl->value + at + 4, sizeof(id));
+		tag = le16toh(tag);
+		if ((tag == ACL_TAG_USER || tag == ACL_TAG_GROUP) && id == UINT32_MAX)
+			return true;
+	}
+	return false;
+}
+
+bool tree_xattrs_drop_unmapped(struct tree_xattrs *x)
+{
+	if (!names_unmapped(tree_xattrs_find(x, ACL_ACCESS)) && !names_unmapped(tree_xattrs_find(x, ACL_DEFAULT)))
+		return false;
+	tree_xattrs_drop(x, ACL_ACCESS);
+	tree_xattrs_drop(x, ACL_DEFAULT);
+	return true;
+}
+
 int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };

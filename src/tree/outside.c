@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cannot be said inside a user namespace: groups and users that it does not map. There an owner that is not mapped is seen as *nobody*,
+ * an entry of an ACL that names one has no id at all, and neither can be given to another file, though the user could do so outside: his
+ * own files may get any group of his, and any ACL. So a process outside does it, on two fds that it is sent.
+ *
+ *	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
+ *	                             <-- how it went --------
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "tree/private.h"
+
+static const char *const acls[] = { "system.posix_acl_access", "system.posix_acl_default" };
+
+static struct {
+	pthread_mutex_t lock;
+	int socket;
+} helper = { .lock = PTHREAD_MUTEX_INITIALIZER, .socket = -EBADF };
+
+void tree_outside_use(int socket)
+{
+	helper.socket = socket;
+}
+
+bool tree_outside_is_there(void)
+{
+	return helper.socket >= 0;
+}
+
+/* ---- inside ---- */
+
+static int send_request(int socket, uint32_t what, const int fds[2])
+{
+	char room[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+	struct iovec data = { &what, sizeof(what) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	ssize_t n;
+
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(2 * sizeof(int)),
+			       .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+	do {
+		n = sendmsg(socket, &message, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+static int receive_answer(int socket)
+{
+	int answer;
+	ssize_t n;
+
+	do {
+		n = recv(socket, &answer, sizeof(answer), 0);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(answer) ? answer : -EPIPE;
+}
+
+int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what)
+{
+	int r;
+
+	if (!tree_outside_is_there())
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&helper.lock);
+	r = send_request(helper.socket, (uint32_t)what, (const int[]){ from_fd, to_fd });
+	if (r == 0)
+		r = receive_answer(helper.socket);
+	pthread_mutex_unlock(&helper.lock);
+	return r;
+}
+
+/* ---- outside ---- */
+
+static int copy_group(int from, int to)
+{
+	struct stat st, now;
+
+	if (fstat(from, &st) < 0 || fstat(to, &now) < 0)
+		return -errno;
+	return st.st_gid == now.st_gid ? 0 : sys_chown(to, "", (uid_t)-1, st.st_gid);
+}
+
+static int copy_acls(int from, int to)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(acls) && r == 0; i++) {
+		AUTO_FREE char *value = NULL;
+		ssize_t size = tree_xattr_get(from, acls[i], &value);
+
+		if (size >= 0)
+			r = sys_setxattr(to, acls[i], value, (size_t)size);
+		else if (size != -ENODATA && size != -ENOTSUP)
+			r = (int)size;
+	}
+	return r;
+}
+
+static int receive_request(int socket, uint32_t *ret, int fds[2])
+{
+	char room[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+	struct iovec data = { ret, sizeof(*ret) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+		return -EPIPE;
+	if (n != (ssize_t)sizeof(*ret) || !c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+		return -EAGAIN;
+	memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+	return 0;
+}
+
+bool tree_outside_serve(int socket)
+{
+	int fds[2] = { -EBADF, -EBADF };
+	uint32_t what = 0;
+	int r = receive_request(socket, &what, fds);
+	int answer;
+
+	if (r < 0)
+		return r != -EPIPE;
+	answer = what == TREE_OUTSIDE_GROUP ? copy_group(fds[0], fds[1]) : copy_acls(fds[0], fds[1]);
+	fd_close(fds[0]);
+	fd_close(fds[1]);
+	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+	return true;
+}
