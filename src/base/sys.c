@@ -252,6 +252,37 @@ int sys_btrfs_commit(int fd)
 	return ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) < 0 ? -errno : 0;
 }
 
+int sys_set_flags(int fd, int flags)
+{
+	return (int)COUNTED(ioctl(fd, FS_IOC_SETFLAGS, &flags));
+}
+
+int sys_set_project(int fd, const struct fsxattr *x)
+{
+	return (int)COUNTED(ioctl(fd, FS_IOC_FSSETXATTR, x));
+}
+
+/* Not in every header: Linux 6.17. The numbers are the same on every machine. */
+#define FILE_GETATTR 468
+#define FILE_SETATTR 469
+struct file_attributes {
+	uint64_t xflags;
+	uint32_t extent_size, n_extents, project, cow_extent_size;
+};
+
+int sys_set_link_project(int fd, uint32_t id)
+{
+	struct file_attributes a = { 0 };
+	char path[PROC_FD_SIZE];
+
+	if (syscall(FILE_GETATTR, AT_FDCWD, proc_fd(path, fd), &a, sizeof(a), 0) < 0)
+		return -errno;
+	if (a.project == id)
+		return 0;
+	a.project = id;
+	return (int)COUNTED(syscall(FILE_SETATTR, AT_FDCWD, path, &a, sizeof(a), 0));
+}
+
 int sys_lease(int fd, int type)
 {
 	return (int)COUNTED(fcntl(fd, F_SETLEASE, type));

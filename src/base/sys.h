@@ -58,8 +58,12 @@ ssize_t sys_sendfile(int to_fd, int from_fd, off_t *from, size_t size);
 int sys_snapshot(int from_fd, int dirfd, const char *name, bool read_only); /* of the btrfs subvolume from_fd */
 int sys_subvolume_destroy(int dirfd, const char *name);                     /* with everything in it */
 int sys_subvolume_thaw(int fd);                                             /* a read-only one can be written */
-int sys_btrfs_commit(int fd);    /* ends the running transaction, without writing back everybody's data */
-int sys_lease(int fd, int type); /* F_RDLCK or F_UNLCK; SIGIO is left to the caller */
+int sys_btrfs_commit(int fd);         /* ends the running transaction, without writing back everybody's data */
+int sys_set_flags(int fd, int flags); /* FS_IOC_SETFLAGS */
+struct fsxattr;
+int sys_set_project(int fd, const struct fsxattr *x); /* FS_IOC_FSSETXATTR */
+int sys_set_link_project(int fd, uint32_t id);        /* of a symbolic link, O_PATH; Linux 6.17, else -ENOSYS */
+int sys_lease(int fd, int type);                      /* F_RDLCK or F_UNLCK; SIGIO is left to the caller */
 int sys_flock(int fd, int how);
 
 /* Of a file that is mapped shared and writable: gives it the blocks behind the mapping, so that no write to it can raise SIGBUS. -ENOSPC

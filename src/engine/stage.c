@@ -22,11 +22,25 @@ struct linked {
 	char *path; /* of the first copy, in the op's directory */
 };
 
+/* A directory of the original in which entries are put, if it takes only those of its own project (tree_hands_project_down()). */
+struct project {
+	char *path; /* that was looked at last; NULL: none */
+	int dir;    /* or -EBADF */
+};
+
+static void project_release(struct project *p)
+{
+	p->dir = fd_close(p->dir);
+	free(p->path);
+	p->path = NULL;
+}
+
 struct stager {
 	struct op *op;
 	struct resource *r;
 	struct store_op_resource *how;
 	struct peer workspace;
+	struct project project;
 	int stage_fd, work_fd; /* the op's directories */
 	struct tree_sync *sync;
 	struct linked *links;
@@ -272,6 +286,53 @@ static int note_losses(struct stager *s, const struct store_step *step)
 	return 0;
 }
 
+/* The directory that the entry will lie in, or the next one above it that is there already. */
+static int open_original_dir(const struct stager *s, const char *path)
+{
+	AUTO_FREE char *parent = strdup(path);
+	int fd = -ENOENT;
+
+	while (parent && (fd == -ENOENT || fd == -ENOTDIR) && *parent) {
+		parent[path_parent_size(parent)] = 0;
+		fd = fd_open_beneath(s->r->root_fd, parent, O_RDONLY | O_DIRECTORY);
+	}
+	return parent ? fd : -ENOMEM;
+}
+
+static int find_project(struct stager *s, const char *path)
+{
+	size_t size = path_parent_size(path);
+
+	if (s->project.path && strlen(s->project.path) == size && strncmp(s->project.path, path, size) == 0)
+		return 0;
+	project_release(&s->project);
+	s->project.path = strndup(path, size);
+	s->project.dir = open_original_dir(s, path);
+	if (s->project.dir >= 0 && !tree_hands_project_down(s->project.dir))
+		s->project.dir = fd_close(s->project.dir);
+	return s->project.path ? 0 : -ENOMEM;
+}
+
+/* A directory with a project of its own takes nothing of another. */
+static int match_project(struct stager *s, int from_dir, const char *name, const char *path)
+{
+	int r = find_project(s, path);
+
+	return r < 0 || s->project.dir < 0 ? r : tree_project_give(s->project.dir, from_dir, name);
+}
+
+/* The overlay does not take it along when it copies a file up. */
+static int keep_nodump(const struct store_step *step, int dir, const char *name)
+{
+	AUTO_FD fd = -EBADF;
+
+	if (step->kind != STORE_STEP_EXCHANGE || !step->seen.is_nodump || !S_ISREG(step->seen.mode) ||
+	    !S_ISREG(step->after.mode))
+		return 0;
+	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : tree_set_nodump(fd);
+}
+
 static int stage_step(struct stager *s, struct store_step *step)
 {
 	const char *name = path_base_name(step->path);
@@ -284,12 +345,18 @@ static int stage_step(struct stager *s, struct store_step *step)
 		return dir;
 	if (!step->slot || step->slot[0] == 'm') {
 		r = ready_entry(s, dir, name, step);
+		if (r >= 0)
+			r = keep_nodump(step, dir, name);
+		if (r >= 0)
+			r = match_project(s, dir, name, step->path);
 		return r < 0 ? r : tree_sync_add(s->sync, dir, "", 0);
 	}
 	r = copy_entry(s, dir, name, step);
 	/* What stays behind in a divided directory shows together with what lands. */
 	if (r >= 0 && step->slot[0] == 'd' && (s->r->ops->capabilities & STRATEGY_LAYERED))
 		r = tree_strip_overlay(dir, name);
+	if (r >= 0)
+		r = match_project(s, s->stage_fd, step->slot, step->path);
 	if (r >= 0)
 		r = identify_copy(s, step);
 	return r < 0 ? r : note_losses(s, step);
@@ -380,12 +447,14 @@ static void stage_in_threads(struct stager *s)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		others[i] = *s;
 		others[i].workspace = (struct peer){ s->workspace.root_fd, NULL, -EBADF };
+		others[i].project = (struct project){ NULL, -EBADF };
 		parts[i + 1] = &others[i];
 	}
 	tree_sync_add_all(s->sync);
 	parallel_run(s->op->n, stage_portion, parts);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		peer_release(&others[i].workspace);
+		project_release(&others[i].project);
 		s->busy += others[i].busy;
 		if (others[i].cause < 0 && (s->cause >= 0 || others[i].at < s->at)) {
 			s->cause = others[i].cause;
@@ -436,6 +505,7 @@ static int stage_resource(struct op *op, size_t index, size_t *busy, struct atol
 			    .r = r,
 			    .how = &op->resources[index],
 			    .workspace = { workspace, NULL, -EBADF },
+			    .project = { NULL, -EBADF },
 			    .stage_fd = -EBADF,
 			    .work_fd = -EBADF,
 			    .err = err };
@@ -443,6 +513,7 @@ static int stage_resource(struct op *op, size_t index, size_t *busy, struct atol
 
 	*busy += s.busy;
 	peer_release(&s.workspace);
+	project_release(&s.project);
 	tree_sync_free(s.sync);
 	for (size_t i = 0; i < s.n_links; i++)
 		free(s.links[i].path);

@@ -177,6 +177,8 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 		r = tree_set_owner(to_fd, &now, st->uid, st->gid, &kept);
 	if (r == 0 && !S_ISLNK(st->mode))
 		r = copy_xattrs(from_fd, to_fd, keep && kept, &report->xattrs_lost);
+	if (r == 0 && st->is_nodump && !S_ISLNK(st->mode))
+		r = tree_set_nodump(to_fd);
 	if (r == 0)
 		r = tree_set_meta(to_fd, "", st, keep, &kept);
 	if (r == 0 && (!kept || group_lost))

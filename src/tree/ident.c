@@ -50,6 +50,7 @@ int tree_stat(int dirfd, const char *name, struct tree_stat *ret)
 		.atime_era = clock_era(time_of(x.stx_atime)),
 		.mtime_era = clock_era(time_of(x.stx_mtime)),
 		.is_mount_root = x.stx_attributes & STATX_ATTR_MOUNT_ROOT,
+		.is_nodump = x.stx_attributes & STATX_ATTR_NODUMP,
 		.is_immutable = x.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND),
 	};
 	return 0;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mode, owner and times of an entry, and the overlay's private attributes. The list of all the others is in xattr.c. */
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/xattr.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/sys.h"
 #include "tree/private.h"
 
@@ -64,6 +67,17 @@ int tree_set_meta(int dirfd, const char *name, const struct tree_stat *st, bool 
 	if (r == 0 && ret_owner_kept)
 		*ret_owner_kept = kept;
 	return r;
+}
+
+int tree_set_nodump(int fd)
+{
+	AUTO_FD real = fd_reopen(fd, O_RDONLY | O_NONBLOCK);
+	int flags, r;
+
+	if (real < 0 || ioctl(real, FS_IOC_GETFLAGS, &flags) < 0 || (flags & FS_NODUMP_FL))
+		return 0;
+	r = sys_set_flags(real, flags | FS_NODUMP_FL);
+	return r == -EOPNOTSUPP || r == -ENOTTY || r == -EPERM ? 0 : r;
 }
 
 static bool is_overlay_private(const char *name)

@@ -2,7 +2,7 @@
 /*
  * What cannot be said inside a user namespace: groups and users that it does not map. There an owner that is not mapped is seen as *nobody*,
  * an entry of an ACL that names one has no id at all, and neither can be given to another file, though the user could do so outside: his
- * own files may get any group of his, and any ACL. So a process outside does it, on two fds that it is sent.
+ * own files may get any group of his, any ACL, and any project id. So a process outside does it, on two fds that it is sent.
  *
  *	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
  *	                             <-- how it went --------
@@ -134,7 +134,9 @@ bool tree_outside_serve(int socket)
 
 	if (r < 0)
 		return r != -EPIPE;
-	answer = what == TREE_OUTSIDE_GROUP ? copy_group(fds[0], fds[1]) : copy_acls(fds[0], fds[1]);
+	answer = what == TREE_OUTSIDE_GROUP  ? copy_group(fds[0], fds[1])
+		 : what == TREE_OUTSIDE_ACLS ? copy_acls(fds[0], fds[1])
+					     : tree_project_copy(fds[0], fds[1]);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)

@@ -42,10 +42,14 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 
 /* ---- outside.c ---- */
 
-enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS };
+enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS, TREE_OUTSIDE_PROJECT };
 bool tree_outside_is_there(void);
-/* Gives to_fd the group, or the ACLs, of from_fd: 0 or -errno. Either may be O_PATH. */
+/* Gives to_fd the group, the ACLs or the project id of from_fd: 0 or -errno. Either may be O_PATH, but for a project id. */
 int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what);
+
+/* ---- project.c ---- */
+
+int tree_project_copy(int dir, int fd);
 
 /* ---- chain.c: the open directories from a root down to where one is ---- */
 

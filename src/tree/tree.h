@@ -45,6 +45,7 @@ struct tree_stat {
 	int16_t atime_era, mtime_era;       /* of those that any program can set: see clock_era() */
 	bool is_mount_root;                 /* STATX_ATTR_MOUNT_ROOT */
 	bool is_immutable;                  /* immutable or append-only */
+	bool is_nodump;                     /* left out by dump: chattr +d */
 };
 /* As the kernel takes it. */
 static inline struct timespec tree_atime(const struct tree_stat *st)
@@ -147,6 +148,10 @@ int tree_strip_overlay(int dirfd, const char *name);
 /* Whether the private attribute "opaque" is "y" on a directory fd, in either namespace. */
 int tree_is_opaque(int fd);
 
+/* Sets the flag "nodump" of a file or directory, which neither the overlay nor a copy keeps by itself; fd may be O_PATH. A filesystem that
+ * has no such flag is passed over. */
+int tree_set_nodump(int fd);
+
 /* Makes dirfd/name look like st: owner (if it may: -EPERM is passed over, and *ret_owner_kept set false), mode (after
  * owner; set-id bits of files only if keep_set_id and the owner was kept; a directory's are harmless), times last. A
  * directory's times are only lasting once its content is complete. */
@@ -197,6 +202,13 @@ int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hoo
 void tree_outside_use(int socket);
 /* The process outside, when the other end can be read: answers one request. False at its end. */
 bool tree_outside_serve(int socket);
+
+/* ---- project.c: ids by which a filesystem counts the space of a tree ---- */
+
+/* Whether the directory takes only entries of its own project (-EXDEV of a rename otherwise). */
+bool tree_hands_project_down(int dir);
+/* Gives an entry, with everything below it, the project id of that directory. */
+int tree_project_give(int dir, int from_dir, const char *name);
 
 /* ---- compare.c ---- */
 

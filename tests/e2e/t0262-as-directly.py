@@ -198,12 +198,66 @@ def foreign_group(place, tap):
     box.drop()
 
 
+# ---- what filesystems keep beside: projects and flags ----
+
+def with_project(place, tap, who, strategy):
+    """A directory of the original has a project id of its own, by which XFS refuses entries of another one."""
+    mount = place.mount("xfs", who=who)
+    if not mount or not t.has("xfs_io"):
+        tap.skip("project ids (%s, %s)" % (strategy, who), "needs XFS and xfs_io")
+        return
+    path = t.build_tree(place, who, [["mkdir", "sub", 0o755], ["create", "sub/f", "old", 0o644], ["mkdir", "sub/deep", 0o755],
+                                     ["create", "sub/deep/g", "old", 0o644], ["mkdir", "out", 0o755], ["create", "out/x", "x", 0o644]], mount)
+    for name in ("sub", "sub/deep"):
+        subprocess.run(["xfs_io", "-c", "chproj 42", "-c", "chattr +P", path + "/" + name], check=True)
+    for name in ("sub/f", "sub/deep/g"):
+        subprocess.run(["xfs_io", "-c", "chproj 42", path + "/" + name], check=True)
+    box = t.Box(place, who, strategy, dirs=[path], state=place.fresh("state", who, mount) + "/atoll")
+    before = t.residue(path)
+    made = box.new()
+    edited = box.run("sh", "-c", "echo new > sub/f; echo n > sub/n; mkdir -p sub/d/e; echo z > sub/d/e/z; echo 3 >> sub/deep/g; "
+                                 "mv out sub/out; ln -s f sub/l; rm -r sub/deep; mkdir sub/deep; echo q > sub/deep/q", cwd=path)
+    where = " (%s, %s)" % (strategy, who)
+    done = box.commit()
+    shown = subprocess.run(["xfs_io", "-r", "-c", "lsproj", path + "/sub/d/e/z"], capture_output=True, check=False)
+    tap.check("what is put into a directory with a project id lands, and has the id" + where, made.returncode == 0 and
+              edited.returncode == 0 and done.returncode == 0 and read(path + "/sub/f") == b"new\n" and
+              read(path + "/sub/out/x") == b"x" and b"42" in shown.stdout, t.said(made), t.said(edited), t.said(done), shown.stdout)
+    after, undone = t.residue(path), box.undo()
+    tap.check("and is taken back, and lands again" + where, undone.returncode == 0 and t.residue(path) == before and
+              box.commit().returncode == 0 and t.residue(path) == after, t.said(undone), t.residue(path))
+    box.drop()
+    place.unmount(mount)
+
+
+def flags(path):
+    return subprocess.run(["lsattr", "-d", path], capture_output=True, check=False).stdout.split(b" ")[0]
+
+
+def with_nodump(place, tap, who, strategy):
+    mount = place.mount("ext4", who=who)
+    path = t.build_tree(place, who, [["create", "f", "old", 0o644], ["create", "g", "old", 0o644]], mount)
+    subprocess.run(["chattr", "+d", path + "/f"], check=True)
+    box = t.Box(place, who, strategy, dirs=[path], state=place.fresh("state", who, mount) + "/atoll")
+    box.new()
+    box.run("sh", "-c", "echo new >> f; echo new >> g", cwd=path)
+    done = box.commit()
+    tap.check("a file that dump leaves out is so still when it was changed (%s, %s)" % (strategy, who), done.returncode == 0 and
+              b"d" in flags(path + "/f") and b"d" not in flags(path + "/g") and read(path + "/f").endswith(b"new\n"), t.said(done),
+              flags(path + "/f"), flags(path + "/g"))
+    box.drop()
+    place.unmount(mount)
+
+
 def main(place, tap):
     for who in place.users():
         for kept in (False, True):
             reopened(place, tap, who, kept)
         for strategy in ("overlay", "copy_on_write"):
             clones(place, tap, who, strategy)
+            if place.is_root:
+                with_project(place, tap, who, strategy)
+                with_nodump(place, tap, who, strategy)
     for strategy in ("overlay", "copy_on_write"):
         chowns(place, tap, strategy)
     if place.is_root:
