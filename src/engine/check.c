@@ -231,38 +231,48 @@ static int check_steps(struct checker *c)
 
 /* ---- hard links ---- */
 
-static int compare_numbers(const void *a, const void *b)
+static bool has_links_before(const struct change *c)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return c->has_before && S_ISREG(c->before.mode) && c->before.nlink > 1;
+}
 
-	return x < y ? -1 : x > y;
+/* Whether the undo record of an earlier commit holds a name of the inode, so that the count of its names says nothing. */
+static bool is_in_undo_record(struct checker *c, struct change *change)
+{
+	struct peer original = { c->r->root_fd, NULL, -EBADF };
+	struct store_look now;
+	bool own = c->r->n_stamps && change_look(change, &original, &now) >= 0 &&
+		   resource_ctime_is_own(c->r, &now.id, change->before.ctime);
+
+	peer_release(&original);
+	return own;
 }
 
 /* Names of a changed file that are not part of the change set keep the old content: said, with the count. */
 static int check_links(struct checker *c)
 {
-	AUTO_FREE uint64_t *inodes = reallocarray(NULL, c->changes->n ? c->changes->n : 1, sizeof *inodes);
-	size_t n = 0;
+	CLEANUP(tree_inodes_release) struct tree_inodes inodes = { 0 };
 	int r = 0;
 
-	if (!inodes)
-		return error_oom(c->err, "commit");
-	for (size_t i = 0; i < c->changes->n; i++)
-		if (c->changes->v[i].has_before && S_ISREG(c->changes->v[i].before.mode) &&
-		    c->changes->v[i].before.nlink > 1)
-			inodes[n++] = c->changes->v[i].before.ino;
-	qsort(inodes, n, sizeof *inodes, compare_numbers);
-	for (size_t i = 0; i < c->changes->n && n && r >= 0; i++) {
-		const struct change *change = &c->changes->v[i];
-		char text[128];
-		size_t names = 0;
+	for (size_t i = 0; i < c->changes->n; i++) {
+		size_t *names = has_links_before(&c->changes->v[i])
+					? tree_inodes_add(&inodes, &c->changes->v[i].before, 0)
+					: NULL;
 
-		if (!change->has_before || !change->has_after || !S_ISREG(change->before.mode) ||
-		    change->before.nlink < 2)
+		if (names)
+			(*names)++;
+		else if (has_links_before(&c->changes->v[i]))
+			return error_oom(c->err, "commit");
+	}
+	for (size_t i = 0; i < c->changes->n && inodes.n && r >= 0; i++) {
+		struct change *change = &c->changes->v[i];
+		char text[128];
+		size_t names;
+
+		if (!has_links_before(change) || !change->has_after)
 			continue;
-		for (size_t k = 0; k < n; k++)
-			names += inodes[k] == change->before.ino;
-		if (names >= change->before.nlink)
+		names = *tree_inodes_find(&inodes, &change->before);
+		if (names >= change->before.nlink || is_in_undo_record(c, change))
 			continue;
 		snprintf(text, sizeof text, "has %u names, %zu of them outside the change; those keep the old content",
 			 change->before.nlink, (size_t)change->before.nlink - names);

@@ -102,6 +102,15 @@ static int judge_parents(struct checker *c, const char *path, const char **ret)
 
 /* ---- entries ---- */
 
+/* Whether the ctime was moved by an earlier commit or undo of this sandbox, which renamed another name of the inode. */
+static bool is_own_doing(struct checker *c, struct change *change)
+{
+	struct store_look now;
+
+	return !S_ISDIR(change->before.mode) && c->r->n_stamps && change_look(change, &c->peer, &now) >= 0 &&
+	       resource_ctime_is_own(c->r, &now.id, change->before.ctime);
+}
+
 static const char *judge_entry(struct checker *c, struct change *change)
 {
 	bool is_dir = S_ISDIR(change->before.mode);
@@ -110,7 +119,7 @@ static const char *judge_entry(struct checker *c, struct change *change)
 	struct store_look now;
 	int known;
 
-	if (change->before.ctime >= stamp)
+	if (change->before.ctime >= stamp && !is_own_doing(c, change))
 		return "was changed by somebody else";
 	known = c->r->ops->base(c->r, change->path, &base, NULL);
 	if (known <= 0)
@@ -314,7 +323,10 @@ static int newer_entry(const struct tree_entry *e, void *arg)
 {
 	struct undo_walk *w = arg;
 	int r = step_is_newer(w->site, w->step->path, e->path, &e->stat, w->site->how->landed_at);
+	int own = r > 0 ? own_explains(w->site->op, w->site->r, e->dirfd, e->name, &e->stat) : 0;
 
+	if (own)
+		r = own < 0 ? own : 0;
 	if (r <= 0)
 		return r < 0 ? r : TREE_WALK_GO;
 	strbuf_adds(&w->path, e->path);
@@ -349,6 +361,8 @@ static int check_landed_file(struct step_site *site, const struct store_step *st
 	struct place at;
 	int r = step_is_newer(site, step->path, "", &step->seen, site->how->landed_at);
 
+	if (r > 0 && resource_ctime_is_own(site->r, &step->after.id, step->seen.ctime))
+		r = 0;
 	if (r == 0 && !looks_the_same(&now, &step->after))
 		r = 1;
 	if (r > 0)

@@ -110,6 +110,8 @@ int finish_decide_commit(struct op *op, struct atoll_error *err)
 		if (op->resources[i].op)
 			r = land_resource(op, i, err);
 	if (r >= 0)
+		r = own_add_stamps(op, err);
+	if (r >= 0)
 		r = drop_steps(op, err);
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_DECIDED, clock_realtime_ns(), err);
@@ -280,6 +282,8 @@ int finish_decide_undo(struct op *op, struct atoll_error *err)
 			r = return_resource(op, i, err);
 		else if (op->row.rollback)
 			r = roll_back_unchanged(op, i, err);
+	if (r >= 0)
+		r = own_add_stamps(op, err);
 	if (r >= 0)
 		r = drop_steps(op, err);
 	if (r >= 0)
@@ -470,6 +474,8 @@ int finish_failed(struct op *op, struct atoll_error *err)
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		if (op->resources[i].op)
 			r = rebase_failed(op, i, err);
+	if (r >= 0)
+		r = own_add_stamps(op, err);
 	if (r >= 0)
 		r = store_op_set_phase(op->s->store, op->row.id, STORE_FAILED, clock_realtime_ns(), err);
 	if (r >= 0)

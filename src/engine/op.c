@@ -37,9 +37,24 @@ static bool take_room(struct op *op)
 	return room > 0;
 }
 
+/* Whether no other name of the inode is held. The first one that is keeps writers out of all of them. */
+static bool is_first_name(struct op *op, const struct tree_stat *st)
+{
+	size_t *before = NULL;
+	bool first = true;
+
+	if (st->nlink < 2)
+		return true;
+	pthread_mutex_lock(&op->telling);
+	before = tree_inodes_find(&op->leased, st);
+	first = !before && tree_inodes_add(&op->leased, st, 0);
+	pthread_mutex_unlock(&op->telling);
+	return first;
+}
+
 void op_hold(struct op *op, const struct store_step *step, int fd)
 {
-	if (take_room(op))
+	if (is_first_name(op, &step->seen) && take_room(op))
 		op->held[step - op->steps] = fd;
 	else
 		fd_close(fd);
@@ -60,11 +75,13 @@ void op_release_held(struct op *op)
 		fd_close(op->held[i]);
 	free(op->held);
 	op->held = NULL;
+	tree_inodes_release(&op->leased);
 }
 
 void op_release(struct op *op)
 {
 	op_release_held(op);
+	own_release(op);
 	for (size_t i = 0; op->changes && i < op->s->n; i++)
 		changes_free(op->changes[i]);
 	free(op->changes);

@@ -51,6 +51,7 @@ struct planner {
 	char **parents;    /* directories whose times the steps disturb */
 	size_t n_parents, parents_capacity;
 	bool has_skipped;
+	bool has_shared;
 	bool retires; /* entries leave the workspace one by one */
 	struct atoll_error *err;
 };
@@ -160,6 +161,17 @@ static bool is_divided(const struct planner *p, size_t i)
 	return false;
 }
 
+/* Whether the i-th change, or something that lands with it, shares its inode with a name that stays in the workspace. */
+static bool is_shared(const struct planner *p, size_t i)
+{
+	const char *top = p->changes->v[i].path;
+
+	for (size_t k = i; p->has_shared && k < p->changes->n && path_is_below(p->changes->v[k].path, top); k++)
+		if (p->changes->v[k].shared)
+			return true;
+	return false;
+}
+
 static bool has_selected_below(const struct planner *p, const char *path)
 {
 	for (size_t i = 0; i < p->selection->n; i++)
@@ -189,15 +201,17 @@ static int add_retire(struct planner *p, const struct change *c, const char *slo
 }
 
 /* INSTALL or EXCHANGE of one entry. whole: with everything below it. */
-static int add_landing(struct planner *p, struct change *c, enum store_step_kind kind, bool whole)
+static int add_landing(struct planner *p, size_t i, enum store_step_kind kind, bool whole)
 {
+	struct change *c = &p->changes->v[i];
 	bool split = S_ISDIR(c->after.mode) && !whole;
+	bool copied = !split && (p->how->source == STORE_SOURCE_COPY || is_shared(p, i));
 	struct store_step *step;
 	int r = note_parent(p, c->path);
 
 	if (r < 0)
 		return r;
-	if (p->retires && !split && p->how->source == STORE_SOURCE_RETIRE) {
+	if (p->retires && !split && !copied) {
 		/* The slot is named by the landing step, which follows. */
 		AUTO_FREE char *slot = str_format("m%zu", p->op->n + 2);
 
@@ -209,19 +223,16 @@ static int add_landing(struct planner *p, struct change *c, enum store_step_kind
 	if (!step)
 		return no_memory(p);
 	step->change = c->kind;
+	step->single = !S_ISDIR(c->after.mode) && c->after.nlink == 1;
 	if (c->has_before)
 		r = look_before(p, c, step);
 	if (r >= 0)
 		r = look_landing(p, c, &step->after);
 	if (r < 0)
 		return r;
-	if (split)
-		r = give_slot(p, step, 'd');
-	else if (p->how->source == STORE_SOURCE_COPY)
-		r = give_slot(p, step, 'c');
-	else if (p->how->source == STORE_SOURCE_RETIRE)
-		r = give_slot(p, step, 'm');
-	if (r >= 0 && p->retires && !split && p->how->source == STORE_SOURCE_COPY)
+	if (split || copied || p->how->source == STORE_SOURCE_RETIRE)
+		r = give_slot(p, step, split ? 'd' : copied ? 'c' : 'm');
+	if (r >= 0 && p->retires && copied)
 		r = add_retire(p, c, NULL, 'k');
 	return r;
 }
@@ -308,7 +319,7 @@ static int plan_directory(struct planner *p, size_t i, bool selected)
 		return 0;
 	if (whole)
 		p->cover = c->path;
-	return add_landing(p, c, kind, whole);
+	return add_landing(p, i, kind, whole);
 }
 
 /* Part of a directory that hides its whole original cannot land alone: the rest of the original would stay hidden, or come back. */
@@ -355,13 +366,13 @@ static int plan_change(struct planner *p, size_t i)
 			p->cover = c->path;
 		if (!selected && has_selected_below(p, c->path))
 			return refuse(p, c->path, "was replaced as a whole; commit it, not a part of what it was");
-		return selected ? add_landing(p, c, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
+		return selected ? add_landing(p, i, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
 	case ATOLL_MODIFIED:
 	case ATOLL_META:
 	default:
 		if (S_ISDIR(c->after.mode))
 			return selected ? add_meta(p, c) : 0;
-		return selected ? add_landing(p, c, STORE_STEP_EXCHANGE, true) : 0;
+		return selected ? add_landing(p, i, STORE_STEP_EXCHANGE, true) : 0;
 	}
 }
 
@@ -452,6 +463,38 @@ static void choose_source(struct planner *p)
 	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;
 }
 
+/* ---- hard links ---- */
+
+static bool lands_linked(const struct planner *p, const struct change *c)
+{
+	return c->has_after && !S_ISDIR(c->after.mode) && c->after.nlink > 1 && c->kind != ATOLL_SKIPPED && !c->part &&
+	       !c->gone && selection_has(p->selection, c->path);
+}
+
+/* An inode that landed while one of its names stays in the workspace would be reachable from both sides: the next command inside would write
+ * into the original. Marks each change that must land as a copy for that reason. */
+static int find_shared(struct planner *p)
+{
+	CLEANUP(tree_inodes_release) struct tree_inodes landing = { 0 };
+
+	for (size_t i = 0; i < p->changes->n; i++) {
+		const struct change *c = &p->changes->v[i];
+		size_t *names = lands_linked(p, c) ? tree_inodes_add(&landing, &c->after, 0) : NULL;
+
+		if (names)
+			(*names)++;
+		else if (lands_linked(p, c))
+			return no_memory(p);
+	}
+	for (size_t i = 0; i < p->changes->n && landing.n; i++) {
+		struct change *c = &p->changes->v[i];
+
+		c->shared = lands_linked(p, c) && *tree_inodes_find(&landing, &c->after) < c->after.nlink;
+		p->has_shared |= c->shared;
+	}
+	return 0;
+}
+
 /* With a part selected: a rename lands with both its ends or not at all. */
 static int refuse_half_renames(struct planner *p)
 {
@@ -538,7 +581,9 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
 	choose_source(&p);
 	identify_all(&p);
-	rc = refuse_half_renames(&p);
+	rc = find_shared(&p);
+	if (rc >= 0)
+		rc = refuse_half_renames(&p);
 	for (size_t i = 0; i < p.changes->n && rc >= 0; i++)
 		rc = plan_change(&p, i);
 	if (rc >= 0)

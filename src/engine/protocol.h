@@ -42,6 +42,15 @@
 
 enum direction { FORWARD, BACKWARD };
 
+/* own.c: the ctimes that the op's own steps have left on inodes with several names. */
+struct own {
+	struct tree_inodes index; /* into v */
+	struct own_inode *v;
+	size_t n, capacity;
+	const struct store_look **looks; /* recovery: of all entries that the steps move, sorted by identity */
+	size_t n_looks;
+};
+
 /* Everything about one commit or undo in progress. */
 struct op {
 	struct session *s;
@@ -61,6 +70,9 @@ struct op {
 	bool lost;               /* and something was */
 	int *held;               /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
 	atomic_size_t held_room; /* how many more may be */
+	struct tree_inodes
+		leased; /* inodes of which one name is held: a lease on each of very many names takes quadratic time */
+	struct own own;
 	pthread_mutex_t telling; /* whoever adds to the result while several threads work on the op */
 	atoll_progress_fn progress;
 	void *progress_arg;
@@ -91,6 +103,18 @@ char *op_layer(const struct op *op);
 /* Removes the op's directories and layer in a resource's areas. */
 int op_remove_dirs(const struct op *op, const struct resource *r);
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err);
+
+/* own.c */
+/* After a step of this op: the inode with this identity shows these times now. Ignores what has one name only. -ENOMEM. */
+int own_note(struct op *op, const struct tree_id *id, const struct tree_stat *st);
+/* The ctime that the latest step of this op on the inode left; NULL if no step has moved it, or it has one name only. */
+const int64_t *own_ctime(const struct op *op, const struct tree_stat *st);
+/* Whether the entry's ctime is Atoll's own doing: a step of this op or of an earlier one has moved another name of its inode, and no
+ * other process has changed the inode since. 1, 0 or -errno. */
+int own_explains(struct op *op, const struct resource *r, int dirfd, const char *name, const struct tree_stat *st);
+/* Records the ctimes for later ops of the sandbox. Within the transaction that closes the op. */
+int own_add_stamps(struct op *op, struct atoll_error *err);
+void own_release(struct op *op);
 
 /* plan.c */
 int plan_make(struct op *op, struct atoll_error *err);
@@ -168,7 +192,7 @@ int step_state(struct step_site *site, const struct store_step *step);
 /* Moves the step to the wanted side if it is on the other. Returns 1 if it was moved, 0 if it was there already, -ESTALE if what is
  * there is neither or was edited (nothing was changed then), -ENODATA if what it needs was removed from Atoll's areas (likewise), -EAGAIN if
  * somebody has the original open for writing, else -errno. */
-int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease);
+int step_move(struct step_site *site, struct store_step *step, enum direction direction, bool lease);
 /* Whether the step stands on that side (BACKWARD: the old one) and nobody else has changed what stands there: 1, 0 or -errno. */
 int step_is_intact(struct step_site *site, const struct store_step *step, enum direction side);
 /* Sets aside the version that does not stand in the original, for a human. *ret_path: where. */

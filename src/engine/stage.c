@@ -17,10 +17,8 @@
 #include "base/sys.h"
 #include "engine/step.h"
 
-struct linked {
-	uint64_t dev, ino;
-	char *path; /* of the first copy, in the op's directory */
-};
+/* A further name on its way to its place; no slot has this name. */
+#define JOINED "joined"
 
 /* A directory of the original in which entries are put, if it takes only those of its own project (tree_hands_project_down()). */
 struct project {
@@ -43,8 +41,7 @@ struct stager {
 	struct project project;
 	int stage_fd, work_fd; /* the op's directories */
 	struct tree_sync *sync;
-	struct linked *links;
-	size_t n_links, links_capacity;
+	struct tree_links links; /* of the workspace: their copies in the op's directory */
 	const char *slot;
 	const char *top; /* of the tree that is copied */
 	int failed;
@@ -151,43 +148,28 @@ static int ready_entry(struct stager *s, int dir, const char *name, const struct
 
 /* ---- entries that are copied ---- */
 
-static struct linked *find_link(struct stager *s, const struct tree_stat *st)
+/* Names of one workspace inode become names of one staged inode, over all slots. One that can take no more names is followed by another. */
+static int join_links(struct stager *s, const struct tree_stat *from, const struct tree_stat *to, int to_dir,
+		      const char *to_name, const char *path)
 {
-	for (size_t i = 0; i < s->n_links; i++)
-		if (s->links[i].ino == st->ino && s->links[i].dev == st->dev)
-			return &s->links[i];
-	return NULL;
-}
-
-static int remember_link(struct stager *s, const struct tree_stat *st, const char *path)
-{
-	if (s->n_links == s->links_capacity) {
-		size_t capacity = s->links_capacity ? s->links_capacity * 2 : 16;
-		struct linked *grown = reallocarray(s->links, capacity, sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		s->links = grown;
-		s->links_capacity = capacity;
-	}
-	s->links[s->n_links] = (struct linked){ st->dev, st->ino, strdup(path) };
-	return s->links[s->n_links].path ? (int)(s->n_links++, 0) : -ENOMEM;
-}
-
-/* Names of one workspace inode become names of one staged inode, over all slots. */
-static int join_links(struct stager *s, const struct tree_stat *from, int to_dir, const char *to_name, const char *path)
-{
-	struct linked *known = find_link(s, from);
+	const char *first = tree_links_find(&s->links, from);
 	AUTO_FD dir = -EBADF;
+	struct tree_stat st;
 	const char *name;
 	int r;
 
-	if (!known)
-		return remember_link(s, from, path);
-	r = fd_open_parent(s->stage_fd, known->path, &dir, &name);
+	if (!first)
+		return tree_links_put(&s->links, from, path);
+	r = fd_open_parent(s->stage_fd, first, &dir, &name);
 	if (r >= 0)
-		r = sys_unlink(to_dir, to_name, 0);
-	return r < 0 ? r : sys_link(dir, name, to_dir, to_name);
+		r = tree_stat(dir, name, &st);
+	/* Within one slot they are joined already. */
+	if (r < 0 || (st.ino == to->ino && st.dev == to->dev))
+		return r;
+	r = sys_link(dir, name, s->stage_fd, JOINED);
+	if (r == -EMLINK)
+		return tree_links_put(&s->links, from, path);
+	return r < 0 ? r : sys_rename(s->stage_fd, JOINED, to_dir, to_name, 0);
 }
 
 static int note_copied(const char *path, const struct tree_stat *from, int from_dir, const char *from_name,
@@ -197,10 +179,10 @@ static int note_copied(const char *path, const struct tree_stat *from, int from_
 	AUTO_FREE char *full = NULL;
 	int r = S_ISLNK(to->mode) ? 0 : tree_sync_add(s->sync, to_dir, to_name, S_ISREG(to->mode) ? to->size : 0);
 
-	if (r < 0 || !S_ISREG(from->mode) || from->nlink < 2)
+	if (r < 0 || S_ISDIR(from->mode) || from->nlink < 2)
 		return r;
 	full = *path ? str_format("%s/%s", s->slot, path) : strdup(s->slot);
-	return full ? join_links(s, from, to_dir, to_name, full) : -ENOMEM;
+	return full ? join_links(s, from, to, to_dir, to_name, full) : -ENOMEM;
 }
 
 /* Asked of every entry before it is copied: one walk serves both. What could not be looked at fails the copy as a whole, afterwards. */
@@ -463,9 +445,18 @@ static void stage_in_threads(struct stager *s)
 	}
 }
 
+/* Copies depend on each other by their hard links. */
+static bool has_copies(const struct stager *s)
+{
+	for (size_t i = 0; i < s->op->n; i++)
+		if (s->op->steps[i].resource == s->r->row.id && s->op->steps[i].slot && s->op->steps[i].slot[0] == 'c')
+			return true;
+	return false;
+}
+
 static int stage_entries(struct stager *s)
 {
-	if (s->how->source == STORE_SOURCE_MOVE && parallel_is_worth(s->op->n))
+	if (s->how->source == STORE_SOURCE_MOVE && parallel_is_worth(s->op->n) && !has_copies(s))
 		stage_in_threads(s);
 	else
 		stage_portion(&s, 0, 0, s->op->n);
@@ -515,9 +506,7 @@ static int stage_resource(struct op *op, size_t index, size_t *busy, struct atol
 	peer_release(&s.workspace);
 	project_release(&s.project);
 	tree_sync_free(s.sync);
-	for (size_t i = 0; i < s.n_links; i++)
-		free(s.links[i].path);
-	free(s.links);
+	tree_links_release(&s.links);
 	fd_close(s.stage_fd);
 	fd_close(s.work_fd);
 	return rc;

@@ -287,10 +287,18 @@ static int is_foreign(const struct untouched *u, const struct tree_entry *e)
 static int check_entry(const struct tree_entry *e, void *arg)
 {
 	const struct untouched *u = arg;
-	int r = step_is_newer(u->site, u->step->path, e->path, &e->stat, u->site->how->prepared_at);
+	bool undo = u->site->op->row.kind == STORE_OP_UNDO;
+	/* The commit's own steps have moved ctimes until it was in place. */
+	int64_t since = undo ? u->site->how->landed_at : u->site->how->prepared_at;
+	int r = step_is_newer(u->site, u->step->path, e->path, &e->stat, since);
 
 	if (r == 0)
 		r = is_foreign(u, e);
+	if (r > 0) {
+		int own = own_explains(u->site->op, u->site->r, e->dirfd, e->name, &e->stat);
+
+		r = own < 0 ? own : !own;
+	}
 	return r > 0 ? -ESTALE : r < 0 ? r : TREE_WALK_GO;
 }
 

@@ -36,17 +36,16 @@ static int find_source(struct step_site *site, const struct store_step *step, st
 	return step->slot ? find_slot(site, step, ret) : find(&site->workspace, step->path, ret);
 }
 
-static int stat_at(const struct place *at, struct tree_stat *st)
+int step_stat_at(const struct place *at, struct tree_stat *st)
 {
 	int r = at->dir < 0 ? at->dir : tree_stat(at->dir, at->name, st);
 
 	return r == -ENOTDIR ? -ENOENT : r;
 }
 
-/* Identity and look of what is at a place. -ENOENT if nothing. */
-static int look_at(const struct place *at, struct tree_stat *st, struct store_look *ret)
+int step_look_at(const struct place *at, struct tree_stat *st, struct store_look *ret)
 {
-	int r = stat_at(at, st);
+	int r = step_stat_at(at, st);
 
 	return r < 0 ? r : resource_look(at->dir, at->name, st, ret);
 }
@@ -59,7 +58,7 @@ static int state_by_identity(struct step_site *site, const struct store_step *st
 
 	*st = (struct tree_stat){ 0 };
 	if (r >= 0)
-		r = look_at(&at, st, &now);
+		r = step_look_at(&at, st, &now);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
 		if (step->kind == STORE_STEP_INSTALL)
 			return STEP_OLD;
@@ -82,7 +81,7 @@ static int state_of_retire(struct step_site *site, const struct store_step *step
 	int r = find(&site->workspace, step->path, &at);
 
 	if (r >= 0)
-		r = look_at(&at, &st, &now);
+		r = step_look_at(&at, &st, &now);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return STEP_NEW;
 	return r < 0 ? r : tree_id_equal(&now.id, &step->before.id) ? STEP_OLD : STEP_NEW;
@@ -149,148 +148,61 @@ static int restore_dir_time(const struct place *at, const struct store_look *loo
 	return sys_utimens(at->dir, at->name, times);
 }
 
-/* taken: a filesystem may have none. */
-struct lease {
-	int fd;
-	bool taken;
-};
-
-static void lease_release(struct lease *l)
+/* Enters the inode at a place into the table of own.c. */
+static int note_own_at(struct step_site *site, const struct store_look *look, const struct place *at)
 {
-	l->fd = fd_close(l->fd);
+	struct tree_stat st;
+	int r = S_ISDIR(look->mode) ? 0 : tree_stat(at->dir, at->name, &st);
+
+	return r < 0 || S_ISDIR(look->mode) ? r : own_note(site->op, &look->id, &st);
 }
 
-/* Keeps writers out of the original from the check to the exchange. mode: of what should be there. What may not be read, or is something
- * else, is judged without. */
-static int take_lease(const struct place *at, mode_t mode, struct lease *ret)
+/* Another process has replaced what this step had just put into the original, so that the way back has fetched the newer foreign version and
+ * given the original the older one: once more the other way round. The sandbox's own version has lost its name; it is made again from the
+ * open file. */
+static int give_back_newest(const struct place *original, const struct place *source, int own_fd)
 {
-	AUTO_FD fd = -EBADF;
-	int r;
+	struct tree_copy_report report = { 0 };
+	int r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
 
-	if (!S_ISREG(mode))
-		return 0;
-	fd = openat(at->dir, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return errno == EACCES || errno == EPERM || errno == ELOOP || errno == ENXIO ? 0 : -errno;
-	r = step_lease(fd);
-	if (r == -EAGAIN)
-		return r;
-	*ret = (struct lease){ TAKE_FD(fd), r > 0 };
-	return 0;
-}
-
-/* Whether somebody who found the file before it was renamed waits to write to it. He gets what he found, wherever that is then: so it must go
- * back. Whoever comes later finds what has been put there. */
-static bool is_waited_for(const struct lease *l)
-{
-	return l->taken && fcntl(l->fd, F_GETLEASE) != F_RDLCK;
-}
-
-static bool matches(const struct store_look *now, const struct store_look *then, bool is_dir)
-{
-	if (!tree_id_equal(&now->id, &then->id) || now->mode != then->mode || now->uid != then->uid ||
-	    now->gid != then->gid)
-		return false;
-	/* A directory's own time moves with what is renamed in or, on some filesystems, with itself; what is in it is looked at instead. */
-	return is_dir || (now->mtime == then->mtime && now->size == then->size);
-}
-
-/* Whether two looks at a file were at the same inode in the same condition. */
-static bool is_same_file(const struct tree_stat *a, const struct tree_stat *b)
-{
-	return S_ISREG(a->mode) && a->btime && a->btime == b->btime && a->ino == b->ino && a->dev == b->dev &&
-	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size && a->mtime == b->mtime;
-}
-
-/* Whether it is what this very op has looked at and found to be `then`: nobody has touched it since. */
-static bool is_as_seen(const struct step_site *site, const struct store_step *step, const struct store_look *then,
-		       const struct tree_stat *st)
-{
-	const struct store_look *seen = site->op->row.kind == STORE_OP_UNDO ? &step->after : &step->before;
-
-	return then == seen && is_same_file(st, &step->seen) && st->ctime == step->seen.ctime;
-}
-
-/* Whether what stands in the original is still as it was planned (before) or as it was installed (after). */
-static int verify(struct step_site *site, const struct store_step *step, const struct place *at,
-		  const struct store_look *then, struct tree_stat *st)
-{
-	bool split = step->slot && step->slot[0] == 'd' && then == &step->after;
-	struct store_look now;
-	int r = stat_at(at, st);
-
-	if (r >= 0 && is_as_seen(site, step, then, st))
-		return 0;
 	if (r >= 0)
-		r = resource_look(at->dir, at->name, st, &now);
-	if (r < 0)
-		return r;
-	if (split)
-		return tree_id_equal(&now.id, &then->id) ? step_is_empty_dir(at) : -ESTALE;
-	if (!matches(&now, then, S_ISDIR(st->mode)))
-		return -ESTALE;
-	return S_ISDIR(st->mode) ? step_tree_is_untouched(site, step, at, then) : 0;
+		r = tree_remove(source->dir, source->name);
+	if (r >= 0 && own_fd >= 0)
+		r = tree_copy_entry(own_fd, "", source->dir, source->name, TREE_COPY_KEEP_SET_ID, &report);
+	return r;
 }
 
-/* Whether the entry that a rename has brought to the other side is the one that was verified. A directory is looked through once more: where it is
- * now nobody finds it, but what they did to it between the look and the rename came along. */
-static int check_displaced(struct step_site *site, const struct store_step *step, const struct place *at,
-			   const struct tree_stat *verified, const struct store_look *then)
+/* Another process was quicker than the check: its version goes back where it was. -ESTALE, or why it could not. */
+static int exchange_back(struct store_step *step, const struct place *original, const struct place *source,
+			 enum direction direction)
 {
+	struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
+	AUTO_FD own = openat(original->dir, original->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct store_look now;
 	struct tree_stat st;
-	int r = tree_stat(at->dir, at->name, &st);
+	int r = own < 0 ? 0 : tree_stat(own, "", &st);
 
-	if (r < 0 || is_same_file(&st, verified))
+	if (r >= 0 && own >= 0)
+		r = resource_look(own, "", &st, &now);
+	if (r < 0 || own < 0 || !S_ISREG(st.mode) || !tree_id_equal(&now.id, &installed->id))
+		own = fd_close(own);
+	r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
+	if (r < 0)
 		return r;
-	r = look_at(at, &st, &now);
-	if (r < 0 || (step->slot && step->slot[0] == 'd'))
-		return r;
-	if (!matches(&now, then, S_ISDIR(st.mode)))
-		return -ESTALE;
-	return S_ISDIR(st.mode) ? step_tree_is_untouched(site, step, at, then) : 0;
+	r = step_look_at(source, &st, &now);
+	if (r < 0 || tree_id_equal(&now.id, &installed->id))
+		return r < 0 ? r : -ESTALE;
+	r = give_back_newest(original, source, own);
+	if (r >= 0)
+		r = step_look_at(source, &st, &now);
+	/* The identity is the new file's from now on. A recovery that does not know it keeps the file for a human. */
+	if (r >= 0)
+		*installed = now;
+	return r < 0 && r != -ENOENT ? r : -ESTALE;
 }
 
-/* The lease that was taken when this op looked: if nobody has asked for the file since, and it is as it was seen. */
-static bool take_held(struct step_site *site, const struct store_step *step, const struct store_look *then,
-		      struct lease *ret, struct tree_stat *st)
-{
-	AUTO_FD fd = op_take_held(site->op, step);
-
-	if (fd < 0 || fcntl(fd, F_GETLEASE) != F_RDLCK || tree_stat(fd, "", st) < 0 ||
-	    !is_as_seen(site, step, then, st))
-		return false;
-	*ret = (struct lease){ TAKE_FD(fd), true };
-	return true;
-}
-
-/* Takes the lease and verifies what it was taken on. 1: it stands on the wanted side already. */
-static int secure_original(struct step_site *site, const struct store_step *step, const struct place *at,
-			   enum direction direction, struct lease *ret, struct tree_stat *st)
-{
-	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
-	struct place file = { -EBADF, "" };
-	int leased, r;
-
-	if (take_held(site, step, then, ret, st))
-		return 0;
-	leased = take_lease(at, then->mode, ret);
-	file.dir = ret->fd;
-	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
-		return leased;
-	r = leased == -ENOENT ? -ESTALE : verify(site, step, ret->fd >= 0 ? &file : at, then, st);
-	if (r == -ENOENT)
-		r = -ESTALE;
-	if (r == -ESTALE) {
-		r = step_state(site, step);
-		return r < 0 ? r : r == (direction == FORWARD ? STEP_NEW : STEP_OLD) ? 1 : -ESTALE;
-	}
-	return r < 0 ? r : MIN(leased, 0);
-}
-
-static int exchange(struct step_site *site, const struct store_step *step, const struct place *original,
-		    const struct place *source, const struct tree_stat *verified, const struct lease *lease,
-		    enum direction direction)
+static int exchange(struct step_site *site, struct store_step *step, const struct place *original,
+		    const struct place *source, const struct step_guard *guard, enum direction direction)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
@@ -301,57 +213,90 @@ static int exchange(struct step_site *site, const struct store_step *step, const
 
 	if (r >= 0)
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
-	/* Somebody has removed it since the check. */
-	if (r == -ENOENT && stat_at(original, &source_st) == -ENOENT)
+	/* Another process has removed it since the check. */
+	if (r == -ENOENT && step_stat_at(original, &source_st) == -ENOENT)
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	r = is_waited_for(lease) ? -ESTALE : check_displaced(site, step, source, verified, then);
-	if (r == -ESTALE) {
-		/* Somebody was quicker than the check: theirs goes back where it was. */
-		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
-		return r < 0 ? r : -ESTALE;
-	}
+	r = step_check_displaced(site, step, source, guard, then);
+	if (r == -ESTALE)
+		return exchange_back(step, original, source, direction);
 	if (r >= 0)
 		r = restore_dir_time(original, installed);
 	if (r >= 0)
 		r = restore_dir_time(source, then);
 	if (r >= 0 && !known)
 		r = bump_ctime(original, source_st.ctime, &moved);
+	if (r >= 0 && !(step->single && direction == FORWARD))
+		r = note_own_at(site, installed, original);
 	/* What a filesystem does with two files it does with all; XFS differs only where a directory is one of them. */
 	site->moves_ctime |= files && moved;
 	return r < 0 ? r : 1;
 }
 
 /* Without a lease the state is known already. */
-static int do_exchange(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+static int do_exchange(struct step_site *site, struct store_step *step, enum direction direction, bool lease)
 {
-	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
+	CLEANUP(step_guard_release) struct step_guard guard = STEP_GUARD_INIT;
 	struct place original, source;
-	CLEANUP(lease_release) struct lease held = { .fd = -EBADF };
-	struct tree_stat st;
 	int r = step_find_original(site, step, &original);
 
 	if (lease && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 		return -ESTALE;
 	if (r >= 0)
 		r = find_source(site, step, &source);
-	if (r < 0)
-		return r;
-	r = lease ? secure_original(site, step, &original, direction, &held, &st)
-		  : verify(site, step, &original, then, &st);
-	if (r != 0)
-		return r < 0 ? r : 0;
-	return exchange(site, step, &original, &source, &st, &held, direction);
+	if (r >= 0)
+		r = step_secure(site, step, &original, direction, lease, &guard);
+	if (r == -ESTALE && lease) {
+		r = step_state(site, step);
+		return r < 0 ? r : r == (direction == FORWARD ? STEP_NEW : STEP_OLD) ? 0 : -ESTALE;
+	}
+	return r < 0 ? r : exchange(site, step, &original, &source, &guard, direction);
 }
 
-/* A rename between the original and the other side, onto a free name. */
-static int do_rename(struct step_site *site, const struct store_step *step, bool to_original, bool lease)
+/* From Atoll's side onto a free name of the original. */
+static int rename_in(struct step_site *site, const struct store_step *step, const struct place *original,
+		     const struct place *source)
 {
 	const struct store_look *then = step->kind == STORE_STEP_INSTALL ? &step->after : &step->before;
-	struct place original, source;
-	CLEANUP(lease_release) struct lease held = { .fd = -EBADF };
+	struct store_look now;
 	struct tree_stat st;
+	int r = step_look_at(source, &st, &now);
+
+	if (r >= 0 && !tree_id_equal(&now.id, &then->id))
+		r = -ESTALE;
+	if (r >= 0)
+		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
+	if (r >= 0 && st.nlink > 1)
+		r = note_own_at(site, then, original);
+	return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
+}
+
+/* From the original to Atoll's side. */
+static int rename_out(struct step_site *site, const struct store_step *step, const struct place *original,
+		      const struct place *source, bool lease)
+{
+	enum direction direction = step->kind == STORE_STEP_INSTALL ? BACKWARD : FORWARD;
+	const struct store_look *then = direction == BACKWARD ? &step->after : &step->before;
+	CLEANUP(step_guard_release) struct step_guard guard = STEP_GUARD_INIT;
+	int r = step_secure(site, step, original, direction, lease, &guard);
+
+	if (r >= 0)
+		r = sys_rename(original->dir, original->name, source->dir, source->name, RENAME_NOREPLACE);
+	if (r == -ENOENT)
+		return -ESTALE; /* another process has removed it since the check */
+	if (r < 0)
+		return r;
+	r = step_check_displaced(site, step, source, &guard, then);
+	/* Another process was quicker than the check: its version goes back where it was. If that place is taken again, it is kept aside. */
+	if (r == -ESTALE)
+		(void)sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
+	return r < 0 ? r : 1;
+}
+
+static int do_rename(struct step_site *site, const struct store_step *step, bool to_original, bool lease)
+{
+	struct place original, source;
 	int r = step_find_original(site, step, &original);
 
 	if (r >= 0) {
@@ -361,32 +306,32 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	}
 	if (r < 0)
 		return r;
-	if (to_original) {
-		struct store_look now;
+	return to_original ? rename_in(site, step, &original, &source)
+			   : rename_out(site, step, &original, &source, lease);
+}
 
-		r = look_at(&source, &st, &now);
-		if (r >= 0 && !tree_id_equal(&now.id, &then->id))
-			r = -ESTALE;
-		if (r >= 0)
-			r = sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
-		return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
+int step_note_own(struct step_site *site, const struct store_step *step)
+{
+	const bool moves = step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_INSTALL ||
+			   step->kind == STORE_STEP_TAKE;
+	struct place at[2] = { { -ENOENT, NULL }, { -ENOENT, NULL } };
+
+	if (!moves)
+		return 0;
+	(void)step_find_original(site, step, &at[0]);
+	(void)find_source(site, step, &at[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		struct store_look now;
+		struct tree_stat st;
+		int r = step_look_at(&at[i], &st, &now);
+
+		if (r >= 0 && !own_ctime(site->op, &st) &&
+		    (tree_id_equal(&now.id, &step->before.id) || tree_id_equal(&now.id, &step->after.id)))
+			r = own_note(site->op, &now.id, &st);
+		if (r < 0 && !is_absent(r) && r != -EBADF)
+			return r;
 	}
-	if (lease) {
-		r = take_lease(&original, then->mode, &held);
-		fd_close(op_take_held(site->op, step)); /* kept writers out until now */
-	}
-	if (r >= 0)
-		r = verify(site, step, &original, then, &st);
-	if (r >= 0)
-		r = sys_rename(original.dir, original.name, source.dir, source.name, RENAME_NOREPLACE);
-	if (r == -ENOENT)
-		r = -ESTALE; /* somebody has removed it since the check */
-	else if (r >= 0)
-		r = is_waited_for(&held) ? -ESTALE : check_displaced(site, step, &source, &st, then);
-	/* Somebody was quicker than the check: theirs goes back where it was. Should they have filled the place again, it is kept aside. */
-	if (r == -ESTALE)
-		(void)sys_rename(source.dir, source.name, original.dir, original.name, RENAME_NOREPLACE);
-	return r < 0 ? r : 1;
+	return 0;
 }
 
 /* The times of a workspace directory are edits of the sandbox: what leaves it or comes back does not move them. */
@@ -437,7 +382,7 @@ static int source_is_settled(struct step_site *site, const struct store_step *st
 	int r = find_source(site, step, &at);
 
 	if (r >= 0)
-		r = look_at(&at, &st, &now);
+		r = step_look_at(&at, &st, &now);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return step->kind == (direction == BACKWARD ? STORE_STEP_TAKE : STORE_STEP_INSTALL);
 	return r < 0 ? r : then->id.size && tree_id_equal(&now.id, &then->id);
@@ -457,7 +402,7 @@ static int is_lost(struct step_site *site, const struct store_step *step, enum d
 		return 0;
 	r = find_source(site, step, &at);
 	if (r >= 0)
-		r = stat_at(&at, &st);
+		r = step_stat_at(&at, &st);
 	return r == -ENOENT ? 1 : MIN(r, 0);
 }
 
@@ -482,11 +427,11 @@ int step_is_intact(struct step_site *site, const struct store_step *step, enum d
 		return 1;
 	r = step_find_original(site, step, &at);
 	if (r >= 0)
-		r = verify(site, step, &at, then, &st);
+		r = step_verify(site, step, &at, then, false, &st);
 	return r == -ESTALE ? 0 : r < 0 ? r : 1;
 }
 
-int step_move(struct step_site *site, const struct store_step *step, enum direction direction, bool lease)
+int step_move(struct step_site *site, struct store_step *step, enum direction direction, bool lease)
 {
 	int state;
 
@@ -573,7 +518,7 @@ int step_set_aside(struct step_site *site, const struct store_step *step, enum d
 		return 0;
 	r = step_find_original(site, step, &original);
 	if (r >= 0)
-		r = verify(site, step, &original, &step->after, &st);
+		r = step_verify(site, step, &original, &step->after, false, &st);
 	/* Edited by somebody: theirs stays. */
 	return r == -ESTALE ? 0 : r < 0 ? r : keep(site, step, &original, ret_path);
 }

@@ -29,6 +29,34 @@ struct place {
 	const char *name;
 };
 
+/* step-verify.c: what is held of an entry of the original from its check to the check after it was moved. */
+struct step_guard {
+	int lease_fd; /* -EBADF: it has no lease */
+	bool leased;  /* a filesystem may have none */
+	int node;     /* the inode, where there is no lease_fd */
+	struct tree_stat st;
+	struct strbuf attributes; /* encoded */
+};
+#define STEP_GUARD_INIT                                                       \
+	{                                                                     \
+		.lease_fd = -EBADF, .node = -EBADF, .attributes = STRBUF_INIT \
+	}
+void step_guard_release(struct step_guard *g);
+/* Whether the entry at a place is still as it was planned (then: before) or as it was installed (after): 0 and its stat, -ESTALE or -errno.
+ * fresh: no step has moved it since this op looked at it. */
+int step_verify(struct step_site *site, const struct store_step *step, const struct place *at,
+		const struct store_look *then, bool fresh, struct tree_stat *ret);
+/* Takes a lease on the entry, if asked to, verifies it, and fills the guard for step_check_displaced(). -EAGAIN: another process has it open for
+ * writing. */
+int step_secure(struct step_site *site, const struct store_step *step, const struct place *at, enum direction direction,
+		bool lease, struct step_guard *g);
+/* Whether the entry that a rename has brought to `at` is the one that was secured, untouched: 0, -ESTALE or -errno. */
+int step_check_displaced(struct step_site *site, const struct store_step *step, const struct place *at,
+			 const struct step_guard *g, const struct store_look *then);
+/* What is at a place: -ENOENT if nothing. */
+int step_stat_at(const struct place *at, struct tree_stat *st);
+int step_look_at(const struct place *at, struct tree_stat *st, struct store_look *ret);
+
 /* A read lease: 1; 0: it cannot be leased, and passes; -EAGAIN: somebody has it open for writing. Between begin and end only: the notice of a lease
  * that is broken, SIGIO, is not for the program we are part of. */
 int step_lease(int fd);
@@ -39,6 +67,8 @@ void step_leases_end(const sigset_t *before);
 bool step_is_open_elsewhere(int fd);
 /* Where the original of a step is: 0 or -errno. */
 int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret);
+/* Enters the inodes at both places of the step into the table of own.c, unless they are there. 0 or -errno. */
+int step_note_own(struct step_site *site, const struct store_step *step);
 /* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */
 int step_look(struct step_site *site, const struct store_step *step, struct tree_stat *ret);
 int step_is_empty_dir(const struct place *at); /* 0, or -ESTALE */

@@ -182,6 +182,7 @@ struct store_step {
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
 	bool dropped;                  /* not stored: settled otherwise, left out from now on */
+	bool single;           /* not stored: the workspace's entry is known to have no other name */
 	struct tree_stat seen; /* not stored: the original's entry when this op looked at it; mode 0: it did not */
 };
 void store_step_release(struct store_step *step);
@@ -229,7 +230,8 @@ int store_touch_put(struct store *s, int64_t resource, const struct store_touch 
 int store_touch_list(struct store *s, int64_t resource, struct store_touch **ret, size_t *ret_n,
 		     struct atoll_error *err); /* sorted by path */
 
-/* A later stamp for one path and everything below it: what Atoll itself put there. "dir/." is the directory alone. */
+/* A later stamp for one path and everything below it: what Atoll itself put there. "dir/." is the directory alone; "/…" is the ctime of one
+ * inode (resource_inode_key()). */
 struct store_stamp {
 	char *path;
 	int64_t stamp;

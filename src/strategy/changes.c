@@ -310,14 +310,20 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 	enum atoll_change_kind kind = ATOLL_META;
 	size_t at = c->changes->n;
 	unsigned what = 0;
+	bool linked = false;
 	int r;
 
 	if ((e->stat.mode & S_IFMT) != (before->mode & S_IFMT)) {
 		kind = ATOLL_TYPE;
 	} else {
 		r = pair_differs(&pair, c->exact, &what);
-		if (r < 0 || !what)
+		if (r < 0)
 			return r;
+		linked = !what && S_ISREG(e->stat.mode) && e->stat.nlink > 1;
+		if (linked)
+			what = ATOLL_WHAT_LINKS;
+		if (!what)
+			return 0;
 		if (what & (ATOLL_WHAT_CONTENT | ATOLL_WHAT_TARGET))
 			kind = ATOLL_MODIFIED;
 	}
@@ -325,6 +331,7 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 	if (!*ret)
 		return -ENOMEM;
 	(*ret)->what = what;
+	(*ret)->maybe_linked = linked;
 	(*ret)->has_before = (*ret)->has_after = true;
 	(*ret)->before = *before;
 	(*ret)->after = e->stat;

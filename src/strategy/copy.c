@@ -276,6 +276,8 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 		pin_parents_of_specials(base);
 		rc = copy_find_missing(&w, base);
 	}
+	if (rc >= 0)
+		rc = changes_settle_links(changes);
 	copy_walk_release(&w);
 	if (rc < 0) {
 		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path,

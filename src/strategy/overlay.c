@@ -335,6 +335,8 @@ struct changes *overlay_changes(struct resource *r, bool exact, struct atoll_err
 	rc = tree_walk(upper, TREE_WALK_SORTED | TREE_WALK_FILES, visit_upper, &w, &path);
 	if (rc >= 0)
 		rc = later_classify(&w.later, upper, judge_added, touches, &path);
+	if (rc >= 0)
+		rc = changes_settle_links(changes);
 	later_release(&w.later);
 	peer_release(&w.classify.peer);
 	strbuf_release(&w.covered);
@@ -410,7 +412,8 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 		r = tree_xattrs_encoded(peer, name, &t.xattrs, &t.xattrs_size);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)))
+	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)) ||
+	    (!S_ISDIR(st->mode) && resource_ctime_is_own(w->r, &t.look.id, st->ctime)))
 		t.trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY;
 	else if (merged)
 		t.trusted = STORE_TRUST_IDENTITY;

@@ -145,6 +145,26 @@ static int64_t latest_stamp(const struct resource *r, const char *path)
 	return stamp;
 }
 
+/* A path never begins with a slash, so no path is taken for an inode. */
+char *resource_inode_key(const struct tree_id *id)
+{
+	AUTO_STRBUF key = STRBUF_INIT;
+
+	strbuf_addc(&key, '/');
+	for (size_t i = 0; i < id->size; i++)
+		strbuf_addf(&key, "%02x", id->data[i]);
+	return strbuf_take(&key);
+}
+
+bool resource_ctime_is_own(const struct resource *r, const struct tree_id *id, int64_t ctime)
+{
+	AUTO_FREE char *key = r->n_stamps ? resource_inode_key(id) : NULL;
+	const struct store_stamp *found = key ? bsearch(key, r->stamps, r->n_stamps, sizeof *r->stamps, compare_stamp)
+					      : NULL;
+
+	return found && found->stamp == ctime;
+}
+
 int64_t resource_stamp(const struct resource *r, const char *path)
 {
 	return MAX(r->row.stamp, latest_stamp(r, path));

@@ -325,6 +325,8 @@ struct changes *snapshot_changes(struct resource *r, bool exact, enum snapshot_w
 	w.base = (struct peer){ w.s->base_fd, NULL, -EBADF };
 	w.tree = (struct peer){ tree, NULL, -EBADF };
 	rc = search(&w, tree, way, &path);
+	if (rc >= 0)
+		rc = changes_settle_links(changes);
 	release_search(&w);
 	if (rc < 0) {
 		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path,

@@ -231,6 +231,10 @@ int64_t resource_stamp(const struct resource *r, const char *path);
 int64_t resource_dir_stamp(const struct resource *r, const char *path);
 /* When Atoll itself last put something at path, or back there; INT64_MIN if it did not. */
 int64_t resource_own_stamp(const struct resource *r, const char *path, bool directory);
+/* Stamps of inodes stand among those of paths, under a key that is no path (malloc'ed): the ctime that Atoll's own steps left on an inode
+ * with several names. */
+char *resource_inode_key(const struct tree_id *id);
+bool resource_ctime_is_own(const struct resource *r, const struct tree_id *id, int64_t ctime);
 /* What an entry looks like, for the journal; name "" is the fd itself. */
 int resource_look(int dirfd, const char *name, const struct tree_stat *st, struct store_look *ret);
 
@@ -274,7 +278,9 @@ struct change {
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
 	bool on_request; /* skipped, unless what else was named inside is asked for: then added, or modified if `what` is set */
 	bool blocking; /* skipped; part_prepare() says whether a commit may leave it behind */
-	bool judged;   /* whether somebody else changed the original is judged by part_prepare() */
+	bool maybe_linked; /* until changes_settle_links(): nothing but its hard links may differ */
+	bool shared;       /* its inode has a name that stays in the workspace: it lands as a copy */
+	bool judged;       /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
 	char *words; /* what note points to, if it was made for this change */
 	bool has_before, has_after;
@@ -304,6 +310,9 @@ int path_compare(const char *a, const char *b);                               /*
 bool path_is_below(const char *path, const char *top); /* equal, or below it; top "" covers all */
 const char *path_base_name(const char *path);          /* the last name, within path */
 size_t path_parent_size(const char *path);             /* of the part before the last slash; 0: there is none */
+
+/* links.c: drops files that have several names and are unchanged. After all entries were classified. -ENOMEM. */
+int changes_settle_links(struct changes *c);
 
 /* renames.c: pairs additions with the deletions they come from. */
 int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err);

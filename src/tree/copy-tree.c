@@ -10,12 +10,6 @@
 #include "base/sys.h"
 #include "tree/private.h"
 
-/* Where the first name of an inode with several was copied to. */
-struct seen_link {
-	uint64_t dev, ino;
-	char *path; /* NULL: free slot */
-};
-
 struct tree_copier {
 	unsigned flags;
 	const struct tree_copy_hooks *hooks;
@@ -23,78 +17,26 @@ struct tree_copier {
 	int to_root;
 	uint64_t mnt_id;
 	struct tree_chain to;
-	struct seen_link *seen; /* open addressing, at most half full */
-	size_t n_seen, seen_capacity;
+	struct tree_links seen; /* in the target */
 };
 
 static void copier_release(struct tree_copier *c)
 {
-	for (size_t i = 0; i < c->seen_capacity; i++)
-		free(c->seen[i].path);
-	free(c->seen);
+	tree_links_release(&c->seen);
 	tree_chain_release(&c->to);
-}
-
-/* The slot of an inode, or the free one where it belongs. */
-static struct seen_link *seen_slot(struct seen_link *seen, size_t capacity, uint64_t dev, uint64_t ino)
-{
-	size_t i = (size_t)((ino ^ dev << 32) * 0x9e3779b97f4a7c15ULL >> 20) & (capacity - 1);
-
-	while (seen[i].path && (seen[i].ino != ino || seen[i].dev != dev))
-		i = (i + 1) & (capacity - 1);
-	return &seen[i];
-}
-
-static int seen_grow(struct tree_copier *c)
-{
-	size_t capacity = c->seen_capacity ? c->seen_capacity * 2 : 64;
-	struct seen_link *seen = calloc(capacity, sizeof(*seen));
-
-	if (!seen)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->seen_capacity; i++)
-		if (c->seen[i].path)
-			*seen_slot(seen, capacity, c->seen[i].dev, c->seen[i].ino) = c->seen[i];
-	free(c->seen);
-	c->seen = seen;
-	c->seen_capacity = capacity;
-	return 0;
-}
-
-static int seen_add(struct tree_copier *c, const struct tree_entry *e)
-{
-	struct seen_link *slot;
-	char *path;
-	int r = 0;
-
-	if (c->n_seen * 2 >= c->seen_capacity)
-		r = seen_grow(c);
-	if (r < 0)
-		return r;
-	path = strdup(e->path);
-	if (!path)
-		return -ENOMEM;
-	slot = seen_slot(c->seen, c->seen_capacity, e->stat.dev, e->stat.ino);
-	free(slot->path);
-	*slot = (struct seen_link){ .dev = e->stat.dev, .ino = e->stat.ino, .path = path };
-	c->n_seen++;
-	return 0;
 }
 
 /* Makes the entry a further name of the copy its inode already has: 1, 0 if there is none or it can take no more. */
 static int link_to_seen(struct tree_copier *c, const struct tree_entry *e)
 {
-	const struct seen_link *slot;
+	const char *first = e->stat.nlink < 2 ? NULL : tree_links_find(&c->seen, &e->stat);
 	AUTO_FD parent = -EBADF;
 	const char *name;
 	int r;
 
-	if (e->stat.nlink < 2 || c->seen_capacity == 0)
+	if (!first)
 		return 0;
-	slot = seen_slot(c->seen, c->seen_capacity, e->stat.dev, e->stat.ino);
-	if (!slot->path)
-		return 0;
-	r = fd_open_parent(c->to_root, slot->path, &parent, &name);
+	r = fd_open_parent(c->to_root, first, &parent, &name);
 	if (r == 0)
 		r = sys_link(parent, name, tree_chain_top(&c->to), e->name);
 	if (r == -EMLINK)
@@ -128,7 +70,7 @@ static int copy_leaf(struct tree_copier *c, const struct tree_entry *e)
 			    ? sys_link(e->dirfd, e->name, to_dir, e->name)
 			    : tree_copy_entry(e->dirfd, e->name, to_dir, e->name, c->flags, c->report);
 		if (r == 0 && e->stat.nlink > 1)
-			r = seen_add(c, e);
+			r = tree_links_put(&c->seen, &e->stat, e->path);
 	}
 	return r < 0 ? r : tell_copied(c, e, to_dir);
 }

@@ -66,6 +66,30 @@ static inline bool tree_is_special(mode_t mode)
 	return !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode);
 }
 
+/* ---- inodes.c: a table by inode ---- */
+
+/* Maps inodes (device and inode number, so within one boot) to a number each. All zero is an empty table. */
+struct tree_inode;
+struct tree_inodes {
+	struct tree_inode *v;
+	size_t n, room;
+};
+void tree_inodes_release(struct tree_inodes *t);
+/* The inode's number, which the caller may change, or NULL. Valid until the next tree_inodes_add(). */
+size_t *tree_inodes_find(const struct tree_inodes *t, const struct tree_stat *st);
+/* The same; an inode that is not in the table is added with this number. NULL: out of memory. */
+size_t *tree_inodes_add(struct tree_inodes *t, const struct tree_stat *st, size_t value);
+
+/* Maps inodes to a path each: where the first name of one with several was copied to. All zero is empty. */
+struct tree_links {
+	struct tree_inodes index;
+	char **paths;
+	size_t capacity;
+};
+void tree_links_release(struct tree_links *l);
+const char *tree_links_find(const struct tree_links *l, const struct tree_stat *st);    /* NULL: none */
+int tree_links_put(struct tree_links *l, const struct tree_stat *st, const char *path); /* replaces; -ENOMEM */
+
 /* ---- walk.c: one walk for everybody ---- */
 
 enum tree_walk_action {

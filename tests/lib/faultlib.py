@@ -56,6 +56,9 @@ BASE = [
     ["create", "a/chm", "mode", 0o644], ["mkdir", "a/chd", 0o755], ["create", "a/xat", "attr", 0o644],
     ["setxattr", "a/xat", "user.old", "1"], ["create", "a/tim", "time", 0o644], ["create", "a/ren", "renamed\n", 0o644],
     ["create", "a/h1", "linked", 0o644], ["link", "a/h1", "a/h2"],
+    # Names of one file within and beside a directory that goes as a whole: one goes with it, one stays.
+    ["create", "a/hgo", "both names go", 0o644], ["link", "a/hgo", "a/deldir/hgo"],
+    ["create", "a/hstay", "one name stays", 0o644], ["link", "a/hstay", "a/deldir/hstay"],
     ["mkdir", "a/ro", 0o755], ["create", "a/ro/in", "read only place", 0o444], ["chmod", "a/ro", 0o555],
     ["create", "a/" + ODD, "odd name", 0o644],
     ["create", "b/mod", "second directory", 0o644], ["create", "b/del", "gone soon", 0o644],
@@ -64,7 +67,7 @@ BASE = [
 ]
 _EDIT = [
     ["append", "a/mod.txt", "new line\n"], ["overwrite", "a/big.bin", 9000, "changed in place"],
-    ["replace", "a/rep.txt", "replaced", 0o600], ["unlink", "a/del.txt"], ["remove", "a/deldir"],
+    ["replace", "a/rep.txt", "replaced", 0o600], ["unlink", "a/del.txt"], ["unlink", "a/hgo"], ["remove", "a/deldir"],
     ["become", "a/f2d", "dir", "now inside"], ["become", "a/d2f", "file", "now a file"], ["become", "a/f2l", "link", "keep/untouched"],
     ["become", "a/l2f", "file", "was a link"], ["become", "a/l2d", "dir", "was a link"], ["become", "a/d2l", "link", "keep"],
     ["retarget", "keep/untouched", "a/link"],
@@ -73,6 +76,8 @@ _EDIT = [
     ["append", "a/keep/sub/nested", "more\n"],
     ["create", "a/new1", "two names", 0o644], ["link", "a/new1", "a/new2"],
     ["mkdir", "a/adddir", 0o755], ["mkdir", "a/adddir/sub", 0o755], ["create", "a/adddir/sub/file", "added", 0o644],
+    ["link", "a/adddir/sub/file", "a/hnew"], ["create", "a/adddir/two", "linked within and beside", 0o644],
+    ["link", "a/adddir/two", "a/adddir/sub/three"], ["link", "a/adddir/two", "a/0four"],
     ["mkdir", "a/empty", 0o755],
     ["chmod", "a/ro", 0o755], ["replace", "a/ro/in", "changed below a read-only directory", 0o444],
     ["create", "a/ro/added", "added there", 0o644], ["chmod", "a/ro", 0o555],
@@ -81,11 +86,11 @@ _EDIT = [
     ["become", "b/sub", "file", "was a directory"], ["retarget", "new", "b/ln"], ["chmod", "b", 0o755],
 ]
 EDIT = _EDIT + _stamps([op for op in _EDIT if op[0] not in ("utime",)],
-                       ["a/del.txt", "a/deldir", "a/ren", "b/del", "b/sub/f"])
+                       ["a/del.txt", "a/deldir", "a/hgo", "a/ren", "b/del", "b/sub/f"])
 # A directory inside another one, and single files, are resources of their own: nothing is renamed from one to the other.
 _MIXED = [op for op in _EDIT if op[0] != "rename" and op[1] != "b" and (not op[1].startswith("b/") or op[1] in ("b/mod", "b/del")) and
           op[1:] != ["new", "b/ln"]]
-MIXED_EDIT = [op for op in _MIXED + _stamps([op for op in _MIXED if op[0] != "utime"], ["a/del.txt", "a/deldir", "b/del"]) if op[1] != "b"]
+MIXED_EDIT = [op for op in _MIXED + _stamps([op for op in _MIXED if op[0] != "utime"], ["a/del.txt", "a/deldir", "a/hgo", "b/del"]) if op[1] != "b"]
 SHAPES = {  # directories, files, what is done to them
     "directories": (["a", "b"], [], EDIT),
     "a nested directory and files": (["a", "a/keep/sub"], ["b/mod", "b/del"], MIXED_EDIT),

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+"""Hard links: every name lands and comes back, no inode is reachable from both the original and the workspace, and Atoll never takes
+the ctime that its own renames move for a foreign change."""
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import manifest as mf  # noqa: E402
+
+# Name, what the original is made by, what is done inside.
+CASES = [
+    ("both names go, one with its directory", "mkdir d; echo 1 >d/y; ln d/y a", "rm a; rm -r d"),
+    ("both names go, the directory first", "mkdir d; echo 1 >d/y; ln d/y z", "rm -r d; rm z"),
+    ("one name goes with its directory, the other is replaced", "mkdir d; echo 1 >d/y; ln d/y a", "rm -r d; echo 2 >n; mv n a"),
+    ("two directories that share a file go", "mkdir c d; echo 1 >c/x; ln c/x d/y", "rm -r c d"),
+    ("two directories that share a file are renamed", "mkdir c d; echo 1 >c/x; ln c/x d/y", "mv c c2; mv d d2"),
+    ("two directories that share a file become files", "mkdir c d; echo 1 >c/x; ln c/x d/y", "rm -r c d; echo 1 >c; echo 2 >d"),
+    ("two directories that share a file are made again", "mkdir c d; echo 1 >c/x; ln c/x d/y",
+     "rm -r c d; mkdir c d; echo 1 >c/x; ln c/x d/y"),
+    ("a new directory shares a file with a name after it", "true", "mkdir n; echo 1 >n/f; ln n/f z"),
+    ("a new directory shares a file with a name before it", "true", "mkdir n; echo 1 >n/f; ln n/f a"),
+    ("two new directories share a file", "true", "mkdir m n; echo 1 >m/f; ln m/f n/f"),
+    ("links come and others go", "mkdir y; echo 1 >y/f; ln y/f x", "mkdir n; echo 1 >n/f; ln n/f p; rm x; rm -r y"),
+    ("a program is installed with links", "mkdir bin lib; echo o >bin/old; echo o >lib/old",
+     "mkdir lib/core; echo git >bin/git; ln bin/git lib/core/add; ln bin/git lib/core/rm"),
+    ("a program with links is removed", "mkdir -p bin lib/core; echo o >bin/old; echo git >bin/git; ln bin/git lib/core/add",
+     "rm bin/git; rm -r lib/core"),
+    ("a file gets a second name", "echo 1 >a", "ln a b"),
+    ("a file with two names gets a third", "echo 1 >a; ln a b", "ln a c; ln b d"),
+    ("one of two names is replaced by a link to another file", "echo 1 >a; ln a b; echo 1 >c; touch -r a c", "ln -f c b"),
+    ("a name goes and another comes", "echo 1 >a; ln a b", "rm b; ln a c"),
+    ("a file is changed through one name and linked anew", "echo 1 >a; ln a b", "echo 2 >>a; ln a c"),
+    ("a directory of links is moved into a new one", "mkdir d; echo 1 >d/a; ln d/a d/b; ln d/a c", "mkdir e; mv d e/d; mv c e/c"),
+    ("symbolic links with two names", "true", "ln -s nowhere s; ln s t; mkdir d; ln s d/u"),
+    ("every name of a file changes its mode", "mkdir d; echo 1 >a; ln a d/b", "chmod 600 a; rm d/b; ln a d/b"),
+]
+
+
+def inodes(*tops):
+    """(device, inode) of everything that is no directory, with a path for each."""
+    found = {}
+    for top in tops:
+        for where, _, names in os.walk(os.fsencode(top)):
+            for name in names:
+                st = os.lstat(os.path.join(where, name))
+                found[(st.st_dev, st.st_ino)] = os.path.join(where, name)
+    return found
+
+
+def workspaces(box):
+    """The workspace trees of all areas below the state directory, without undo records."""
+    result = []
+    for where, directories, _ in os.walk(box.state):
+        result += [os.path.join(where, d) for d in directories if d in ("upper", "tree")]
+        directories[:] = [d for d in directories if d not in ("upper", "tree") and not d.startswith("op-")]
+    return result
+
+
+def shared(box, original):
+    """Names of inodes that both the original and a workspace reach."""
+    ours, theirs = inodes(original), inodes(*workspaces(box))
+    return [(ours[i], theirs[i]) for i in set(ours) & set(theirs)]
+
+
+def shell(box, script, cwd, inside=False):
+    return box.run("sh", "-ec", script, cwd=cwd) if inside else box.command(["sh", "-ec", script], cwd=cwd)
+
+
+def seen_inside(box, path):
+    done = box.run(t.PYTHON, "-I", "-S", os.path.join(box.place.lib, "manifest.py"), path)
+    if done.returncode != 0:
+        return {"failed": t.said(done)}
+    # The stage of a snapshot lies in the original, and is no part of the tree.
+    return {name: entry for name, entry in eval(done.stdout).items() if name not in mf.HIDDEN}  # pylint: disable=eval-used
+
+
+def there_and_back(tap, place, ground, who, strategy, case):
+    name, setup, inside = case
+    label = "%s, %s, %s" % (name, strategy, who)
+    path = place.fresh("tree", who, ground)
+    box = t.Box(place, who, strategy, dirs=[path], state=os.path.join(place.fresh("state", who, ground), "s"))
+    shell(box, setup, path)
+    before = mf.manifest(path)
+    trouble = []
+
+    def must(done, what):
+        if done.returncode != 0:
+            trouble.append("%s: %s" % (what, t.said(done)))
+
+    def isolated(what):
+        both = shared(box, path)
+        if both:
+            trouble.append("reachable from both sides %s: %s" % (what, both[:3]))
+
+    must(box.new(), "new")
+    must(shell(box, inside, path, True), "run")
+    view = seen_inside(box, path)
+    for turn in ("first", "second"):
+        must(box.commit(), "%s commit" % turn)
+        landed = mf.manifest(path)
+        if landed != view:
+            trouble.append("landed differs from inside: %s" % mf.differences(view, landed, 6))
+        isolated("after the %s commit" % turn)
+        must(box.undo(), "%s undo" % turn)
+        back = mf.manifest(path)
+        if back != before:
+            trouble.append("undone differs from before: %s" % mf.differences(before, back, 6))
+        isolated("after the %s undo" % turn)
+        again = seen_inside(box, path)
+        if again != view:
+            trouble.append("inside differs after undo: %s" % mf.differences(view, again, 6))
+    tap.check("lands, comes back and lands again: " + label, not trouble, *trouble)
+    box.drop()
+    t.remove_tree(path)
+
+
+def by_path(tap, place, who, strategy):
+    """Only one name of several lands: what is written inside afterwards stays inside."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "echo x >a; mkdir d; echo y >d/f", path)
+    box.new()
+    shell(box, "ln a e; mkdir n; ln d/f n/g; ln d/f n/h", path, True)
+    first, second = box.commit(path + "/e"), box.commit(path + "/n")
+    linked = os.stat(path + "/n/g").st_ino == os.stat(path + "/n/h").st_ino
+    both = shared(box, path)
+    shell(box, "echo not committed >a; echo not committed >d/f", path, True)
+    content = [open(path + "/" + name, encoding="utf-8").read() for name in ("a", "e", "d/f", "n/g", "n/h")]
+    tap.check("one name lands by path and nothing written inside later reaches it, %s, %s" % (strategy, who),
+              first.returncode == 0 and second.returncode == 0 and not both and content == ["x\n", "x\n", "y\n", "y\n", "y\n"],
+              content, both, t.said(first), t.said(second))
+    tap.check("names that land together stay one file, %s, %s" % (strategy, who), linked)
+    rest, back = box.commit(), [box.undo() for _ in range(3)]
+    left = sorted(os.listdir(path))
+    tap.check("the rest lands too, and all three commits can be taken back, %s, %s" % (strategy, who),
+              rest.returncode == 0 and all(b.returncode == 0 for b in back) and left == ["a", "d"] and
+              open(path + "/a", encoding="utf-8").read() == "x\n", left, t.said(rest), *map(t.said, back))
+    box.drop()
+
+
+def one_file(tap, place, who):
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, files=[path + "/a"])
+    shell(box, "echo x >a", path)
+    box.new()
+    shell(box, "echo y >a; ln a a.bak", path, True)
+    done = box.commit()
+    shell(box, "echo not committed >a.bak", path, True)
+    text = open(path + "/a", encoding="utf-8").read()
+    tap.check("a link beside a file resource does not lead to the original, %s" % who, done.returncode == 0 and text == "y\n" and
+              not shared(box, path), text, t.said(done))
+    box.drop()
+
+
+def database_link(tap, place, who):
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, dirs=[path])
+    box.command(["sqlite3", path + "/x.db", "CREATE TABLE t(a); INSERT INTO t VALUES(1)"])
+    made = box.new("--db", "sqlite:" + path + "/x.db")
+    run = shell(box, "sqlite3 x.db 'INSERT INTO t VALUES(2)'; ln x.db copy.db", path, True)
+    done = box.commit()
+    both = shared(box, path)
+    shell(box, "sqlite3 x.db 'INSERT INTO t VALUES(3)'", path, True)
+    rows = box.command(["sqlite3", path + "/copy.db", "SELECT count(*) FROM t"]).stdout
+    tap.check("a link to a database of the sandbox does not lead to the original, %s" % who, made.returncode == run.returncode ==
+              done.returncode == 0 and rows == b"2\n" and not both, rows, both, t.said(made), t.said(run), t.said(done))
+    box.drop()
+
+
+def chains(tap, place, who, strategy):
+    """Several commits over the names of one file, by the same sandbox: no commit or undo conflicts with an earlier one."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "echo 1 >a; ln a b; mkdir d; ln a d/c", path)
+    before = mf.manifest(path)
+    box.new()
+    done, states = [], []
+    for script, paths in (("rm a", []), ("echo 2 >>b", []), ("echo 3 >>d/c; echo n >n; ln n m", ["d/c"]), ("rm d/c b", []), ("ln n d/k", [])):
+        done.append(shell(box, script, path, True))
+        states.append(mf.manifest(path))
+        done.append(box.commit(*[path + "/" + p for p in paths]))
+    back = []
+    for state in reversed(states):
+        done.append(box.undo())
+        back += mf.differences(state, mf.manifest(path), 4)
+    tap.check("commits over the names of one file never conflict with each other, %s, %s" % (strategy, who),
+              all(d.returncode == 0 for d in done) and not back and mf.manifest(path) == before, *back,
+              *[t.said(d) for d in done if d.returncode != 0])
+    box.drop()
+
+
+def foreign(tap, place, who, strategy):
+    """A foreign change to one name is one to all of them, and is still found among our own renames."""
+    for name, change in (("mode", "chmod 600 b"), ("content", "echo foreign >>b"), ("a further link", "ln b c"),
+                         ("an attribute", t.PYTHON + " -c 'import os; os.setxattr(\"b\", \"user.f\", b\"1\")'")):
+        path = place.fresh("tree", who)
+        box = t.Box(place, who, strategy, dirs=[path])
+        shell(box, "echo 1 >a; ln a b; mkdir d; ln a d/e", path)
+        box.new()
+        shell(box, "rm a; rm -r d", path, True)
+        shell(box, change, path)
+        before = mf.manifest(path)
+        done = box.commit()
+        tap.check("a foreign change by another name is a conflict: %s, %s, %s" % (name, strategy, who), done.returncode == 3 and
+                  mf.manifest(path) == before, t.said(done), mf.differences(before, mf.manifest(path)))
+        box.drop()
+
+
+def delayed(tap, place):
+    """A foreign metadata change between Atoll's last look and its rename: the rename is taken back and the change reported. strace delays the
+    rename, which is just scheduling."""
+    changes = [("an attribute", t.PYTHON + " -c 'import os; os.setxattr(\"f\", \"user.foreign\", b\"1\")'"), ("a link", "ln f g"), ("the mode", "chmod 600 f"),
+               ("a newer version, and another one", "echo A >t1; mv t1 f; sleep 1; echo B >t2; mv t2 f")]
+    for inside, what in (("echo new >f", "replaced"), ("rm f", "removed")):
+        for name, change in changes:
+            path = place.fresh("tree")
+            box = t.Box(place, "root", dirs=[path])
+            shell(box, "echo old >f", path)
+            box.new()
+            shell(box, inside, path, True)
+            view = seen_inside(box, path)
+            trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e",
+                     "inject=renameat2:delay_enter=1200000:when=1..2", box.program, "commit", box.name]
+            commit = subprocess.Popen(trace, env=box.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            late = box.command(["sh", "-c", "sleep 0.6; " + change], cwd=path)
+            output = commit.communicate()
+            after = open(path + "/f", encoding="utf-8").read() if os.path.exists(path + "/f") else None
+            kept = {"an attribute": after == "old\n" and os.listxattr(path + "/f") == ["user.foreign"],
+                    "a link": after == "old\n" and os.path.exists(path + "/g") and os.stat(path + "/f").st_nlink == 2,
+                    "the mode": after == "old\n" and os.stat(path + "/f").st_mode & 0o777 == 0o600,
+                    "a newer version, and another one": after == "B\n"}[name]
+            tap.check("a file that is %s while another process changes it: %s" % (what, name),
+                      late.returncode == 0 and commit.returncode in (3, 7) and kept and
+                      (inside == "rm f" or seen_inside(box, path).get(b"f", {}).get("sha256") == view[b"f"]["sha256"]),
+                      commit.returncode, output, after)
+            box.drop()
+
+
+def main(place, tap):
+    btrfs = place.mount("btrfs", subvolumes=True) if place.is_root else None
+    for who in place.users():
+        grounds = [("overlay", None), ("copy_on_write", None)] + ([("snapshot", btrfs)] if btrfs and who == "root" else [])
+        for strategy, ground in grounds:
+            for case in CASES:
+                there_and_back(tap, place, ground, who, strategy, case)
+        for strategy in ("overlay", "copy_on_write"):
+            by_path(tap, place, who, strategy)
+            chains(tap, place, who, strategy)
+            foreign(tap, place, who, strategy)
+        one_file(tap, place, who)
+        database_link(tap, place, who)
+    if place.is_root:
+        delayed(tap, place)
+
+
+t.run(main)
