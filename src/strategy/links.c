@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that differ from their originals by nothing but their hard links. classify_entry() lists every workspace file with several names;
- * whether its links were changed is known only when all names of the inode have been seen.
+ * Files that differ from their originals by nothing but their hard links. classify_entry() lists a workspace file that has as many names as
+ * its original, and is equal otherwise; whether they are the same names is known when all names of the inode have been classified. A name
+ * that a strategy knows to be untouched is not classified: its inode has the links that it had.
  */
 #include <string.h>
 
@@ -10,8 +11,7 @@
 /* The names of one workspace inode. */
 struct group {
 	uint64_t dev, ino; /* of the original at the first name */
-	uint32_t nlink;
-	size_t names;
+	bool begun;
 	bool changed;
 };
 
@@ -22,18 +22,12 @@ static bool is_linked(const struct change *c)
 
 static void add_name(struct group *g, const struct change *c)
 {
-	if (!g->names++ && c->has_before) {
+	if (!g->begun) {
 		g->dev = c->before.dev;
 		g->ino = c->before.ino;
-		g->nlink = c->before.nlink;
+		g->begun = true;
 	}
 	g->changed |= !c->maybe_linked || c->before.ino != g->ino || c->before.dev != g->dev;
-}
-
-/* The group as a whole is unchanged if its names are exactly those of one original. */
-static bool is_unchanged(const struct group *g)
-{
-	return !g->changed && g->names == g->nlink;
 }
 
 static void drop_unchanged(struct changes *c, const struct tree_inodes *inodes, const struct group *groups)
@@ -43,7 +37,7 @@ static void drop_unchanged(struct changes *c, const struct tree_inodes *inodes, 
 	for (size_t i = 0; i < c->n; i++) {
 		struct change *change = &c->v[i];
 
-		if (change->maybe_linked && is_unchanged(&groups[*tree_inodes_find(inodes, &change->after)])) {
+		if (change->maybe_linked && !groups[*tree_inodes_find(inodes, &change->after)].changed) {
 			free(change->path);
 			continue;
 		}
