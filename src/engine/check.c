@@ -255,9 +255,9 @@ static int check_links(struct checker *c)
 	int r = 0;
 
 	for (size_t i = 0; i < c->changes->n; i++) {
-		size_t *names = has_links_before(&c->changes->v[i])
-					? tree_inodes_add(&inodes, &c->changes->v[i].before, 0)
-					: NULL;
+		uint64_t *names = has_links_before(&c->changes->v[i])
+					  ? tree_inodes_add(&inodes, &c->changes->v[i].before, 0)
+					  : NULL;
 
 		if (names)
 			(*names)++;

@@ -40,7 +40,7 @@ static bool take_room(struct op *op)
 /* Whether no other name of the inode is held. The first one that is keeps writers out of all of them. */
 static bool is_first_name(struct op *op, const struct tree_stat *st)
 {
-	size_t *before = NULL;
+	uint64_t *before = NULL;
 	bool first = true;
 
 	if (st->nlink < 2)

@@ -30,7 +30,7 @@ void own_release(struct op *op)
 int own_note(struct op *op, const struct tree_id *id, const struct tree_stat *st)
 {
 	struct own *own = &op->own;
-	size_t *at;
+	uint64_t *at;
 
 	if (S_ISDIR(st->mode) || st->nlink < 2)
 		return 0;
@@ -53,7 +53,7 @@ int own_note(struct op *op, const struct tree_id *id, const struct tree_stat *st
 
 const int64_t *own_ctime(const struct op *op, const struct tree_stat *st)
 {
-	const size_t *at = tree_inodes_find(&op->own.index, st);
+	const uint64_t *at = tree_inodes_find(&op->own.index, st);
 
 	return at ? &op->own.v[*at].ctime : NULL;
 }

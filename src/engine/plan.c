@@ -479,7 +479,7 @@ static int find_shared(struct planner *p)
 
 	for (size_t i = 0; i < p->changes->n; i++) {
 		const struct change *c = &p->changes->v[i];
-		size_t *names = lands_linked(p, c) ? tree_inodes_add(&landing, &c->after, 0) : NULL;
+		uint64_t *names = lands_linked(p, c) ? tree_inodes_add(&landing, &c->after, 0) : NULL;
 
 		if (names)
 			(*names)++;

@@ -18,6 +18,7 @@
 struct clone {
 	struct resource *r;
 	struct baseline *base;
+	struct tree_inodes linked; /* copies with several names: their ctimes, which move with each further name */
 };
 
 static bool skip_excluded(const struct tree_entry *from, void *arg)
@@ -80,8 +81,32 @@ static int note_copied(const char *path, const struct tree_stat *from, int from_
 	if (!e)
 		return -ENOMEM;
 	copy_describe(e, to);
+	if (!S_ISDIR(to->mode) && to->nlink > 1) {
+		uint64_t *ctime = tree_inodes_add(&c->linked, to, 0);
+
+		if (!ctime)
+			return -ENOMEM;
+		*ctime = (uint64_t)to->ctime;
+	}
 	r = resource_look(from_dir, from_name, from, &e->original);
 	return r < 0 || !S_ISDIR(from->mode) ? r : note_attributes(c, e, from_dir, from_name, to_dir, to_name);
+}
+
+/* All names of a copy show the ctime that the last of them left. */
+static void settle_linked(struct clone *c, int tree_fd)
+{
+	struct tree_stat st;
+
+	if (!c->linked.n || tree_stat(tree_fd, "", &st) < 0)
+		return;
+	for (size_t i = 0; i < c->base->n; i++) {
+		const uint64_t *ctime;
+
+		st.ino = c->base->v[i].ino;
+		ctime = tree_inodes_find(&c->linked, &st);
+		if (ctime)
+			c->base->v[i].ctime = (int64_t)*ctime;
+	}
 }
 
 static int make_mount_point(int tree_fd, const char *path)
@@ -161,7 +186,7 @@ static int copy_cost(struct resource *r, struct strategy_cost *ret, struct atoll
 static int copy_begin(struct resource *r, struct atoll_error *err)
 {
 	struct baseline *base = calloc(1, sizeof *base);
-	struct clone clone = { r, base };
+	struct clone clone = { .r = r, .base = base };
 	struct tree_copy_hooks hooks = { skip_excluded, note_left_out, note_copied, &clone };
 	struct tree_copy_report report = { 0 };
 	AUTO_FREE char *path = NULL;
@@ -176,11 +201,13 @@ static int copy_begin(struct resource *r, struct atoll_error *err)
 	if (rc >= 0)
 		rc = make_mount_points(r, tree);
 	if (rc >= 0) {
+		settle_linked(&clone, tree);
 		baseline_sort(base);
 		rc = baseline_save(r->work_fd, COPY_BASELINE, base);
 	}
 	if (rc >= 0)
 		rc = copy_settle(r->work_fd);
+	tree_inodes_release(&clone.linked);
 	baseline_free(base);
 	if (rc < 0)
 		return error_sys(err, rc, "new", r->row.path, "cannot copy \"%s%s%s\" into its workspace", r->row.path,

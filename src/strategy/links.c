@@ -59,7 +59,7 @@ int changes_settle_links(struct changes *c)
 	if (n && !groups)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->n && n; i++) {
-		size_t *at = is_linked(&c->v[i]) ? tree_inodes_add(&inodes, &c->v[i].after, inodes.n) : NULL;
+		uint64_t *at = is_linked(&c->v[i]) ? tree_inodes_add(&inodes, &c->v[i].after, inodes.n) : NULL;
 
 		if (at)
 			add_name(&groups[*at], &c->v[i]);

@@ -7,7 +7,7 @@
 
 struct tree_inode {
 	uint64_t dev, ino;
-	size_t value;
+	uint64_t value;
 	bool used;
 };
 
@@ -42,14 +42,14 @@ static int grow(struct tree_inodes *t)
 	return 0;
 }
 
-size_t *tree_inodes_find(const struct tree_inodes *t, const struct tree_stat *st)
+uint64_t *tree_inodes_find(const struct tree_inodes *t, const struct tree_stat *st)
 {
 	struct tree_inode *found = t->n ? probe(t, st->dev, st->ino) : NULL;
 
 	return found && found->used ? &found->value : NULL;
 }
 
-size_t *tree_inodes_add(struct tree_inodes *t, const struct tree_stat *st, size_t value)
+uint64_t *tree_inodes_add(struct tree_inodes *t, const struct tree_stat *st, uint64_t value)
 {
 	struct tree_inode *at;
 
@@ -76,7 +76,7 @@ void tree_links_release(struct tree_links *l)
 
 const char *tree_links_find(const struct tree_links *l, const struct tree_stat *st)
 {
-	const size_t *at = tree_inodes_find(&l->index, st);
+	const uint64_t *at = tree_inodes_find(&l->index, st);
 
 	return at ? l->paths[*at] : NULL;
 }
@@ -84,7 +84,8 @@ const char *tree_links_find(const struct tree_links *l, const struct tree_stat *
 int tree_links_put(struct tree_links *l, const struct tree_stat *st, const char *path)
 {
 	char *copy = strdup(path);
-	size_t *at, n = l->index.n;
+	uint64_t *at;
+	size_t n = l->index.n;
 
 	if (copy && n == l->capacity) {
 		size_t capacity = l->capacity ? l->capacity * 2 : 16;

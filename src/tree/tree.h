@@ -76,9 +76,9 @@ struct tree_inodes {
 };
 void tree_inodes_release(struct tree_inodes *t);
 /* The inode's number, which the caller may change, or NULL. Valid until the next tree_inodes_add(). */
-size_t *tree_inodes_find(const struct tree_inodes *t, const struct tree_stat *st);
+uint64_t *tree_inodes_find(const struct tree_inodes *t, const struct tree_stat *st);
 /* The same; an inode that is not in the table is added with this number. NULL: out of memory. */
-size_t *tree_inodes_add(struct tree_inodes *t, const struct tree_stat *st, size_t value);
+uint64_t *tree_inodes_add(struct tree_inodes *t, const struct tree_stat *st, uint64_t value);
 
 /* Maps inodes to a path each: where the first name of one with several was copied to. All zero is empty. */
 struct tree_links {

@@ -211,6 +211,21 @@ def foreign(tap, place, who, strategy):
         box.drop()
 
 
+def nothing_done(tap, place, who, strategy):
+    """What another process does to the names of a file is no change of a sandbox that did nothing."""
+    for name, change in (("replaced", "echo new >n; mv n h"), ("removed", "rm h"), ("linked again", "ln b i")):
+        path = place.fresh("tree", who)
+        box = t.Box(place, who, strategy, dirs=[path])
+        shell(box, "echo 1 >b; ln b h", path)
+        box.new()
+        box.run("true")
+        shell(box, change, path)
+        diff, done = box.diff("--name-status"), box.commit()
+        tap.check("a foreign change of links is no change of the sandbox: %s, %s, %s" % (name, strategy, who), not diff.stdout and
+                  done.returncode == 0, t.said(diff), t.said(done))
+        box.drop()
+
+
 def delayed(tap, place):
     """A foreign metadata change between Atoll's last look and its rename: the rename is taken back and the change reported. strace delays the
     rename, which is just scheduling."""
@@ -252,6 +267,7 @@ def main(place, tap):
             by_path(tap, place, who, strategy)
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
+            nothing_done(tap, place, who, strategy)
         one_file(tap, place, who)
         database_link(tap, place, who)
     if place.is_root:

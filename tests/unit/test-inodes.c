@@ -14,7 +14,7 @@ TEST(each_inode_has_its_own_number_and_keeps_it)
 	}
 	for (size_t i = 0; i < 5000; i++) {
 		struct tree_stat st = { .dev = i % 7, .ino = i * 4096 };
-		size_t *found = tree_inodes_find(&t, &st);
+		uint64_t *found = tree_inodes_find(&t, &st);
 
 		good &= found && *found == i && tree_inodes_add(&t, &st, 7) == found && *found == i;
 	}
