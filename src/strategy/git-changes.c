@@ -251,6 +251,14 @@ struct refs_made {
 	struct changes *list;
 };
 
+static bool has_strays(const struct git_work *w, const char *name)
+{
+	for (size_t i = 0; i < w->strays.n; i++)
+		if (strcmp(w->strays.v[i].root, name) == 0)
+			return true;
+	return false;
+}
+
 static int add_ref(const char *name, const struct git_id *id, void *arg)
 {
 	const struct refs_made *m = arg;
@@ -263,9 +271,8 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 	if (strcmp(name, m->w->state.own) == 0 || strncmp(name, "refs/atoll/", 11) == 0 ||
 	    strncmp(name, "refs/bisect/", 12) == 0)
 		return 0;
-	/* What lands with it, or is a copy of the original's branch as it was a while ago, is no ref that was made inside. */
-	if (strcmp(name, m->w->state.branch) == 0 &&
-	    (git_id_equal(id, &m->w->state.seen) || (m->w->on && strcmp(m->w->on, name) == 0)))
+	/* The copy of the original's branch is one that was made inside only if it has commits of its own. */
+	if (strcmp(name, m->w->state.branch) == 0 && !has_strays(m->w, name))
 		return 0;
 	c = changes_add_part(m->list, name, ATOLL_SKIPPED,
 			     lands ? "was made inside, and lands with --refs only"

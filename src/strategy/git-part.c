@@ -55,6 +55,9 @@ static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 		(void)tree_walk(r->work_fd, TREE_WALK_NO_ROOT, drop_stray, r->kept, NULL);
 	if (rc >= 0 && !dry)
 		rc = git_part_lock(r, &repo, s.branch, "commit", err);
+	/* If it has moved on, and cannot be merged here, it can be inside. */
+	if (rc >= 0 && !dry)
+		rc = git_settle_branch(r, &repo, "commit", err);
 	return rc < 0 ? rc : check_branch(r, &repo, &s, err);
 }
 

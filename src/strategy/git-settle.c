@@ -321,6 +321,20 @@ static bool is_on(const struct git_refs *inside, const char *ref)
 	return git_refs_head(inside, &on, &id) >= 0 && on && strcmp(on, ref) == 0;
 }
 
+/* A view that is kept standing shows a new value of a file it has seen, not another file of that name. One write of the same size: whoever reads it
+ * sees the old value or the new one. -ENOENT: there is no such file. */
+static int write_in_place(int git_fd, const char *name, const struct git_id *id)
+{
+	AUTO_FREE char *text = str_format("%s\n", id->hex);
+	AUTO_FD fd = fd_open_beneath(git_fd, name, O_RDWR | O_NOFOLLOW);
+	struct tree_stat st;
+	int r = !text ? -ENOMEM : fd < 0 ? -ENOENT : tree_stat(fd, "", &st);
+
+	if (r >= 0 && (!S_ISREG(st.mode) || st.size != strlen(text)))
+		r = -ENOENT;
+	return r < 0 ? r : sys_write(fd, text, strlen(text));
+}
+
 /* 1 if the copy was set and the state is to be saved. -errno. */
 static int show_branch(const struct git_repo *repo, int git_fd, struct git_state *s, bool leave)
 {
@@ -337,7 +351,9 @@ static int show_branch(const struct git_repo *repo, int git_fd, struct git_state
 		return 0;
 	if (!leave && *s->seen.hex && (!git_id_equal(&shown, &s->seen) || git_id_equal(&now, &s->seen)))
 		return 0;
-	rc = git_refs_write(git_fd, s->branch, &now, "atoll-ref");
+	rc = write_in_place(git_fd, s->branch, &now);
+	if (rc == -ENOENT)
+		rc = git_refs_write(git_fd, s->branch, &now, "atoll-ref");
 	s->seen = now;
 	return rc < 0 ? rc : 1;
 }

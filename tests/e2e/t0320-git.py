@@ -760,8 +760,8 @@ def walk_both(tap, name, number, wanted, crash):
     walk(tap, name, number, max(1, wanted // 2), crash, "failed", ("EIO", "ENOSPC"))
 
 
-# From the mark that says so to the index and the refs in their places: a mark file of five calls, a ref of six, two logs, an index of six.
-MOVE_POINTS = 20
+# From the mark that says so to the branch, its log and the index in their places, whichever of them is first.
+MOVE_POINTS = 28
 
 
 def walk_moves(place, who, tap):

@@ -137,6 +137,24 @@ def what_is_committed_on_the_originals_branch_lands_there(repo, tap):
     tap.check("and the original's commits are to be seen where HEAD is elsewhere", repo.inside("git log -1 --format=%s main") == "more")
 
 
+@scene
+def a_branch_that_moved_on_can_be_merged_in_a_view_that_stands(repo, tap):
+    repo.must(repo.box.atoll("run", "box", "--keep-alive=60", "--", "git", "-C", repo.path, "log", "--format=%s", "main"))
+    repo.inside("git log --format=%s main; sed -i s/^3$/inside/ lines; git commit -qam inside")
+    repo.outside("sed -i s/^3$/outside/ lines; git commit -qam outside")
+    done = repo.box.commit()
+    tap.check("what both changed is a conflict", done.returncode == 3 and b"lines" in done.stderr, t.said(done))
+    said = repo.inside("git merge -q main >/dev/null 2>&1 && exit 1; sed -i -e '/^[<=>]/d' lines; git add lines; git commit -qm resolved; git log --format=%s -1 main")
+    tap.check("the original's branch is to be merged inside as it is now", said == "outside", said)
+    repo.commit()
+    tap.check("and lands", repo.log()[0] == "resolved" and repo.status() == "" and diff(repo) == "no changes\n", repo.log(), diff(repo))
+    repo.inside("git switch -q main; echo x >>a; git commit -qam 'on main'")
+    repo.outside("echo theirs >theirs; git add .; git commit -qm theirs")
+    done = repo.box.commit("--on-conflict=merge")
+    tap.check("merged where the original's branch is checked out inside, nothing is left behind", done.returncode == 0 and
+              diff(repo) == "no changes\n" and repo.status() == "" and not repo.problems(), t.said(done), diff(repo), repo.problems())
+
+
 # ---- undo, and once more ----
 
 BEHIND = {
