@@ -2,7 +2,7 @@
 /*
  * Where a workspace and its staging lie: in the first place from which entries can be exchanged with the original, so that nothing has
  * to be copied. Tried in this order: the state directory; a private directory at the root of the original's mount; one beside the
- * original; one in /var/tmp; one inside the original (hidden from every view, staging only).
+ * original; one in /var/tmp; one inside the original (staging only; the sandbox's own view hides it).
  */
 #include "engine/sandbox.h"
 

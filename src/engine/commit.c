@@ -338,6 +338,16 @@ static int merge_others(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+/* There is no commit: what was listed is on both sides already, as where both have removed it, or stays inside. */
+static void count_nothing(struct atoll_result *result)
+{
+	for (size_t i = 0; i < result->n_resources; i++) {
+		struct atoll_resource_result *r = &result->resources[i];
+
+		r->added = r->modified = r->deleted = r->meta = 0;
+	}
+}
+
 static int commit_session(struct op *op, struct atoll_error *err)
 {
 	/* A dry run changes nothing, and may see a commit of another sandbox half-way, as any reader may. */
@@ -363,6 +373,7 @@ static int commit_session(struct op *op, struct atoll_error *err)
 		return r;
 	if (op->n == 0 && !op->decider) {
 		op_set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
+		count_nothing(op->result);
 		return 0;
 	}
 	return commit_planned(op, err);

@@ -200,6 +200,34 @@ static int bring_guests(struct op *op, size_t index, struct atoll_error *err)
 	return record_touched(op, index, err);
 }
 
+/* What stays behind (a FIFO) left the old layer for a slot, and goes on in the fresh one. */
+static int bring_skipped(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	AUTO_FD slots = -EBADF, to = -EBADF;
+	bool any = false;
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n; i++)
+		any |= op->steps[i].resource == r->row.id && op->steps[i].kind == STORE_STEP_RETIRE;
+	if (!any || !op->resources[index].op || !op->resources[index].switches || r->row.dirty)
+		return 0;
+	slots = op_dir(op, r, false);
+	if (slots == -ENOENT) /* removed by somebody */
+		return 0;
+	to = resource_workspace(r);
+	rc = MIN(slots, to);
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+
+		if (step->resource == r->row.id && step->kind == STORE_STEP_RETIRE && !step->dropped)
+			rc = guest_bring(r, slots, step->slot, to, step->path);
+	}
+	if (rc < 0)
+		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
+	return record_touched(op, index, err);
+}
+
 int finish_commit(struct op *op, struct atoll_error *err)
 {
 	int ended = part_end_all(op, err);
@@ -210,6 +238,8 @@ int finish_commit(struct op *op, struct atoll_error *err)
 		ended = decide_end(op, true, err);
 	for (size_t i = 0; i < op->s->n && ended >= 0; i++)
 		ended = bring_guests(op, i, err);
+	for (size_t i = 0; i < op->s->n && ended >= 0; i++)
+		ended = bring_skipped(op, i, err);
 	if (ended < 0)
 		return ended;
 	for (size_t i = 0; i < op->s->n; i++) {
@@ -333,7 +363,9 @@ static int merge_retired(struct op *op, size_t index)
 	for (size_t i = 0; i < op->n && rc >= 0; i++) {
 		const struct store_step *step = &op->steps[i];
 
-		if (step->resource != r->row.id || step->dropped || !step->slot)
+		if (step->resource == r->row.id && !step->dropped && step->kind == STORE_STEP_META)
+			rc = merge_metadata(r, workspace, step, work);
+		if (step->resource != r->row.id || step->dropped || !step->slot || rc < 0)
 			continue;
 		/* A directory that was divided: the workspace has it still, unless it was dropped meanwhile. */
 		if (step->kind == STORE_STEP_RETIRE || step->slot[0] == 'd')
@@ -352,6 +384,21 @@ static int remove_undo_data(struct op *op, size_t index, struct atoll_error *err
 		      : 0;
 }
 
+/* In a transaction of its own: once the newer edits are merged, the layer that came back no longer tells. */
+static int know_again(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	int rc = 0;
+
+	if (!r->ops->returning || !op->resources[index].switches)
+		return 0;
+	rc = r->ops->returning(r, op->steps, op->n, err);
+	if (rc >= 0 && store_is_begun(op->s->store))
+		rc = store_commit(op->s->store, err);
+	store_abort(op->s->store);
+	return rc;
+}
+
 static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -359,6 +406,9 @@ static int tidy_returned(struct op *op, size_t index, struct atoll_error *err)
 
 	if (r->row.dirty)
 		return 0;
+	rc = know_again(op, index, err);
+	if (rc < 0)
+		return rc;
 	rc = merge_layers(op, index);
 	if (rc >= 0)
 		rc = merge_retired(op, index);

@@ -265,22 +265,25 @@ static int drop_idle_whiteout(struct merge *m, int dir, const char *name, const 
 	return r < 0 ? r : tree_restore_mtime(dir, &st);
 }
 
-/* Directories above that a rollback has dropped from the workspace since. */
+/* Directories above that a rollback has dropped from the workspace since. 1: a newer edit has removed or replaced one of them, and hides
+ * what is below; nothing is made there. */
 static int make_parents(struct merge *m, int workspace_fd, const char *path)
 {
 	AUTO_FREE char *at = strdup(path);
 	int r = at ? 0 : -ENOMEM;
 
-	for (char *slash = at ? strchr(at, '/') : NULL; slash && r >= 0; slash = strchr(slash + 1, '/')) {
+	for (char *slash = at ? strchr(at, '/') : NULL; slash && r == 0; slash = strchr(slash + 1, '/')) {
 		AUTO_FD fd = -EBADF;
 
 		*slash = 0;
-		fd = fd_open_beneath(workspace_fd, at, O_PATH);
+		fd = fd_open_beneath(workspace_fd, at, O_RDONLY | O_DIRECTORY);
 		if (fd == -ENOENT)
 			r = tree_copy_up(m->r->root_fd, workspace_fd, at);
+		else
+			r = fd == -ENOTDIR || fd == -ELOOP ? 1 : fd < 0 ? fd : tree_is_opaque(fd);
 		*slash = '/';
 	}
-	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+	return is_absent(r) ? 0 : r;
 }
 
 /* Something newer is there. 1: both are directories, and the newer one shows what is below the older. */
@@ -346,7 +349,7 @@ int merge_beneath(struct resource *r, int workspace_fd, const char *path, int sl
 		return 0;
 	if (rc >= 0)
 		rc = make_parents(&u.m, workspace_fd, path);
-	if (rc >= 0)
+	if (rc == 0)
 		rc = merge_is_hidden(workspace_fd, path);
 	if (rc != 0)
 		return MIN(rc, 0);
@@ -370,4 +373,59 @@ int merge_beneath(struct resource *r, int workspace_fd, const char *path, int sl
 	rc = newer_fd < 0 ? newer_fd : tree_walk(older_fd, TREE_WALK_NO_ROOT, put_under, &u, NULL);
 	peer_release(&u.m.older);
 	return rc;
+}
+
+/* ---- metadata of a directory ---- */
+
+#define META_SLOT "metadata"
+
+/* A directory as the original's is, but with the metadata that the step had landed. */
+static int make_edited(struct resource *r, const struct store_step *step, int slot_dir)
+{
+	struct tree_copy_report report = { 0 };
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
+	AUTO_FD original = fd_open_beneath(r->root_fd, step->path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD fd = -EBADF;
+	struct tree_stat st;
+	bool kept;
+	int rc = original < 0 ? original : tree_remove(slot_dir, META_SLOT);
+
+	if (rc >= 0)
+		rc = tree_copy_entry(original, "", slot_dir, META_SLOT, TREE_COPY_KEEP_SET_ID, &report);
+	if (rc >= 0)
+		rc = tree_stat(slot_dir, META_SLOT, &st);
+	if (rc < 0)
+		return rc;
+	fd = openat(slot_dir, META_SLOT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (step->xattrs_after) {
+		rc = tree_xattrs_decode(step->xattrs_after, step->xattrs_after_size, &x);
+		if (rc >= 0)
+			rc = tree_xattrs_write(fd, &x);
+	}
+	st.mode = step->after.mode;
+	st.uid = step->after.uid;
+	st.gid = step->after.gid;
+	return rc < 0 ? rc : tree_set_meta(slot_dir, META_SLOT, &st, true, &kept);
+}
+
+int merge_metadata(struct resource *r, int workspace_fd, const struct store_step *step, int slot_dir)
+{
+	struct merge m = { .r = r };
+	AUTO_FD there = -EBADF, dir = -EBADF;
+	const char *name;
+	int rc = *step->path ? make_parents(&m, workspace_fd, step->path) : 1;
+
+	if (rc != 0)
+		return MIN(rc, 0);
+	there = fd_open_beneath(workspace_fd, step->path, O_PATH);
+	if (there != -ENOENT)
+		return there < 0 && !is_absent(there) ? there : 0;
+	rc = fd_open_parent(workspace_fd, step->path, &dir, &name);
+	if (rc >= 0)
+		rc = make_edited(r, step, slot_dir);
+	if (rc >= 0)
+		rc = put_beside(slot_dir, META_SLOT, dir, name);
+	return is_absent(rc) ? 0 : rc;
 }

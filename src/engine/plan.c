@@ -7,7 +7,8 @@
  *	c  a staged copy of the workspace entry, with everything below it
  *	d  a fresh directory without content, made like the workspace's
  *	m  the workspace entry itself, put there by a RETIRE step
- *	k  a workspace entry that has served (an edit that was staged as a copy, a whiteout), kept for undo
+ *	k  a workspace entry that has served (an edit that was staged as a copy, a whiteout), kept for undo; or one that does not land (a FIFO),
+ *	   while the layer is exchanged for a fresh one
  *	t  what a TAKE step took from the original
  */
 #include "engine/protocol.h"
@@ -50,9 +51,12 @@ struct planner {
 	const char *cover; /* everything below it lands or leaves with it */
 	char **parents;    /* directories whose times the steps disturb */
 	size_t n_parents, parents_capacity;
+	char **made; /* directories that the steps make or put in the place of something else, without their content */
+	size_t n_made, made_capacity;
 	bool has_skipped;
 	bool has_shared;
 	bool retires; /* entries leave the workspace one by one */
+	bool ours;    /* what somebody else changed is overridden */
 	struct atoll_error *err;
 };
 
@@ -91,29 +95,29 @@ static int look_landing(struct planner *p, struct change *c, struct store_look *
 	return look_after(p, c->path, &c->after, ret);
 }
 
+static int add_path(struct planner *p, char ***list, size_t *n, size_t *capacity, const char *path, size_t size)
+{
+	if (*n == *capacity) {
+		size_t more = *capacity ? *capacity * 2 : 16;
+		char **grown = reallocarray(*list, more, sizeof *grown);
+
+		if (!grown)
+			return no_memory(p);
+		*list = grown;
+		*capacity = more;
+	}
+	(*list)[*n] = strndup(path, size);
+	return (*list)[*n] ? (int)((*n)++, 0) : no_memory(p);
+}
+
 static int note_parent(struct planner *p, const char *path)
 {
-	char *parent = strndup(path, path_parent_size(path));
+	size_t size = path_parent_size(path);
+	const char *last = p->n_parents ? p->parents[p->n_parents - 1] : NULL;
 
-	if (!parent)
-		return no_memory(p);
-	if (p->n_parents && strcmp(p->parents[p->n_parents - 1], parent) == 0) {
-		free(parent);
+	if (last && strlen(last) == size && memcmp(last, path, size) == 0)
 		return 0;
-	}
-	if (p->n_parents == p->parents_capacity) {
-		size_t capacity = p->parents_capacity ? p->parents_capacity * 2 : 16;
-		char **grown = reallocarray(p->parents, capacity, sizeof *grown);
-
-		if (!grown) {
-			free(parent);
-			return no_memory(p);
-		}
-		p->parents = grown;
-		p->parents_capacity = capacity;
-	}
-	p->parents[p->n_parents++] = parent;
-	return 0;
+	return add_path(p, &p->parents, &p->n_parents, &p->parents_capacity, path, size);
 }
 
 static int give_slot(struct planner *p, struct store_step *step, char letter)
@@ -200,15 +204,16 @@ static int add_retire(struct planner *p, const struct change *c, const char *slo
 	return look_after(p, c->path, &st, &step->before);
 }
 
-/* INSTALL or EXCHANGE of one entry. whole: with everything below it. */
-static int add_landing(struct planner *p, size_t i, enum store_step_kind kind, bool whole)
+/* INSTALL or EXCHANGE of one entry. whole: with everything below it. shared: an inode of it stays in the workspace too. */
+static int add_landing(struct planner *p, struct change *c, enum store_step_kind kind, bool whole, bool shared)
 {
-	struct change *c = &p->changes->v[i];
 	bool split = S_ISDIR(c->after.mode) && !whole;
-	bool copied = !split && (p->how->source == STORE_SOURCE_COPY || is_shared(p, i));
+	bool copied = !split && (p->how->source == STORE_SOURCE_COPY || shared);
 	struct store_step *step;
 	int r = note_parent(p, c->path);
 
+	if (r >= 0 && split && p->ours)
+		r = add_path(p, &p->made, &p->n_made, &p->made_capacity, c->path, strlen(c->path));
 	if (r < 0)
 		return r;
 	if (p->retires && !split && !copied) {
@@ -234,6 +239,51 @@ static int add_landing(struct planner *p, size_t i, enum store_step_kind kind, b
 		r = give_slot(p, step, split ? 'd' : copied ? 'c' : 'm');
 	if (r >= 0 && p->retires && copied)
 		r = add_retire(p, c, NULL, 'k');
+	return r;
+}
+
+static bool is_made(const struct planner *p, const char *path)
+{
+	for (size_t i = p->n_made; i-- > 0;)
+		if (strcmp(p->made[i], path) == 0)
+			return true;
+	return false;
+}
+
+/* The directory is made again, like the workspace's. What somebody else has put in its place is kept for undo. */
+static int make_again(struct planner *p, char *path)
+{
+	AUTO_FD fd = fd_open_beneath(p->workspace.root_fd, path, O_PATH | O_DIRECTORY);
+	struct change c = { .path = path, .kind = ATOLL_ADDED, .has_after = true };
+	int dir = peer_dir(&p->original, path, path_parent_size(path));
+	int r = fd < 0 ? fd : tree_stat(fd, "", &c.after);
+
+	if (r < 0)
+		return error_sys(p->err, r, "commit", path, "cannot look at \"%s\" in the workspace", path);
+	r = dir < 0 ? dir : tree_stat(dir, path_base_name(path), &c.before);
+	if (r < 0 && !is_absent(r))
+		return cannot_look(p, path, r);
+	c.has_before = r >= 0;
+	return add_landing(p, &c, c.has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, false, false);
+}
+
+/* What somebody else changed is overridden: the directories above that they have removed or replaced are made again first. */
+static int restore_parents(struct planner *p, const char *path)
+{
+	AUTO_FREE char *at = p->ours ? strdup(path) : NULL;
+	int r = p->ours && !at ? no_memory(p) : 0;
+
+	for (char *slash = at ? strchr(at, '/') : NULL; slash && r >= 0; slash = strchr(slash + 1, '/')) {
+		AUTO_FD fd = -EBADF;
+
+		*slash = 0;
+		fd = fd_open_beneath(p->r->root_fd, at, O_PATH | O_DIRECTORY);
+		if (fd < 0 && !is_absent(fd))
+			r = cannot_look(p, at, fd);
+		else if (fd < 0 && !is_made(p, at))
+			r = make_again(p, at);
+		*slash = '/';
+	}
 	return r;
 }
 
@@ -309,17 +359,35 @@ static int add_meta(struct planner *p, struct change *c)
 	return r;
 }
 
+static int land(struct planner *p, size_t i, enum store_step_kind kind, bool whole)
+{
+	struct change *c = &p->changes->v[i];
+	int r = restore_parents(p, c->path);
+
+	return r < 0 ? r : add_landing(p, c, kind, whole, is_shared(p, i));
+}
+
 static int plan_directory(struct planner *p, size_t i, bool selected)
 {
 	struct change *c = &p->changes->v[i];
 	enum store_step_kind kind = c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL;
-	bool whole = selected && !is_divided(p, i);
+	/* Where somebody else has removed the directory, the workspace may hold more of it than was changed. */
+	bool whole = selected && !is_divided(p, i) && !c->gone && !c->displaced;
 
 	if (!selected && !has_selected_below(p, c->path))
 		return 0;
 	if (whole)
 		p->cover = c->path;
-	return add_landing(p, i, kind, whole);
+	return land(p, i, kind, whole);
+}
+
+/* What stays behind when the whole layer is exchanged for a fresh one is brought there when the commit is decided (finish.c). */
+static int plan_skipped(struct planner *p, const struct change *c)
+{
+	if (!p->how->switches || !c->has_after)
+		return 0;
+	p->cover = c->path;
+	return add_retire(p, c, NULL, 'k');
 }
 
 /* Part of a directory that hides its whole original cannot land alone: the rest of the original would stay hidden, or come back. */
@@ -327,8 +395,10 @@ static int plan_opaque_part(struct planner *p, size_t i, bool selected)
 {
 	const struct change *c = &p->changes->v[i];
 
-	if (!selected)
+	if (!selected && !has_selected_below(p, c->path))
 		return 0;
+	if (c->kind == ATOLL_DELETED)
+		p->cover = c->path;
 	return refuse(p, c->path,
 		      "lies in a directory that was replaced as a whole; commit everything, or leave it out");
 }
@@ -339,12 +409,13 @@ static int plan_change(struct planner *p, size_t i)
 	bool selected = selection_has(p->selection, c->path);
 	int held;
 
-	if (is_covered(p, c->path) || c->gone || c->part)
+	if (is_covered(p, c->path) || c->part || (c->gone && !(p->ours && c->has_after)))
 		return 0;
 	if (p->retires && (c->in_opaque || c->opaque))
 		return plan_opaque_part(p, i, selected);
 	switch (c->kind) {
 	case ATOLL_SKIPPED:
+		return plan_skipped(p, c);
 	case ATOLL_RENAMED:
 		return 0;
 	case ATOLL_DELETED:
@@ -366,13 +437,13 @@ static int plan_change(struct planner *p, size_t i)
 			p->cover = c->path;
 		if (!selected && has_selected_below(p, c->path))
 			return refuse(p, c->path, "was replaced as a whole; commit it, not a part of what it was");
-		return selected ? add_landing(p, i, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
+		return selected ? land(p, i, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
 	case ATOLL_MODIFIED:
 	case ATOLL_META:
 	default:
 		if (S_ISDIR(c->after.mode))
 			return selected ? add_meta(p, c) : 0;
-		return selected ? add_landing(p, i, STORE_STEP_EXCHANGE, true) : 0;
+		return selected ? land(p, i, STORE_STEP_EXCHANGE, true) : 0;
 	}
 }
 
@@ -431,11 +502,11 @@ static int add_times(struct planner *p)
 	return 0;
 }
 
-/* Times that moved because of something that stays behind are nothing to commit. */
+/* What stays behind, and times that moved because of it, are nothing to commit. */
 static bool has_substance(const struct planner *p, size_t first)
 {
 	for (size_t i = first; i < p->op->n; i++)
-		if (p->op->steps[i].kind != STORE_STEP_TIME)
+		if (p->op->steps[i].kind != STORE_STEP_TIME && p->op->steps[i].kind != STORE_STEP_RETIRE)
 			return true;
 	for (size_t i = 0; i < p->changes->n; i++)
 		if (p->changes->v[i].kind == ATOLL_META && !p->changes->v[i].implied && !p->changes->v[i].part &&
@@ -453,11 +524,10 @@ static void drop_steps_from(struct op *op, size_t first)
 static void choose_source(struct planner *p)
 {
 	bool layered = p->r->ops->capabilities & STRATEGY_LAYERED;
-	bool full = p->selection->all && !p->r->only;
+	bool full = selection_has(p->selection, "") && !p->r->only;
 
 	for (size_t i = 0; i < p->changes->n && !p->has_skipped; i++)
 		p->has_skipped = p->changes->v[i].kind == ATOLL_SKIPPED && !p->changes->v[i].part;
-	full = full && !p->has_skipped;
 	p->retires = layered && !full;
 	p->how->switches = layered && full;
 	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;
@@ -468,7 +538,7 @@ static void choose_source(struct planner *p)
 static bool lands_linked(const struct planner *p, const struct change *c)
 {
 	return c->has_after && !S_ISDIR(c->after.mode) && c->after.nlink > 1 && c->kind != ATOLL_SKIPPED && !c->part &&
-	       !c->gone && selection_has(p->selection, c->path);
+	       (!c->gone || p->ours) && selection_has(p->selection, c->path);
 }
 
 /* An inode that landed while one of its names stays in the workspace would be reachable from both sides: the next command inside would write
@@ -561,6 +631,13 @@ static void identify_all(const struct planner *p)
 	}
 }
 
+static void free_paths(char **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
 static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -579,6 +656,7 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 				 r->row.path);
 	p.original = (struct peer){ r->root_fd, NULL, -EBADF };
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
+	p.ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
 	choose_source(&p);
 	identify_all(&p);
 	rc = find_shared(&p);
@@ -594,9 +672,8 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 		rc = part_plan(op, index, err);
 	peer_release(&p.original);
 	peer_release(&p.workspace);
-	for (size_t i = 0; i < p.n_parents; i++)
-		free(p.parents[i]);
-	free(p.parents);
+	free_paths(p.parents, p.n_parents);
+	free_paths(p.made, p.n_made);
 	return rc;
 }
 

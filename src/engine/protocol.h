@@ -227,6 +227,8 @@ int merge_newer(struct resource *r, int newer_fd, int older_fd);
 /* The same for one entry that a partial commit took out of the workspace and that lies in a slot still, because something newer has its
  * place. */
 int merge_beneath(struct resource *r, int workspace_fd, const char *path, int slot_dir, const char *slot);
+/* A directory whose metadata a partial commit had landed has it again in the workspace, where a rollback has dropped it since. */
+int merge_metadata(struct resource *r, int workspace_fd, const struct store_step *step, int slot_dir);
 /* Whether a newer edit has removed or replaced a directory above the path: 1, 0 or -errno. */
 int merge_is_hidden(int workspace_fd, const char *path);
 

@@ -253,19 +253,15 @@ static bool loses_owner(const struct stager *s, const struct store_step *step)
 
 static int note_losses(struct stager *s, const struct store_step *step)
 {
-	struct atoll_item *item = NULL;
+	int r = 0;
 
 	s->report.owner_lost |= loses_owner(s, step);
 	if (s->report.owner_lost)
-		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path,
-				  "its owner or group could not be kept");
-	if (s->report.xattrs_lost)
-		item = result_add(s->op->result, ATOLL_ITEM_NOTE, s->r->row.seq, step->path,
-				  "its extended attributes could not be kept");
-	if ((s->report.owner_lost || s->report.xattrs_lost) && !item)
-		return -ENOMEM;
+		r = op_tell(s->op, ATOLL_ITEM_NOTE, s->r, step->path, "its owner or group could not be kept");
+	if (r >= 0 && s->report.xattrs_lost)
+		r = op_tell(s->op, ATOLL_ITEM_NOTE, s->r, step->path, "its extended attributes could not be kept");
 	s->report = (struct tree_copy_report){ 0 };
-	return 0;
+	return MIN(r, 0);
 }
 
 /* The directory that the entry will lie in, or the next one above it that is there already. */

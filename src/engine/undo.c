@@ -336,17 +336,26 @@ static bool all_committed(const struct session *s)
 	return s->n > 0;
 }
 
-/* What stays in the sandbox anyway (a FIFO) is no edit. */
-static int has_edits(struct session *s, struct atoll_error *err)
+/* A FIFO that stays in the sandbox whatever is committed is an edit all the same: a rollback drops it, and takes nothing back for it. What
+ * the strategy itself leaves behind is none. committed: everything else has landed, as is on record. */
+static int has_edits(struct session *s, bool committed, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		CLEANUP(cleanup_changes) struct changes *c = strategy_changes(&s->resources[i], false, err);
+		struct resource *r = &s->resources[i];
+		CLEANUP(cleanup_changes) struct changes *c = NULL;
 
+		/* Databases have nothing that stays behind, and may be out of reach. */
+		if (committed && (kind_is_remote(r->row.kind) || (r->ops->capabilities & STRATEGY_GUEST)))
+			continue;
+		c = strategy_changes(r, false, err);
 		if (!c)
 			return -(int)err->code;
-		for (size_t k = 0; k < c->n; k++)
-			if (!c->v[k].implied && c->v[k].kind != ATOLL_SKIPPED)
+		for (size_t k = 0; k < c->n; k++) {
+			bool skipped = c->v[k].kind == ATOLL_SKIPPED;
+
+			if (!c->v[k].implied && (skipped ? !c->v[k].part : !committed))
 				return 1;
+		}
 	}
 	return 0;
 }
@@ -360,8 +369,9 @@ static int takes_commit_back(struct session *s, struct atoll_error *err)
 	bool used = false;
 	int r;
 
+	/* What cannot be read is committed, as is on record. */
 	if (all_committed(s))
-		return 1;
+		return has_edits(s, true, &unread) != 1;
 	for (size_t i = 0; i < s->n; i++)
 		used |= s->resources[i].row.state == ATOLL_ACTIVE || s->resources[i].row.state == ATOLL_COMMITTED;
 	if (!used)
@@ -370,7 +380,7 @@ static int takes_commit_back(struct session *s, struct atoll_error *err)
 	store_op_release(&latest);
 	if (r < 0)
 		return r == -ATOLL_NOT_FOUND ? 0 : r;
-	r = has_edits(s, &unread);
+	r = has_edits(s, false, &unread);
 	/* A workspace that cannot be read was written to since, and is what rollback is for. */
 	if (r == -ATOLL_REFUSED || r == -ATOLL_FAILED)
 		return 0;

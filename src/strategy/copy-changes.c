@@ -74,8 +74,12 @@ int copy_visit(const struct tree_entry *e, void *arg)
 	r = classify_entry(&w->classify, e, w->in_covered, knows_owner ? &owner : NULL, &c);
 	if (r < 0)
 		return r;
+	if (c && c->kind == ATOLL_SKIPPED)
+		return TREE_WALK_SKIP; /* with everything in it */
 	if (c && b && c->kind == ATOLL_ADDED && !c->below)
 		c->gone = true;
+	if (c && b && c->kind == ATOLL_TYPE)
+		c->displaced = !b->special && S_ISDIR(b->mode) && S_ISDIR(e->stat.mode);
 	if (c && S_ISDIR(e->stat.mode) && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && !w->in_covered) {
 		strbuf_truncate(&w->covered, 0);
 		strbuf_adds(&w->covered, e->path);

@@ -69,21 +69,29 @@ static bool moves_entries(const struct store_step *step)
 	return step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_INSTALL || step->kind == STORE_STEP_TAKE;
 }
 
+/* Whether a directory landed without its content: what is below it landed by steps of its own, or not at all. */
+static bool is_alone(const struct rebase *b, const struct store_step *step)
+{
+	return !b->undone && moves_entries(step) && step->slot && step->slot[0] == 'd';
+}
+
 static int compare_paths(const void *a, const void *b)
 {
 	return path_compare(*(char *const *)a, *(char *const *)b);
 }
 
 /* The topmost paths at which the steps moved entries, sorted. */
-static int collect_tops(struct resource *r, const struct store_step *steps, size_t n, const char ***ret, size_t *ret_n)
+static int collect_tops(const struct rebase *b, const struct store_step *steps, size_t n, const char ***ret,
+			size_t *ret_n)
 {
+	const struct resource *r = b->r;
 	const char **tops = reallocarray(NULL, n ? n : 1, sizeof *tops);
 	size_t count = 0, kept = 0;
 
 	if (!tops)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		if (steps[i].resource == r->row.id && moves_entries(&steps[i]))
+		if (steps[i].resource == r->row.id && moves_entries(&steps[i]) && !is_alone(b, &steps[i]))
 			tops[count++] = steps[i].path;
 	qsort(tops, count, sizeof *tops, compare_paths);
 	for (size_t i = 0; i < count; i++)
@@ -146,23 +154,38 @@ static int begin_entry(struct rebase *b, struct base_entry *entry, bool absent)
 	return base_xattrs_read(&entry->xattrs, fd, "");
 }
 
+/* Which directory that stayed a step concerns, malloc'ed: its own, or the one in which it has landed something. *ret NULL: none. */
+static int directory_of(const struct rebase *b, const struct store_step *step, char **ret)
+{
+	bool own = is_of_directory(b->r, step);
+	bool above = !own && !b->undone && step->resource == b->r->row.id && !step->dropped && moves_entries(step);
+
+	*ret = own || above ? strndup(step->path, own ? strlen(step->path) : path_parent_size(step->path)) : NULL;
+	return *ret || !(own || above) ? 0 : -ENOMEM;
+}
+
 /* A partial baseline has no entry yet for a directory that stayed. */
 static int add_directories(struct rebase *b, const struct store_step *steps, size_t n)
 {
 	struct baseline known = *b->base;
+	AUTO_FREE char *last = NULL;
 	int r = 0;
 
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		struct base_entry *entry = NULL;
+		AUTO_FREE char *path = NULL;
 
-		if (!is_of_directory(b->r, &steps[i]))
+		r = directory_of(b, &steps[i], &path);
+		if (r < 0 || !path || (last && strcmp(last, path) == 0))
 			continue;
-		r = baseline_look(&known, steps[i].path, &entry);
+		r = baseline_look(&known, path, &entry);
 		if (r < 0 || entry)
 			continue;
-		entry = baseline_add(b->base, steps[i].path);
+		entry = baseline_add(b->base, path);
 		r = entry ? begin_entry(b, entry, r > 0) : -ENOMEM;
 		known.v = b->base->v;
+		free(last);
+		last = TAKE_PTR(path);
 	}
 	baseline_sort(b->base);
 	drop_repeated(b->base);
@@ -227,6 +250,25 @@ static int rebase_directory(struct rebase *b, const struct store_step *step)
 	return r;
 }
 
+/* The time of a directory in which something landed moved with that, and is no edit of its own: also where it was not set in the original,
+ * because another process has changed the directory meanwhile. */
+static int settle_time(struct rebase *b, const struct store_step *step)
+{
+	AUTO_FREE char *path = NULL;
+	struct base_entry *entry;
+	struct tree_stat st;
+	int r = directory_of(b, step, &path);
+	int dir = r < 0 || !path ? -ENOENT : peer_dir(&b->peer, path, strlen(path));
+
+	entry = dir < 0 ? NULL : baseline_find(b->base, path);
+	if (!entry)
+		return r;
+	r = tree_stat(dir, "", &st);
+	if (r >= 0)
+		entry->mtime = st.mtime;
+	return r;
+}
+
 static int rebase_directories(struct rebase *b, const struct store_step *steps, size_t n)
 {
 	int rc = b->base->partial ? add_directories(b, steps, n) : 0;
@@ -234,6 +276,8 @@ static int rebase_directories(struct rebase *b, const struct store_step *steps, 
 	for (size_t i = 0; i < n && rc >= 0; i++)
 		if (is_of_directory(b->r, &steps[i]))
 			rc = rebase_directory(b, &steps[i]);
+		else
+			rc = settle_time(b, &steps[i]);
 	return rc;
 }
 
@@ -245,6 +289,48 @@ static int add_absent(struct rebase *b, const char *path)
 	if (entry)
 		entry->whole = entry->absent = true;
 	return entry || !b->base->partial ? 0 : -ENOMEM;
+}
+
+static void drop_entry(struct baseline *b, const char *path)
+{
+	struct base_entry *e = baseline_find(b, path);
+
+	if (!e)
+		return;
+	base_entry_release(e);
+	memmove(e, e + 1, (size_t)(b->v + b->n - (e + 1)) * sizeof *e);
+	b->n--;
+}
+
+/* A directory that landed without its content: it alone. */
+static int rebase_alone(struct rebase *b, const char *path)
+{
+	AUTO_FD fd = fd_open_beneath(b->r->root_fd, path, O_PATH | O_DIRECTORY);
+	struct tree_entry e = { .dirfd = fd, .name = "", .path = "", .fd = -EBADF };
+	int r = fd < 0 ? fd : tree_stat(fd, "", &e.stat);
+
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return 0;
+	b->top = path;
+	if (r >= 0)
+		r = rebase_entry(&e, b);
+	if (r == TREE_WALK_GO)
+		b->base->v[b->base->n - 1].whole = false;
+	return MIN(r, 0);
+}
+
+static int rebase_all_alone(struct rebase *b, const struct store_step *steps, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].resource == b->r->row.id && is_alone(b, &steps[i]))
+			drop_entry(b->base, steps[i].path);
+	for (size_t i = 0; i < n && r >= 0; i++)
+		if (steps[i].resource == b->r->row.id && is_alone(b, &steps[i]))
+			r = rebase_alone(b, steps[i].path);
+	baseline_sort(b->base);
+	return r;
 }
 
 static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
@@ -278,7 +364,9 @@ int copy_rebase(struct resource *r, struct baseline *base, const struct store_st
 	int rc = tree < 0 ? tree : rebase_directories(&b, steps, n);
 
 	if (rc >= 0)
-		rc = collect_tops(r, steps, n, &tops, &n_tops);
+		rc = rebase_all_alone(&b, steps, n);
+	if (rc >= 0)
+		rc = collect_tops(&b, steps, n, &tops, &n_tops);
 	if (rc >= 0)
 		rc = rebase_tops(&b, tops, n_tops);
 	peer_release(&b.peer);

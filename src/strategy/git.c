@@ -286,6 +286,7 @@ const struct strategy_ops strategy_git = {
 	.merge = git_merge,
 	.landed = git_landed,
 	.returned = overlay_returned,
+	.returning = overlay_returning,
 	.forget = git_forget,
 	.release = git_release,
 	.part_prepare = git_part_prepare,

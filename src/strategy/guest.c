@@ -7,6 +7,7 @@
 #include "strategy/strategy.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
 #include <sys/xattr.h>
 
@@ -109,4 +110,28 @@ int guest_follow(const struct resource *host, int from_fd, int to_fd)
 	for (size_t i = 0; i < host->n_claimed && r >= 0; i++)
 		r = follow_one(host, from_fd, to_fd, host->claimed[i]);
 	return r;
+}
+
+int guest_bring(const struct resource *host, int slot_dir, const char *slot, int to_fd, const char *path)
+{
+	struct tree_stat st, dir;
+	AUTO_FD to = -EBADF;
+	const char *name;
+	int r = tree_stat(slot_dir, slot, &st);
+
+	if (r >= 0)
+		r = guest_make_parents(host, to_fd, path);
+	if (r >= 0)
+		r = fd_open_parent(to_fd, path, &to, &name);
+	if (r >= 0)
+		r = tree_stat(to, "", &dir);
+	if (r >= 0)
+		r = sys_rename(slot_dir, slot, to, name, RENAME_NOREPLACE);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return 0;
+	if (r >= 0)
+		r = tree_restore_mtime(to, &dir);
+	if (r >= 0)
+		r = sync_dir(to);
+	return r < 0 ? r : sync_dir(slot_dir);
 }

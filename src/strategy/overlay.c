@@ -177,6 +177,7 @@ static int add_hidden(const struct tree_entry *e, void *arg)
 	struct classify *c = &h->upper->classify;
 	AUTO_FREE char *path = *h->path ? str_format("%s/%s", h->path, e->name) : strdup(e->name);
 	struct change *change;
+	size_t first;
 	int r;
 
 	if (!path)
@@ -189,12 +190,11 @@ static int add_hidden(const struct tree_entry *e, void *arg)
 	change->has_before = true;
 	change->before = e->stat;
 	change->in_opaque = true;
-	if (S_ISDIR(e->stat.mode)) {
-		r = changes_add_deleted_below(c->changes, c->r, e->dirfd, e->name, path);
-		if (r < 0)
-			return r;
-	}
-	return TREE_WALK_SKIP;
+	first = c->changes->n;
+	r = S_ISDIR(e->stat.mode) ? changes_add_deleted_below(c->changes, c->r, e->dirfd, e->name, path) : 0;
+	for (size_t i = first; i < c->changes->n; i++)
+		c->changes->v[i].in_opaque = true;
+	return r < 0 ? r : TREE_WALK_SKIP;
 }
 
 static int add_all_hidden(struct upper_walk *w, const struct tree_entry *e)
@@ -248,7 +248,10 @@ static int visit_dir(struct upper_walk *w, const struct tree_entry *e, struct ch
 	if (r < 0)
 		return r;
 	if (fresh && !w->in_covered) {
-		c->gone = c->kind == ATOLL_ADDED && (base || (e->fd >= 0 && has_origin(e->fd)));
+		bool known = base ? S_ISDIR(base->look.mode) : e->fd >= 0 && has_origin(e->fd);
+
+		c->gone = c->kind == ATOLL_ADDED && (base || known);
+		c->displaced = c->kind == ATOLL_TYPE && known;
 		enter(&w->covered, &w->in_covered, e->path);
 	}
 	if (fresh)
@@ -301,6 +304,8 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 		return r;
 	if (c)
 		c->in_opaque = w->in_opaque;
+	if (c && c->kind == ATOLL_SKIPPED)
+		return TREE_WALK_SKIP; /* with everything in it */
 	if (S_ISDIR(e->stat.mode)) {
 		r = visit_dir(w, e, c);
 		return r < 0 ? r : TREE_WALK_GO;
@@ -497,6 +502,114 @@ int overlay_returned(struct resource *r, const struct store_step *steps, size_t 
 	return put_touches(r, list, found, err);
 }
 
+/* The commit that was taken back had landed all metadata of directories that was changed: so a directory of its layer either has a step, or the
+ * metadata that it was copied with. What somebody else did to the original's since is not this sandbox's change. */
+struct return_walk {
+	struct touch_walk touch;
+	const struct store_step **steps; /* of directories, sorted by path */
+	size_t n;
+};
+
+static int compare_steps(const void *a, const void *b)
+{
+	return strcmp((*(const struct store_step *const *)a)->path, (*(const struct store_step *const *)b)->path);
+}
+
+static void apply_step(const struct store_step *step, struct store_touch *t)
+{
+	if (step->kind == STORE_STEP_TIME) {
+		store_look_copy_times(&t->look, &step->before);
+		return;
+	}
+	t->look.mode = step->before.mode;
+	t->look.uid = step->before.uid;
+	t->look.gid = step->before.gid;
+}
+
+static int know_directory(struct return_walk *w, const struct tree_entry *e, const struct tree_id *id)
+{
+	struct store_touch t = { .look = store_look_of(&e->stat, id),
+				 .trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY };
+	const struct store_step key = { .path = (char *)e->path }, *at = &key;
+	const struct store_step **found = w->n ? bsearch(&at, w->steps, w->n, sizeof *w->steps, compare_steps) : NULL;
+	const char *xattrs = NULL;
+	size_t size = 0;
+	int r;
+
+	while (found && found > w->steps && strcmp(found[-1]->path, e->path) == 0)
+		found--;
+	for (; found && found < w->steps + w->n && strcmp((*found)->path, e->path) == 0; found++) {
+		apply_step(*found, &t);
+		xattrs = (*found)->xattrs_before ? (*found)->xattrs_before : xattrs;
+		size = (*found)->xattrs_before ? (*found)->xattrs_before_size : size;
+	}
+	r = xattrs ? 0 : tree_xattrs_encoded(e->dirfd, e->name, &t.xattrs, &t.xattrs_size);
+	if (r >= 0 && xattrs) {
+		t.xattrs = malloc(size + 1);
+		t.xattrs_size = size;
+		if (t.xattrs)
+			memcpy(t.xattrs, xattrs, size);
+	}
+	t.path = strdup(e->path);
+	if (r < 0 || !t.path || !t.xattrs) {
+		store_touch_release(&t);
+		return r < 0 ? r : -ENOMEM;
+	}
+	return add_found(&w->touch, &t);
+}
+
+static int visit_returning(const struct tree_entry *e, void *arg)
+{
+	struct return_walk *w = arg;
+	struct tree_stat st;
+	struct tree_id id;
+	int peer, r;
+
+	if (*e->path && is_left_out(w->touch.r, e))
+		return TREE_WALK_SKIP;
+	if (!S_ISDIR(e->stat.mode))
+		return TREE_WALK_GO;
+	peer = peer_dir(&w->touch.peer, e->path, path_parent_size(e->path));
+	r = peer < 0 ? peer : tree_stat(peer, e->name, &st);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || (r >= 0 && !S_ISDIR(st.mode)))
+		return TREE_WALK_SKIP;
+	if (r >= 0 && !find_touch(w->touch.known, e->path)) {
+		r = tree_identify(peer, e->name, &st, &id);
+		if (r >= 0)
+			r = know_directory(w, e, &id);
+	}
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+int overlay_returning(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_FREE const struct store_step **of_directories = calloc(n ? n : 1, sizeof *of_directories);
+	struct return_walk w = { .touch = { .r = r, .peer = { r->root_fd, NULL, -EBADF } }, .steps = of_directories };
+	int rc;
+
+	if (!of_directories)
+		return error_oom(err, "undo");
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].resource == r->row.id && !steps[i].dropped &&
+		    (steps[i].kind == STORE_STEP_META || (steps[i].kind == STORE_STEP_TIME && steps[i].before.mode)))
+			of_directories[w.n++] = &steps[i];
+	qsort(of_directories, w.n, sizeof *of_directories, compare_steps);
+	overlay_release(r);
+	rc = load_touches(r, &w.touch.known, err);
+	if (rc < 0)
+		return rc;
+	rc = upper < 0 ? upper : tree_walk(upper, TREE_WALK_TYPES, visit_returning, &w, NULL);
+	if (rc < 0)
+		rc = error_sys(err, rc, "undo", r->row.path, "cannot look at the workspace of \"%s\"", r->row.path);
+	else
+		rc = put_touches(r, w.touch.found, w.touch.n, err);
+	peer_release(&w.touch.peer);
+	store_touches_free(w.touch.found, w.touch.n);
+	overlay_release(r);
+	return rc;
+}
+
 const struct strategy_ops strategy_overlay = {
 	.name = "overlay",
 	.summary = "kernel overlayfs over the original; O(1) to create, nothing is copied",
@@ -512,5 +625,6 @@ const struct strategy_ops strategy_overlay = {
 	.base = overlay_base,
 	.origin = overlay_origin,
 	.returned = overlay_returned,
+	.returning = overlay_returning,
 	.release = overlay_release,
 };

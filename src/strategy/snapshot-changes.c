@@ -240,6 +240,8 @@ static int visit_touched(struct search *w, const char *path)
 		r = visit(&e, w);
 	if (r < 0 || !S_ISDIR(e.stat.mode))
 		return MIN(r, 0);
+	if (r == TREE_WALK_SKIP)
+		return 1;
 	r = is_as_begun(w, &e);
 	if (r != 0)
 		return MIN(r, 0);

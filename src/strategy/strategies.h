@@ -25,6 +25,7 @@ struct changes *overlay_changes(struct resource *r, bool exact, struct atoll_err
 int overlay_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
 int overlay_origin(struct resource *r, const struct change *c, struct tree_id *ret);
 int overlay_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+int overlay_returning(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 void overlay_release(struct resource *r);
 
 #endif

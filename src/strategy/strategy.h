@@ -135,6 +135,9 @@ struct strategy_ops {
 	/* may. The steps of an op are in place (landed) or back (returned); the workspace's own records follow. Idempotent. */
 	int (*landed)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	int (*returned)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
+	/* may, if LAYERED. The steps of an op are back, and with them the layer that was put aside; what was edited since is not yet merged into it.
+	 * Idempotent. */
+	int (*returning)(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err);
 	/* may, if GUEST. Its file was moved along with its host's layer, and holds no edits: what it is known by has changed. Only for speed. */
 	void (*moved)(struct resource *r);
 	/* may. Removes what it has made outside its areas, of this sandbox and resource, whatever of it is there. The original is not open. */
@@ -259,6 +262,9 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 int guest_make_parents(const struct resource *host, int workspace_fd, const char *path);
 /* Whatever guests have in one layer of the workspace is moved to the same places in another. Durable. Idempotent. -errno. */
 int guest_follow(const struct resource *host, int from_fd, int to_fd);
+/* What does not land and lies in a slot while the host's layer is exchanged goes to its path in the fresh one. Durable. Idempotent: what is
+ * not in the slot is there already. Where its directory is gone from the original it stays in the slot. -errno. */
+int guest_bring(const struct resource *host, int slot_dir, const char *slot, int to_fd, const char *path);
 /* Whether an upper directory was made by guest_make_parents(): it stands over one of the original then. */
 bool guest_has_made(int dir_fd);
 
@@ -273,6 +279,7 @@ struct change {
 	bool below;     /* lands or leaves with a directory above it */
 	bool implied;   /* a directory whose times moved because of what was changed in it */
 	bool gone;      /* the workspace knew an original here that is no longer there */
+	bool displaced; /* the workspace knew a directory here, in whose place somebody else has put something else */
 	bool in_opaque; /* below a directory that hides the original's whole content */
 	bool opaque;    /* is such a directory */
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 1200
+"""Directories that stay: their own metadata, commits by path, undo over newer edits, what stays behind, and overriding others.
+
+Each test runs with every strategy, as root and as an ordinary user: snapshot on a btrfs of its own.
+"""
+import os
+import stat
+import struct
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+import manifest as mf  # noqa: E402
+
+BASE = [["create", "f", "file\n", 0o644], ["mkdir", "d", 0o755], ["create", "d/in", "inside\n", 0o644], ["create", "d/other", "other\n", 0o644],
+        ["mkdir", "d/sub", 0o755], ["create", "d/sub/low", "low\n", 0o644], ["mkdir", "e", 0o755], ["mkdir", "spare", 0o755],
+        ["create", "spare/in", "spare\n", 0o644], ["stamp_all", 1000000000]]
+DEFAULT = "system.posix_acl_default"
+ACL = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, perm, 0xffffffff) for tag, perm in ((1, 7), (4, 5), (0x20, 5)))
+
+
+class Scene:
+    """A tree, a sandbox over it, and everything that went wrong."""
+
+    def __init__(self, place, who, strategy, ground, name="scene"):
+        self.place, self.who = place, who
+        self.path = t.build_tree(place, who, BASE, below=ground, hint=name)
+        self.box = t.Box(place, who, strategy, dirs=[self.path])
+        self.wrong = []
+        self.ok(self.box.new("--quiet"))
+
+    def need(self, what, good, *more):
+        if not good:
+            self.wrong.append(" ".join(str(part) for part in (what, *more)))
+
+    def ok(self, done, code=0):
+        self.need(" ".join(map(str, done.args[1:4])), done.returncode == code, "wanted exit %d:" % code, t.said(done))
+        return done
+
+    def run(self, *lines):
+        return self.ok(self.box.run("sh", "-ec", "\n".join(lines), cwd=self.path)).stdout.decode()
+
+    def edit(self, *script):
+        return self.ok(self.box.edit(list(script), self.path))
+
+    def diff(self):
+        return self.ok(self.box.diff()).stdout.decode()
+
+    def mode(self, name):
+        return stat.S_IMODE(os.stat(self.path + "/" + name).st_mode)
+
+    def close(self):
+        self.box.drop()
+        t.remove_tree(self.path)
+        return self.wrong
+
+
+def foreign_metadata_stays(s):
+    """Only a file is added inside: what somebody else does to the directory is neither shown as an edit nor taken back."""
+    s.run("echo n > d/n; echo m >> d/in")
+    os.setxattr(s.path + "/d", "user.foreign", b"precious")
+    os.setxattr(s.path + "/d", DEFAULT, ACL)
+    os.chmod(s.path + "/d", 0o711)
+    os.setxattr(s.path, "user.foreign", b"at the top")
+    os.chmod(s.path, 0o751)
+    s.need("diff", "d/n" in s.diff() and "xattr" not in s.diff() and "mode" not in s.diff(), s.diff())
+
+    def check(when):
+        s.need(when, os.getxattr(s.path + "/d", "user.foreign") == b"precious" and os.getxattr(s.path + "/d", DEFAULT) == ACL and
+               s.mode("d") == 0o711 and os.getxattr(s.path, "user.foreign") == b"at the top" and s.mode("") == 0o751)
+
+    s.ok(s.box.commit())
+    check("after the commit")
+    s.need("diff after the commit", "no changes" in s.diff(), s.diff())
+    s.ok(s.box.undo())
+    check("after the undo")
+    s.need("diff after the undo", "d/n" in s.diff() and "xattr" not in s.diff(), s.diff())
+    s.ok(s.box.commit())
+    check("after the second commit")
+    s.run("echo more > more")
+    s.ok(s.box.commit())
+    check("after a commit of something else")
+
+
+def foreign_metadata_conflicts(s):
+    """The directory itself was changed inside: any change of its metadata by somebody else is a conflict, for parts and undo too."""
+    s.edit(["setxattr", "d", "user.inside", "1"], ["create", "d/n", "n", 0o644], ["chmod", "e", 0o700])
+    os.setxattr(s.path + "/d", "user.foreign", b"precious")
+    before = mf.manifest(s.path)
+    s.ok(s.box.commit(), 3)
+    s.need("nothing changed", mf.manifest(s.path) == before)
+    s.ok(s.box.commit(s.path + "/d/n", s.path + "/e"))
+    s.ok(s.box.commit(), 3)
+    s.need("the foreign attribute", os.getxattr(s.path + "/d", "user.foreign") == b"precious")
+    os.setxattr(s.path + "/e", "user.foreign", b"later")
+    s.ok(s.box.undo(), 3)
+    s.need("the mode is there", s.mode("e") == 0o700)
+    os.removexattr(s.path + "/e", "user.foreign")
+    s.ok(s.box.undo())
+    s.need("the mode is back", s.mode("e") == 0o755)
+    os.removexattr(s.path + "/d", "user.foreign")
+    s.ok(s.box.commit())
+    s.need("landed", os.getxattr(s.path + "/d", "user.inside") == b"1" and s.mode("e") == 0o700)
+
+
+def by_path_keeps_the_directory(s):
+    """Something in a directory is committed by path: the directory's own mode and attributes stay edits."""
+    s.edit(["chmod", "d", 0o700], ["setxattr", "d", "user.inside", "1"], ["create", "d/n", "n", 0o644])
+    s.ok(s.box.commit(s.path + "/d/n"))
+    s.need("still shown", "0755→0700" in s.diff() and "xattr" in s.diff(), s.diff())
+    s.need("not landed", s.mode("d") == 0o755 and "user.inside" not in os.listxattr(s.path + "/d"))
+    s.ok(s.box.commit())
+    s.need("landed", s.mode("d") == 0o700 and os.getxattr(s.path + "/d", "user.inside") == b"1")
+    s.need("nothing left", "no changes" in s.diff(), s.diff())
+    s.ok(s.box.undo())
+    s.need("shown again", "0755→0700" in s.diff() and "xattr" in s.diff() and "d/n" not in s.diff(), s.diff())
+    s.ok(s.box.undo())
+    s.need("as in the beginning", s.mode("d") == 0o755 and not os.path.exists(s.path + "/d/n"))
+    s.need("all shown again", "0755→0700" in s.diff() and "d/n" in s.diff(), s.diff())
+
+
+def undo_over_a_replaced_directory(s):
+    s.run("echo 2 >> d/sub/low")
+    s.ok(s.box.commit(s.path + "/d/sub/low"))
+    s.run("rm -r d; mkdir d; echo n > d/n")
+    before = s.run("find . | sort")
+    s.ok(s.box.undo())
+    s.need("the view stays", s.run("find . | sort") == before, s.run("find . | sort"))
+    s.ok(s.box.commit())
+    s.need("landed", sorted(os.listdir(s.path + "/d")) == ["n"], os.listdir(s.path + "/d"))
+
+
+def undo_brings_back_metadata_that_a_rollback_dropped(s):
+    for paths in ([], ["d", "f"]):
+        s.edit(["chmod", "d", 0o700], ["setxattr", "d", "user.inside", "1"], ["append", "f", "2\n"])
+        s.ok(s.box.commit(*[s.path + "/" + name for name in paths]))
+        s.run("echo x > x")
+        s.ok(s.box.rollback())
+        s.ok(s.box.undo())
+        s.need("inside", s.run("stat -c %a d; tail -n1 f").split() == ["700", "2"], s.run("stat -c %a d; tail -n1 f"))
+        s.need("shown", "0755→0700" in s.diff() and "xattr" in s.diff() and "M  f" in s.diff(), s.diff())
+        s.need("the original", s.mode("d") == 0o755)
+        s.ok(s.box.rollback())
+
+
+def undo_leaves_newer_times(s):
+    s.run("echo x >> f")
+    s.ok(s.box.commit(s.path + "/f"))
+    s.run("rm -r e")
+    before = s.run("stat -c %y .")
+    s.ok(s.box.undo())
+    s.need("the time of the directory", s.run("stat -c %y .") == before, before, s.run("stat -c %y ."))
+
+
+def rollback_with_a_fifo(s):
+    """What stays inside is dropped by a rollback, which takes no commit back for it."""
+    s.run("echo x > y; mkfifo q")
+    done = s.ok(s.box.commit())
+    s.need("named", b"skipped: q:" in done.stdout + done.stderr, t.said(done))
+    s.need("it stays", s.run("ls").split() == ["d", "e", "f", "q", "spare", "y"], s.run("ls"))
+    s.ok(s.box.rollback())
+    s.need("the commit stands", os.path.exists(s.path + "/y"))
+    s.need("it is gone", s.run("ls").split() == ["d", "e", "f", "spare", "y"], s.run("ls"))
+    s.ok(s.box.undo())
+    s.need("and can be taken back", not os.path.exists(s.path + "/y"))
+
+
+def replaced_directory_and_fifos(s):
+    """Everything that can land lands, and what cannot is named and stays where it is."""
+    s.run("rm -r d; mkdir d; echo x > d/y; mkfifo d/p; mkfifo q; mkdir new; mkfifo new/r; echo z > new/z; echo more >> f")
+    view = s.run("find . | sort")
+    for _ in range(2):
+        done = s.ok(s.box.commit())
+        said = done.stdout + done.stderr
+        s.need("named", all(b"skipped: %s:" % name in said for name in (b"q", b"d/p", b"new/r")), t.said(done))
+        s.need("landed", sorted(os.listdir(s.path + "/d")) == ["y"] and os.listdir(s.path + "/new") == ["z"] and
+               not os.path.exists(s.path + "/q"), os.listdir(s.path + "/d"), os.listdir(s.path + "/new"))
+        s.need("the view stays", s.run("find . | sort") == view, s.run("find . | sort"))
+        s.need("nothing else is left", s.diff().splitlines()[-1] == "0 changes: 3 skipped", s.diff())
+        s.need("nothing to commit", s.ok(s.box.commit()).stdout.startswith(b"committed 0 changes"))
+        s.ok(s.box.undo())
+        s.need("taken back", sorted(os.listdir(s.path + "/d")) == ["in", "other", "sub"] and not os.path.exists(s.path + "/new"))
+        s.need("the view is the same", s.run("find . | sort") == view, s.run("find . | sort"))
+
+
+def over_a_fifo_of_the_original(s):
+    """A file or directory inside in the place of a FIFO of the original does not land, and neither does what is in it."""
+    for name in ("one", "two"):
+        os.mkfifo(s.path + "/" + name)
+        os.chown(s.path + "/" + name, os.stat(s.path).st_uid, os.stat(s.path).st_gid)
+    s.ok(s.box.rollback())
+    s.run("rm -f one two; echo x > one; mkdir two; echo y > two/y; echo more >> f")
+    done = s.ok(s.box.commit())
+    s.need("named", b"skipped: one:" in done.stdout + done.stderr and b"skipped: two:" in done.stdout + done.stderr, t.said(done))
+    s.need("the original's stay", all(stat.S_ISFIFO(os.lstat(s.path + "/" + name).st_mode) for name in ("one", "two")))
+    s.need("inside too", s.run("cat one two/y").split() == ["x", "y"])
+    s.ok(s.box.undo())
+    s.need("inside, after the undo", s.run("cat one two/y; tail -n1 f").split() == ["x", "y", "more"])
+
+
+def below_a_replaced_directory(s):
+    s.run("rm -r d; mkdir d; echo x > d/y")
+    done = s.ok(s.box.commit(s.path + "/d/sub/low"), 4)
+    s.need("the reason", b"replaced as a whole" in done.stderr or b"deleted as a whole" in done.stderr, t.said(done))
+    s.ok(s.box.commit(s.path))
+    s.need("the whole resource by its path", sorted(os.listdir(s.path + "/d")) == ["y"])
+
+
+TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
+         undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times, rollback_with_a_fifo, replaced_directory_and_fifos,
+         over_a_fifo_of_the_original, below_a_replaced_directory]
+
+
+# ---- overriding what somebody else did ----
+
+def content(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+# What is done inside, and how it is recognised when it has landed.
+INSIDE = {
+    "appends to a file": ([["append", "d/in", "mine\n"]], lambda p: content(p + "/d/in") == "inside\nmine\n"),
+    "adds a file": ([["create", "d/mine", "mine", 0o644]], lambda p: content(p + "/d/mine") == "mine"),
+    "changes a file deep below": ([["append", "d/sub/low", "mine\n"]], lambda p: content(p + "/d/sub/low") == "low\nmine\n"),
+    "adds directories": ([["mkdir", "d/sub/a", 0o750], ["mkdir", "d/sub/a/b", 0o700], ["create", "d/sub/a/b/c", "c", 0o600]],
+                         lambda p: content(p + "/d/sub/a/b/c") == "c" and stat.S_IMODE(os.stat(p + "/d/sub/a").st_mode) == 0o750),
+    "changes the mode": ([["chmod", "d", 0o700]], lambda p: stat.S_IMODE(os.stat(p + "/d").st_mode) == 0o700),
+    "sets an attribute": ([["setxattr", "d", "user.inside", "1"]], lambda p: os.getxattr(p + "/d", "user.inside") == b"1"),
+    "removes the directory": ([["remove", "d"]], lambda p: not os.path.lexists(p + "/d")),
+    "removes a file": ([["unlink", "d/in"]], lambda p: not os.path.lexists(p + "/d/in")),
+    "turns the directory into a file": ([["become", "d", "file", "x"]], lambda p: content(p + "/d") == "x"),
+    "turns a file into a directory": ([["become", "d/in", "dir", "x"]], lambda p: content(p + "/d/in/inside") == "x"),
+    "replaces the directory": ([["remove", "d"], ["mkdir", "d", 0o755], ["create", "d/only", "x", 0o644]],
+                               lambda p: content(p + "/d/only") == "x" and not {"in", "other", "sub"} & set(os.listdir(p + "/d"))),
+    "adds to the empty directory": ([["create", "e/mine", "mine", 0o644]], lambda p: content(p + "/e/mine") == "mine"),
+}
+
+
+def swap(path, by):
+    t.remove_tree(path)
+    by(path)
+
+
+OUTSIDE = {
+    "removes the directory": lambda p: t.remove_tree(p + "/d"),
+    "renames the directory": lambda p: os.rename(p + "/d", p + "/was"),
+    "puts a file in its place": lambda p: swap(p + "/d", lambda at: open(at, "w", encoding="ascii").write("foreign")),
+    "puts a link in its place": lambda p: swap(p + "/d", lambda at: os.symlink("spare", at)),
+    "puts another directory in its place": lambda p: (os.rename(p + "/d", p + "/was"), os.rename(p + "/spare", p + "/d")),
+    "puts a FIFO in its place": lambda p: swap(p + "/d", os.mkfifo),
+    "removes a file": lambda p: os.unlink(p + "/d/in"),
+    "turns a file into a directory": lambda p: swap(p + "/d/in", lambda at: (os.mkdir(at), os.mkdir(at + "/foreign"))),
+    "removes the lower directory": lambda p: t.remove_tree(p + "/d/sub"),
+    "puts a file in the place of the lower directory": lambda p: swap(p + "/d/sub", lambda at: open(at, "w", encoding="ascii").write("foreign")),
+    "changes mode and attributes": lambda p: (os.chmod(p + "/d", 0o711), os.setxattr(p + "/d", "user.foreign", b"1")),
+    "adds names": lambda p: (os.mkdir(p + "/d/mine"), os.mkdir(p + "/d/sub/a"), os.mkdir(p + "/e/mine")),
+    "removes the empty directory": lambda p: os.rmdir(p + "/e"),
+}
+
+
+def override(place, who, strategy, ground, inside, outside, by_path):
+    """Whatever somebody else did, ours lands, and undo brings back exactly what they had done; or it is refused with a reason."""
+    s = Scene(place, who, strategy, ground, "ours")
+    script, landed = INSIDE[inside]
+    s.ok(s.box.edit(script, s.path))
+    OUTSIDE[outside](s.path)
+    if place.is_root:
+        t.give(s.path, place.uid(who))
+    before = mf.manifest(s.path)
+    names = sorted({s.path + "/" + op[1].split("/")[0] for op in script}) if by_path else []
+    plain = s.box.commit(*names)
+    s.need("without overriding", plain.returncode in (0, 3, 4), t.said(plain))
+    done = plain if plain.returncode == 0 else s.box.commit("--on-conflict=ours", *names)
+    s.need("ours", done.returncode in (0, 4) and (done.returncode == 0 or b"refused: " in done.stderr), t.said(done))
+    if done.returncode == 0 and b"skipped: d: the original is" not in done.stdout + done.stderr:
+        try:
+            s.need("landed", landed(s.path), t.said(done), sorted(mf.manifest(s.path)))
+        except OSError as error:
+            s.need("landed", False, error, t.said(done), sorted(mf.manifest(s.path)))
+        if not by_path:  # that both have removed something, and a time beside foreign changes, stay to be seen
+            left = [line for line in s.diff().splitlines() if "removed by somebody else" not in line and " change" not in line
+                    and not line.endswith("(time)")]
+            s.need("nothing is left", not left, s.diff())
+    if done.returncode == 0 and not done.stdout.startswith((b"committed 0 changes", b"nothing to commit")):
+        s.ok(s.box.undo())
+    after = mf.manifest(s.path)
+    s.wrong += ["undone: " + line for line in mf.differences(before, after, ignore=("mtime",))]
+    return ["%s, somebody else %s: %s" % (inside, outside, line) for line in s.close()]
+
+
+def overriding(place, tap, who, strategy, ground):
+    cells = [(inside, outside) for inside in INSIDE for outside in OUTSIDE]
+    if not t.TORTURE:  # a third of them for each pair of strategy and user; all of them are met by some pair
+        share = ["overlay", "copy_on_write", "snapshot"].index(strategy) + (who == "user")
+        cells = cells[share % 3::3]
+    for by_path in (False, True):
+        found = t.parallel(lambda cell, by_path=by_path: override(place, who, strategy, ground, *cell, by_path), cells)
+        found = [line for lines in found for line in lines]
+        tap.check("ours lands or is refused with a reason, and undo brings theirs back, %d pairs%s, %s, %s" %
+                  (len(cells), " by path" if by_path else "", strategy, who), not found, *found[:12], "%d problems" % len(found))
+
+
+def main(place, tap):
+    for strategy in ("overlay", "copy_on_write", "snapshot"):
+        for who in place.users():
+            ground = None
+            if strategy == "snapshot":
+                ground = place.mount("btrfs", who=who, subvolumes=True) if place.is_root else None
+                if ground is None:
+                    tap.skip("directories, snapshot, %s" % who, "btrfs cannot be made or mounted here")
+                    continue
+            for test in TESTS:
+                title = "%s, %s, %s" % (test.__name__.replace("_", " "), strategy, who)
+                if not t.only(title):
+                    continue
+                s = Scene(place, who, strategy, ground)
+                try:
+                    test(s)
+                finally:
+                    wrong = s.close()
+                tap.check(title, not wrong, *wrong)
+            if t.only("overriding %s %s" % (strategy, who)):
+                overriding(place, tap, who, strategy, ground)
+            if ground:
+                place.unmount(ground)
+
+
+t.run(main)
