@@ -47,8 +47,9 @@ void column_id(sqlite3_stmt *stmt, int i, struct tree_id *ret);
 struct unpack store_unpack(sqlite3_stmt *stmt, int i);
 int store_unpacked(struct store *s, const struct unpack *u, struct atoll_error *err);
 
-/* migrate.c: brings a database of version 3 to the next one */
+/* migrate.c: bring a database of version 3, or 5, to the next one */
 int migrate_rows(struct store *s, struct atoll_error *err);
+int migrate_areas(struct store *s, struct atoll_error *err);
 
 static inline void cleanup_stmt(sqlite3_stmt **stmt)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From version 3 to 4: steps, touches and stamps had a row each, and are packed now. */
+/* From version 3 to 4: steps, touches and stamps had a row each, and are packed now. From 5 to 6: areas in the state directory had absolute
+ * paths, and are relative to it now. */
 #include "store/internal.h"
 
 #include <string.h>
@@ -139,4 +140,37 @@ int migrate_rows(struct store *s, struct atoll_error *err)
 	    sqlite3_exec(s->db, "DROP TABLE step; DROP TABLE touch; DROP TABLE stamp", NULL, NULL, NULL) != SQLITE_OK)
 		r = store_fail(s, err, "open");
 	return r;
+}
+
+/* `top` ends in a slash. */
+static int make_relative(struct store *s, const char *top, const char *sql, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, sql, &stmt, err);
+
+	if (r < 0)
+		return r;
+	bind_text(stmt, 1, top);
+	sqlite3_bind_int64(stmt, 2, (int64_t)strlen(top));
+	return store_run(s, stmt, err);
+}
+
+/* The directory may have been moved before: the owner's path is the one that the areas were recorded with. */
+int migrate_areas(struct store *s, struct atoll_error *err)
+{
+	static const char work[] = "UPDATE resource SET work=substr(work,?2+1) WHERE substr(work,1,?2)=?1";
+	static const char stage[] = "UPDATE resource SET stage=substr(stage,?2+1) WHERE substr(stage,1,?2)=?1";
+	struct store_owner owner = { 0 };
+	int r = store_owner_get(s, &owner, err);
+	AUTO_FREE char *top = r > 0 ? str_format("%s/", owner.path) : strdup(s->path);
+
+	free(owner.path);
+	if (r < 0)
+		return r;
+	if (!top)
+		return error_oom(err, "open");
+	if (r == 0)
+		strrchr(top, '/')[1] = 0;
+	r = make_relative(s, top, work, err);
+	return r < 0 ? r : make_relative(s, top, stage, err);
 }

@@ -204,7 +204,30 @@ int store_sandbox_delete(struct store *s, int64_t id, struct atoll_error *err)
 }
 
 /* Binds everything of a resource but its id, from parameter 1 on; returns the next index. */
-static int bind_resource(sqlite3_stmt *stmt, const struct store_resource *r)
+/* The state directory with a slash at its end: how many bytes of s->path that is. */
+static size_t state_dir_size(const struct store *s)
+{
+	return (size_t)(strrchr(s->path, '/') - s->path) + 1;
+}
+
+/* An area in the state directory is recorded relative to that, so that the directory can be moved. */
+static const char *area_to_record(const struct store *s, const char *area)
+{
+	return area && strncmp(area, s->path, state_dir_size(s)) == 0 ? area + state_dir_size(s) : area;
+}
+
+static char *area_from_record(const struct store *s, sqlite3_stmt *stmt, int i)
+{
+	char *area = column_text(stmt, i), *absolute;
+
+	if (!area || !*area || *area == '/')
+		return area;
+	absolute = str_format("%.*s%s", (int)state_dir_size(s), s->path, area);
+	free(area);
+	return absolute;
+}
+
+static int bind_resource(struct store *s, sqlite3_stmt *stmt, const struct store_resource *r)
 {
 	int i = 1;
 
@@ -216,8 +239,8 @@ static int bind_resource(sqlite3_stmt *stmt, const struct store_resource *r)
 	sqlite3_bind_text(stmt, i++, r->strategy, -1, SQLITE_TRANSIENT);
 	bind_text(stmt, i++, r->mode);
 	bind_text(stmt, i++, r->reason);
-	bind_text(stmt, i++, r->work);
-	bind_text(stmt, i++, r->stage);
+	bind_text(stmt, i++, area_to_record(s, r->work));
+	bind_text(stmt, i++, area_to_record(s, r->stage));
 	sqlite3_bind_int(stmt, i++, r->copies);
 	bind_id(stmt, i++, &r->root_id);
 	sqlite3_bind_int64(stmt, i++, r->stamp);
@@ -239,7 +262,7 @@ int store_resource_add(struct store *s, struct store_resource *r, struct atoll_e
 
 	if (rc < 0)
 		return rc;
-	bind_resource(stmt, r);
+	bind_resource(s, stmt, r);
 	rc = store_run(s, stmt, err);
 	if (rc == 0)
 		r->id = sqlite3_last_insert_rowid(s->db);
@@ -257,11 +280,11 @@ int store_resource_update(struct store *s, const struct store_resource *r, struc
 
 	if (rc < 0)
 		return rc;
-	sqlite3_bind_int64(stmt, bind_resource(stmt, r), r->id);
+	sqlite3_bind_int64(stmt, bind_resource(s, stmt, r), r->id);
 	return store_run(s, stmt, err);
 }
 
-static int read_resource(sqlite3_stmt *stmt, struct store_resource *ret, struct atoll_error *err)
+static int read_resource(struct store *s, sqlite3_stmt *stmt, struct store_resource *ret, struct atoll_error *err)
 {
 	int i = 0;
 
@@ -274,8 +297,8 @@ static int read_resource(sqlite3_stmt *stmt, struct store_resource *ret, struct 
 	ret->strategy = column_text(stmt, i++);
 	ret->mode = column_text(stmt, i++);
 	ret->reason = column_text(stmt, i++);
-	ret->work = column_text(stmt, i++);
-	ret->stage = column_text(stmt, i++);
+	ret->work = area_from_record(s, stmt, i++);
+	ret->stage = area_from_record(s, stmt, i++);
 	ret->copies = sqlite3_column_int(stmt, i++);
 	column_id(stmt, i++, &ret->root_id);
 	ret->stamp = sqlite3_column_int64(stmt, i++);
@@ -301,7 +324,7 @@ int store_resource_list(struct store *s, int64_t sandbox, struct store_resource 
 	sqlite3_bind_int64(stmt, 1, sandbox);
 	while ((r = store_next(s, stmt, err)) > 0) {
 		r = array_grow(&list, n, sizeof *list) < 0 ? error_oom(err, "store")
-							   : read_resource(stmt, &list[n++], err);
+							   : read_resource(s, stmt, &list[n++], err);
 		if (r < 0)
 			break;
 	}

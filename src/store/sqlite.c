@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 5
+#define SCHEMA_VERSION 6
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -60,6 +60,7 @@ static const struct {
 	{ OWNER_TABLE, NULL },
 	{ PACKED_TABLES, migrate_rows },
 	{ UNFINISHED_INDEX, NULL },
+	{ "", migrate_areas },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A database in which steps, touches and stamps have a row each is brought up with all that is in it. */
+#include <limits.h>
 #include <sqlite3.h>
 
 #include "store-scene.h"
@@ -109,4 +110,74 @@ TEST(it_is_brought_up_once)
 		CHECK_EQ(n, 2);
 		store_steps_free(list, n);
 	}
+}
+
+static char *area_on_record(void)
+{
+	sqlite3 *db = NULL;
+	sqlite3_stmt *stmt = NULL;
+	char *text;
+
+	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
+	CHECK_EQ(sqlite3_prepare_v2(db, "SELECT CAST(work AS TEXT) FROM resource", -1, &stmt, NULL), SQLITE_OK);
+	CHECK_EQ(sqlite3_step(stmt), SQLITE_ROW);
+	text = strdup((const char *)sqlite3_column_text(stmt, 0));
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return text;
+}
+
+/* A database of version 5 whose state directory was at `top` when the area was recorded. */
+static void make_version_5(const char *top, bool owner)
+{
+	struct store *s = scene_store();
+	char sql[1024];
+	sqlite3 *db = NULL;
+
+	scene_resource(s, scene_box(s, "one"), 1);
+	store_close(s);
+	snprintf(sql, sizeof sql,
+		 "UPDATE resource SET work=CAST('%s/boxes/u/1' AS BLOB), stage=CAST('/elsewhere/.atoll-0/u/1' AS BLOB);"
+		 "DELETE FROM owner; %s%s%s PRAGMA user_version=5",
+		 top, owner ? "INSERT INTO owner VALUES(1,NULL,0,CAST('" : "", owner ? top : "",
+		 owner ? "' AS BLOB));" : "");
+	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
+	CHECK_EQ(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void check_areas(void)
+{
+	AUTO_STORE *s = scene_store();
+	struct store_resource *list = NULL;
+	struct atoll_error err = { 0 };
+	char expected[PATH_MAX + 16];
+	char *recorded;
+	size_t n = 0;
+
+	snprintf(expected, sizeof expected, "%s/boxes/u/1", tap_dir);
+	CHECK_DONE(store_resource_list(s, 1, &list, &n, &err), err);
+	CHECK_EQ(n, 1);
+	CHECK_STR(list[0].work, expected);
+	CHECK_STR(list[0].stage, "/elsewhere/.atoll-0/u/1");
+	scene_begin(s);
+	CHECK_DONE(store_resource_update(s, &list[0], &err), err);
+	scene_commit(s);
+	recorded = area_on_record();
+	CHECK_STR(recorded, "boxes/u/1");
+	free(recorded);
+	store_resource_release(&list[0]);
+	free(list);
+}
+
+TEST(areas_of_a_state_directory_that_was_moved_are_found_where_it_is_now)
+{
+	make_version_5("/where/it/was", true);
+	check_areas();
+}
+
+TEST(areas_of_a_state_directory_without_an_owner_on_record_are_found)
+{
+	make_version_5(tap_dir, false);
+	check_areas();
 }
