@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# timeout: 900
 """SQLite databases over long chains of edits, commits, undos and rollbacks, while somebody else writes now and then: the original, what the sandbox
 sees, and what a diff counts are those of a model of dictionaries. The base and the clone are kept, moved or made anew on the way."""
 import contextlib
@@ -21,10 +22,11 @@ ROWS = 4000
 class Chain(t.Box):
     """Somebody else writes rows with odd numbers, the sandbox those with even ones."""
 
-    def __init__(self, place, who, seed, journal, wide):
-        super().__init__(place, who)
+    def __init__(self, place, who, seed, journal, wide, ground=None, **more):
+        super().__init__(place, who, **more)
         self.random, self.log = random.Random(seed), []
-        self.dir = place.fresh("data", who)
+        self.dir = place.fresh("data", who) if ground is None else os.path.join(ground, "data-%d" % seed)
+        os.makedirs(self.dir, exist_ok=True)
         self.path = os.path.join(self.dir, "x.db")
         self.start = {i: "row %d %s" % (i, "." * (i % 7 * (300 if wide else 5))) for i in range(1, ROWS)}
         with contextlib.closing(sqlite3.connect(self.path)) as db:
@@ -37,7 +39,16 @@ class Chain(t.Box):
             t.give(self.dir, place.uid(who))
         self.original, self.base, self.inside = (dict(self.start) for _ in range(3))
         self.landed = []
-        self.new("--db", "sqlite:" + self.path)
+
+    def begin(self, **how):
+        return self.new("--db", "sqlite:" + self.path, **how)
+
+    def count(self, operation):
+        """How many system calls that change something an operation makes."""
+        counter = self.environment["ATOLL_STATE_DIR"] + ".count"
+        done = operation(fault="count", program_environment={"ATOLL_FAULT_COUNT": counter})
+        with open(counter, encoding="ascii") as file:
+            return done, int(file.read())
 
     def edits(self, odd):
         """SQL, and what it does to a dictionary."""
@@ -121,14 +132,54 @@ class Chain(t.Box):
         return None
 
 
-def main(place, tap):
-    for seed in range(60 if t.TORTURE else 8):
-        who = place.users()[seed % len(place.users())]
+def chains(place, tap, seeds, ground=None, kind="here"):
+    for seed in seeds:
+        who = place.users()[seed % len(place.users())] if ground is None else "root"
         journal = "WAL" if seed // 2 % 2 else "DELETE"
-        chain = Chain(place, who, seed, journal, seed % 3 == 0)
-        found = chain.go(80 if t.TORTURE else 14)
-        tap.check("a chain with %s, seed %d: as the model, %s" % (journal, seed, who), not found, found)
+        chain = Chain(place, who, seed, journal, seed % 3 == 0, ground)
+        made = chain.begin()
+        found = chain.go(80 if t.TORTURE else 14) if made.returncode == 0 else t.said(made)
+        tap.check("a chain with %s, %s, seed %d: as the model, %s" % (journal, kind, seed, who), not found, found)
         chain.drop()
+
+
+def interrupted(place, tap, who):
+    """A creation, and the first run, which makes the clone, killed or let fail at points all over: told truly, and whole afterwards."""
+    if not place.faults_bin:
+        tap.check("the fault-injection build is there", False)
+        return
+    chain = Chain(place, who, 1, "WAL", False, program=place.faults_bin)
+    _, made = chain.count(chain.begin)
+    _, ran = chain.count(lambda **how: chain.run("true", **how))
+    chain.rm("--force")
+    found = []
+    for what, number in (("new", made), ("run", ran)):
+        for turn, point in enumerate(range(1, number + 1, 1 if t.TORTURE else max(1, number // 6))):
+            fault = "%d:%s" % (point, ("kill", "ENOSPC", "EIO")[turn % 3])
+            done = chain.begin(fault=fault) if what == "new" else chain.begin()
+            if what == "run":
+                done = chain.run("true", fault=fault)
+            chain.recover()
+            if b"box" not in chain.atoll("list").stdout:
+                done = chain.begin()
+            wrong = chain.check("%s with %s: %s" % (what, fault, t.said(done)))
+            if wrong:
+                found.append(wrong)
+            chain.rm("--force")
+    tap.check("new and the first run, interrupted at points of %d and %d, %s" % (made, ran, who), not found, *found)
+    chain.drop()
+
+
+def main(place, tap):
+    chains(place, tap, range(60 if t.TORTURE else 8))
+    for kind in ("xfs",) if place.is_root else ():
+        ground = place.mount(kind)
+        tap.check("a file system that shares blocks: " + kind, ground is not None)
+        if ground:
+            chains(place, tap, range(100, 120 if t.TORTURE else 102), ground, kind)
+            place.unmount(ground)
+    for who in place.users():
+        interrupted(place, tap, who)
 
 
 t.run(main)
