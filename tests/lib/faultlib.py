@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import atolltest as t
+import isolation
 import manifest as mf
 
 CHAIN = 1 if t.TORTURE else 16
@@ -195,6 +196,9 @@ class Trial:
         if first.returncode != 0:
             raise Failure("recover: " + t.said(first))
         side = self.side()
+        shared = isolation.shared([os.path.join(self.work, name) for name in "ab"], self.box.state)
+        if shared:
+            raise Failure("not isolated: " + "; ".join(shared[:4]))
         second = self.box.recover()
         if second.returncode != 0:
             raise Failure("second recover: " + t.said(second))

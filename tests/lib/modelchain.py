@@ -163,6 +163,7 @@ class World:
         self.state = os.path.join(place.fresh("state", who, state or ground if ground not in place.subvolumes else None), "atoll")
         self.boxes = {}
         self.hits = 0
+        self.inodes = set()  # of the original, before the latest command
         self.unsure = set()  # directories whose metadata after the command the model does not know
         self.outside(base)
         self.tree = mt.from_scan(self.scan())
@@ -187,10 +188,10 @@ class World:
     def scan(self):
         return ops.scan(self.path)
 
-    def check(self, tree, what, loose=()):
+    def check(self, tree, what, loose=(), before=None):
         """The original must be that tree; returns the differences instead of raising them if what is None."""
         seen = self.scan()
-        lines = mt.differences(tree, seen, "model of the original", loose, self.unsure)
+        lines = mt.differences(tree, seen, "model of the original", loose, self.unsure, before)
         if lines and what:
             raise Difference("%s: the original: %s" % (what, "\n".join(lines[:12])))
         if not lines:
@@ -198,7 +199,7 @@ class World:
         return lines
 
     def check_isolation(self, what):
-        lines = isolation.shared([self.path], self.state)
+        lines = isolation.shared([self.path], self.state, self.inodes)
         if lines:
             raise Difference("%s: not isolated: %s" % (what, "\n".join(lines[:6])))
 
@@ -519,6 +520,7 @@ class World:
 
     def command(self, box, what, arguments, fault):
         more = {"fault": fault} if fault else {}
+        self.inodes = isolation.inodes(self.path)
         if fault:
             box.box.program = self.place.faults_bin
         try:
@@ -535,7 +537,7 @@ class World:
         if done.returncode == 0:
             if must:
                 raise Difference("%s\nit must conflict: %s" % (told, sorted(must)))
-            self.check(new, told, loose)
+            self.check(new, told, loose, old)
             self.tree = new
             return "new"
         if done.returncode not in set(refusals) | ({3} if may else set()):
@@ -554,7 +556,7 @@ class World:
                 done = box.box.recover()
             if done.returncode != 0:
                 raise Difference("%s\nrecover: %s" % (told, t.said(done)))
-            from_old, from_new = self.check(old, None), self.check(new, None, loose)
+            from_old, from_new = self.check(old, None), self.check(new, None, loose, old)
             if from_old and from_new:
                 raise Difference("%s\nrecovered to a mixture: from before: %s; from after: %s" % (told, from_old[:6], from_new[:6]))
         if from_new or not from_old and box.box.diff().stdout:

@@ -344,11 +344,14 @@ class Actor:
         below = self.tree.below(old)
         if self.layered and node.low and any(self.tree[path].kind in SPECIAL for path in below):
             raise Failed("EXDEV")  # overlayfs refuses, and a FIFO cannot be moved by copying
-        moved = {}
+        moved, copies = {}, {}
         for path in [old] + below:
-            if self.layered:
-                self.tree[path] = self.tree[path].copy().is_new_inode() if self.tree[path].low else self.tree[path]
-            moved[new + path[len(old):]] = self.tree.pop(path)
+            here = self.tree.pop(path)
+            if self.layered and here.low:  # copied, but names of one file that move together stay so
+                if id(here) not in copies:
+                    copies[id(here)] = here.copy().is_new_inode()
+                here = copies[id(here)]
+            moved[new + path[len(old):]] = here
         self.replace(new, moved.pop(new))
         self.tree.update(moved)
 
@@ -432,9 +435,9 @@ def inherit(node, default):
 # ---- comparing ----
 
 
-def differences(tree, seen, what="model", loose=(), fuzzy=()):
+def differences(tree, seen, what="model", loose=(), fuzzy=(), before=None):
     """Readable lines, one per path or field in which the disk differs from the model. loose: names that need not share a file with the
-    names with which they share it in the model. fuzzy: directories whose metadata the model does not know."""
+    names with which they share it in the model, and may still share it with those with which they did in the tree before. fuzzy: directories whose metadata the model does not know."""
     lines = []
     for path in sorted(set(tree) | set(seen)):
         node, found = tree.get(path), seen.get(path)
@@ -444,17 +447,17 @@ def differences(tree, seen, what="model", loose=(), fuzzy=()):
             lines.append("%r is missing: the %s has a %s" % (path, what, node.kind))
         else:
             lines += ["%r %s" % (path, line) for line in node_differences(node, found, what) if path not in fuzzy or node.kind != "dir"]
-    return lines or link_differences(tree.groups(), from_scan(seen).groups(), what, loose)
+    return lines or link_differences(tree.groups(), from_scan(seen).groups(), what, set(loose), before.groups() if before else ())
 
 
-def link_differences(wanted, real, what, loose):
+def link_differences(wanted, real, what, loose, old):
     lines = []
     for group in wanted:
-        firm = group - set(loose)
+        firm = group - loose
         if len(firm) > 1 and not any(firm <= names for names in real):
             lines.append("names of one file in the %s, not on disk: %s" % (what, sorted(group)))
     for names in real:
-        if not any(names <= group for group in wanted):
+        if not any(names <= group for group in wanted) and not any(names <= group and names <= loose for group in old):
             lines.append("names of one file on disk, not in the %s: %s" % (what, sorted(names)))
     return lines
 
@@ -481,14 +484,15 @@ def adopt(tree, seen, fuzzy=()):
         if found and node.kind == "dir" and path in fuzzy:
             node.mode, node.uid, node.gid, node.mtime = found["mode"], found["uid"], found["gid"], found["mtime"]
             node.xattrs = dict(found["xattrs"])
-    together = {}
+    by_inode, used = {}, set()
     for path, node in list(tree.items()):
-        if node.kind != "dir" and path in seen:
-            key = (id(node), seen[path]["ino"])
-            first = next((other for (n, _), other in together.items() if n == id(node)), None)
-            if key not in together:
-                together[key] = node if first is None else node.copy().is_new_inode()
-            tree[path] = together[key]
+        if node.kind == "dir" or path not in seen:
+            continue
+        inode = seen[path]["ino"]
+        if inode not in by_inode:
+            by_inode[inode] = node.copy().is_new_inode() if id(node) in used else node
+            used.add(id(node))
+        tree[path] = by_inode[inode]
 
 
 class Touched:
