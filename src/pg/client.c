@@ -301,6 +301,7 @@ void pg_client_free(struct pg_client *c)
 	pg_names_clear(&c->prepared);
 	pg_known_clear(&c->statements);
 	pg_known_clear(&c->portals);
+	pg_pending_clear(&c->pending);
 	pg_settings_clear(&c->log);
 	pg_settings_clear(&c->defaults);
 	pg_settings_clear(&c->settings);

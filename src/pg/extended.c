@@ -11,6 +11,7 @@
 #include "pg/private.h"
 
 #define LONG_NAME 32
+#define PIPELINE_IS_BLOCK 180000
 
 static uint64_t hash(const char *text)
 {
@@ -61,11 +62,10 @@ static bool malformed(struct pg_client *c)
 /* What must be known when it is executed. */
 static void remember(struct pg_client *c, const char *name, const struct pg_statement *s)
 {
-	bool plain = s->kind == PG_PLAIN || s->kind == PG_EXECUTE || s->kind == PG_DEALLOCATE;
 	int r = 0;
 
 	pg_known_remove(&c->statements, name);
-	if (!plain)
+	if (s->kind != PG_PLAIN)
 		r = pg_known_put(&c->statements, name, s->kind, s->kind >= PG_NOTIFY ? NULL : s->text, s->size);
 	if (r == 0 && *name)
 		r = pg_names_add(&c->prepared, name);
@@ -82,12 +82,18 @@ static bool is_never_sent(enum pg_statement_kind kind)
 }
 
 /* The text as the server is to see it. More than one statement is the server's to refuse. */
-static void add_text(struct pg_client *c, const char *text, const struct pg_statement *s)
+static void add_text(struct pg_client *c, const char *text, const struct pg_statement *s, bool unreadable)
 {
 	struct pg_buffer *b = &c->proxy->to_server;
 	const char *end = s->text + s->size;
 
-	if (is_never_sent(s->kind)) {
+	if (s->kind == PG_MALFORMED && !unreadable) {
+		pg_message_add_string(
+			b, "COMMIT syntax error"); /* the server refuses it as it would refuse the client's */
+		return;
+	}
+	/* In a failed transaction the server refuses to parse DEALLOCATE ALL. */
+	if (is_never_sent(s->kind) && !(s->kind == PG_DEALLOCATE_ALL && c->broken)) {
 		pg_buffer_add(b, "ROLLBACK TO SAVEPOINT ", 22);
 		pg_buffer_add(b, c->proxy->savepoint, strlen(c->proxy->savepoint));
 		pg_message_add_string(b, "_refused");
@@ -114,13 +120,15 @@ static void parse(struct pg_client *c, const struct pg_message *m)
 	l = pg_script_lexer(c, text, strlen(text), &why);
 	if (why || !pg_statement_next(&l, &s))
 		s = (struct pg_statement){ .text = text, .kind = why ? PG_MALFORMED : PG_PLAIN, .size = strlen(text) };
+	pg_pending_keep(c, pg_pending_add(c, 'P'), false, name);
 	remember(c, name, &s);
+	if (pg_transaction_names_limit(text, strlen(text)))
+		c->proxy->names_limits = true;
 	begun = pg_message_begin(b, 'P');
 	add_statement_name(c, name);
-	add_text(c, text, &s);
+	add_text(c, text, &s, why != NULL);
 	pg_buffer_add(b, r.at, (size_t)(r.end - r.at));
 	pg_message_end(b, begun);
-	c->answers++;
 	if (*name)
 		return;
 	c->proxy->unnamed_of = c;
@@ -128,14 +136,27 @@ static void parse(struct pg_client *c, const struct pg_message *m)
 	pg_buffer_add(&c->unnamed, b->data + b->start + begun, pg_buffer_size(b) - begun);
 }
 
+static void hide(struct pg_pending *p)
+{
+	if (p)
+		p->hidden = true;
+}
+
 /* Another client's unnamed statement is there. */
 static void parse_again(struct pg_client *c)
 {
-	if (c->proxy->unnamed_of == c || pg_buffer_size(&c->unnamed) == 0)
+	if (c->proxy->unnamed_of == c)
 		return;
+	if (pg_buffer_size(&c->unnamed) == 0) {
+		/* It has none: the server must not take the other one's. */
+		pg_message_named(&c->proxy->to_server, 'C', 'S', "");
+		c->proxy->unnamed_of = c;
+		hide(pg_pending_add(c, 'C'));
+		return;
+	}
 	pg_buffer_add(&c->proxy->to_server, pg_buffer_front(&c->unnamed), pg_buffer_size(&c->unnamed));
 	c->proxy->unnamed_of = c;
-	c->swallow_in = ++c->answers;
+	hide(pg_pending_add(c, 'P'));
 }
 
 static void bind_portal(struct pg_client *c, const char *portal, const char *statement)
@@ -165,13 +186,27 @@ static void bind(struct pg_client *c, const struct pg_message *m)
 	}
 	if (!*statement)
 		parse_again(c);
+	pg_pending_keep(c, pg_pending_add(c, 'B'), true, portal);
 	bind_portal(c, portal, statement);
 	begun = pg_message_begin(b, 'B');
 	pg_message_add_string(b, portal);
 	add_statement_name(c, statement);
 	pg_buffer_add(b, r.at, (size_t)(r.end - r.at));
 	pg_message_end(b, begun);
-	c->answers++;
+}
+
+/* What is closed stands for nothing any more. */
+static void forget(struct pg_client *c, bool of_portal, const char *name)
+{
+	pg_pending_keep(c, pg_pending_add(c, 'C'), of_portal, name);
+	if (of_portal) {
+		pg_known_remove(&c->portals, name);
+		return;
+	}
+	pg_names_remove(&c->prepared, name);
+	pg_known_remove(&c->statements, name);
+	if (!*name)
+		c->unnamed.start = c->unnamed.end = 0;
 }
 
 /* Describe and Close: a kind and a name. */
@@ -189,12 +224,10 @@ static void named(struct pg_client *c, const struct pg_message *m)
 	}
 	if (kind == 'S' && m->type == 'D' && !*name)
 		parse_again(c);
-	if (m->type == 'C' && kind == 'S') {
-		pg_names_remove(&c->prepared, name);
-		pg_known_remove(&c->statements, name);
-		if (!*name)
-			c->unnamed.start = c->unnamed.end = 0;
-	}
+	if (m->type == 'C')
+		forget(c, kind == 'P', name);
+	else
+		(void)pg_pending_add(c, 'D');
 	begun = pg_message_begin(b, m->type);
 	pg_message_add_byte(b, kind);
 	if (kind == 'S')
@@ -202,27 +235,54 @@ static void named(struct pg_client *c, const struct pg_message *m)
 	else
 		pg_message_add_string(b, name);
 	pg_message_end(b, begun);
-	c->answers++;
 }
 
-/* Whether it is for the proxy to carry out; else what it does is noted. */
-static bool is_ours(struct pg_client *c, const struct pg_known *k)
+static struct pg_statement read_one(struct pg_client *c, const char *text)
 {
 	struct pg_statement s = { .kind = PG_MALFORMED };
 	const char *why;
-	struct pg_lexer l;
+	struct pg_lexer l = pg_script_lexer(c, text, strlen(text), &why);
 
-	if (!k->text) {
-		pg_transaction_note(c, &(struct pg_statement){ .kind = k->kind });
-		return false;
-	}
-	l = pg_script_lexer(c, k->text, strlen(k->text), &why);
 	if (!why)
 		(void)pg_statement_next(&l, &s);
-	if (pg_transaction_is_ours(c, &s, true))
+	return s;
+}
+
+void pg_extended_done(struct pg_client *c, const char *text)
+{
+	struct pg_statement s = read_one(c, text);
+
+	pg_transaction_done(c, &s);
+}
+
+/* Whether it is for the proxy to carry out; else what it does is noted. */
+static bool is_ours(struct pg_client *c, const struct pg_known *k, bool first)
+{
+	struct pg_statement s = { .kind = k->kind };
+
+	if (k->text)
+		s = read_one(c, k->text);
+	if (k->text && pg_transaction_is_ours(c, &s, first))
 		return true;
 	pg_transaction_note(c, &s);
 	return false;
+}
+
+static void pass_execute(struct pg_client *c, const struct pg_message *m, const struct pg_known *known)
+{
+	struct pg_buffer *b = &c->proxy->to_server;
+	struct pg_pending *pending = pg_pending_add(c, 'E');
+
+	pg_buffer_add(b, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
+	if (!known || !known->text || !pending)
+		return;
+	pending->text = strdup(known->text);
+	if (!pending->text)
+		pg_proxy_lose(c->proxy, "out of memory");
+	if (c->broken && known->kind == PG_ROLLBACK_TO) {
+		c->reviving = true;
+		pg_message_empty(b, 'H');
+	}
 }
 
 static void execute(struct pg_client *c, const struct pg_message *m)
@@ -231,22 +291,27 @@ static void execute(struct pg_client *c, const struct pg_message *m)
 	struct pg_reader r = pg_reader_of(m);
 	const char *portal = pg_reader_string(&r);
 	const struct pg_known *known = pg_known_find(&c->portals, portal);
+	bool first;
 
 	pg_reader_int32(&r);
 	if (r.bad) {
 		malformed(c);
 		return;
 	}
-	if (!known || !is_ours(c, known)) {
-		pg_buffer_add(b, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
-		c->answers++;
+	/* Behind another Execute the newer servers regard the sequence as a transaction, as they do a string of several statements. */
+	first = c->executed == 0 || c->proxy->version < PIPELINE_IS_BLOCK;
+	if (!known || known->kind < PG_BEGIN || known->kind > PG_TWO_PHASE)
+		c->executed++;
+	if (!known || !is_ours(c, known, first)) {
+		pass_execute(c, m, known);
 		return;
 	}
 	pg_script_prepare(c, known->text);
 	c->barrier = true;
+	/* The server says whether the portal is still there: a ROLLBACK TO may have removed it. */
+	pg_message_named(b, 'D', 'P', portal);
+	hide(pg_pending_add(c, 'D'));
 	pg_message_empty(b, 'H');
-	if (c->answers == 0)
-		pg_extended_drained(c);
 }
 
 static void pass_sync(struct pg_client *c)
@@ -303,5 +368,8 @@ void pg_extended_forget(struct pg_client *c)
 			pg_proxy_lose(c->proxy, "out of memory");
 	}
 	pg_names_clear(&c->prepared);
-	pg_known_clear(&c->statements);
+	/* The unnamed one is not among those that DEALLOCATE ALL removes. */
+	for (size_t i = c->statements.n; i-- > 0;)
+		if (*c->statements.v[i].name)
+			pg_known_remove(&c->statements, c->statements.v[i].name);
 }

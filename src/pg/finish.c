@@ -49,6 +49,7 @@ static void send_end(struct pg_client *c, bool commit)
 	if (c->dirty)
 		pg_message_run(b, commit ? p->make : p->back);
 	add_closes(p);
+	pg_message_named(b, 'C', 'P', ""); /* ours: a client that executes the unnamed portal has bound none */
 	pg_message_empty(b, 'S');
 	pg_group_add(p, NULL, NULL);
 	/* Until it is there nobody knows how strings are to be read: the settings may be others. */
@@ -82,6 +83,7 @@ static void end(struct pg_client *c, bool commit)
 	pg_known_clear(&c->portals);
 	c->was_dirty = c->was_dirty || c->dirty;
 	c->dirty = c->broken = c->touched_constraints = c->in_block = false;
+	c->executed = 0;
 	c->after = NULL;
 	after(c, commit);
 }
@@ -107,8 +109,7 @@ static void end_locals(struct pg_client *c)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 
-	pg_settings_end_local(&c->settings, &c->log, &sql);
-	if (sql.failed)
+	if (pg_settings_end_local(&c->settings, &c->defaults, &c->log, &sql) < 0 || sql.failed)
 		pg_proxy_lose(c->proxy, "out of memory");
 	else if (sql.size > 0)
 		pg_group_query(c, strbuf_str(&sql), locals_ended);

@@ -36,6 +36,11 @@ int pg_names_add(struct pg_names *names, const char *name)
 	return find(names, name) < names->n ? 0 : pg_names_push(names, name);
 }
 
+bool pg_names_has(const struct pg_names *names, const char *name)
+{
+	return find(names, name) < names->n;
+}
+
 bool pg_names_remove(struct pg_names *names, const char *name)
 {
 	size_t i = find(names, name);
@@ -59,6 +64,31 @@ static void known_release(struct pg_known *k)
 {
 	free(k->name);
 	free(k->text);
+}
+
+void pg_known_free(struct pg_known *k)
+{
+	if (k)
+		known_release(k);
+	free(k);
+}
+
+int pg_known_copy(const struct pg_known *k, struct pg_known **ret)
+{
+	struct pg_known *copy = k ? calloc(1, sizeof(*copy)) : NULL;
+
+	*ret = NULL;
+	if (!k)
+		return 0;
+	if (!copy)
+		return -ENOMEM;
+	*copy = (struct pg_known){ strdup(k->name), k->kind, k->text ? strdup(k->text) : NULL };
+	if (!copy->name || (k->text && !copy->text)) {
+		pg_known_free(copy);
+		return -ENOMEM;
+	}
+	*ret = copy;
+	return 0;
 }
 
 const struct pg_known *pg_known_find(const struct pg_known_list *list, const char *name)

@@ -65,6 +65,24 @@ struct pg_known_list {
 	size_t n, capacity;
 };
 
+/* A message of an extended sequence that the server has not answered yet, and what the proxy believed before it was sent: if the server skips the
+ * message because an earlier one failed, or refuses it, that is true again. */
+struct pg_pending {
+	char type;                /* of the message: Parse, Bind, Close, Describe, Execute */
+	bool hidden;              /* the proxy sent it: the answer is not for the client */
+	bool changed;             /* name, was and was_prepared say what to restore */
+	bool of_portal;           /* name is a portal's */
+	bool was_prepared;        /* name was in prepared */
+	char *name;               /* of the statement or portal that Parse, Bind or Close changes */
+	struct pg_known *was;     /* what was known of it; NULL: nothing */
+	struct pg_buffer unnamed; /* Parse and Close of the unnamed statement: the text that was kept */
+	char *text;               /* Execute: the statement, if the proxy has to know that it succeeded; or NULL */
+};
+struct pg_pending_list {
+	struct pg_pending *v;
+	size_t first, n, capacity; /* n of them, from first on */
+};
+
 struct pg_client {
 	struct pg_source source; /* first: the loop knows it by this */
 	struct pg_proxy *proxy;
@@ -98,14 +116,15 @@ struct pg_client {
 	bool chain;
 
 	/* its unit: a query, or a sequence of messages up to Sync */
-	bool unit;         /* one is under way */
-	bool synced;       /* and all of it was sent: no message is taken until it is answered */
-	bool failed;       /* an error was answered */
-	bool copy_in;      /* the server wants CopyData */
-	size_t copy_rest;  /* of a CopyData message that is passed on in pieces */
-	bool barrier;      /* the script waits until everything sent so far was answered */
-	size_t answers;    /* of an extended sequence that are still to come */
-	size_t swallow_in; /* which of them, from now, is not for the client; 0: none */
+	bool unit;        /* one is under way */
+	bool synced;      /* and all of it was sent: no message is taken until it is answered */
+	bool failed;      /* an error was answered */
+	bool copy_in;     /* the server wants CopyData */
+	size_t copy_rest; /* of a CopyData message that is passed on in pieces */
+	bool barrier;     /* the script waits until everything sent so far was answered */
+	size_t executed;  /* Execute messages of an extended sequence so far */
+	bool reviving; /* a ROLLBACK TO in a failed transaction is under way: what follows waits, its meaning depends on it */
+	struct pg_pending_list pending; /* the messages of an extended sequence that are still to be answered */
 	bool quiet_parse; /* the proxy sends a query by Parse, Bind and Execute: the client knows nothing of the first two */
 	size_t shift; /* characters of the query string before what was sent: added to error positions */
 
@@ -121,6 +140,7 @@ struct pg_script {
 	struct strbuf text;
 	struct pg_statement *v;
 	size_t n, capacity, at;
+	size_t done;            /* so many of its statements have succeeded */
 	bool backslashes;       /* how it was read */
 	bool extended;          /* the one statement of an Execute: ReadyForQuery will come by Sync */
 	const char *unreadable; /* why nothing of it can be passed on, or NULL */
@@ -167,6 +187,7 @@ struct pg_proxy {
 	bool held_cursors; /* somebody has declared one WITH HOLD: not all can be closed at the end of a transaction */
 	bool used_temporary,
 		used_notify; /* by a client in this transaction, perhaps rolled back: the server may not prepare it */
+	bool names_limits;   /* a text that a client has sent names a limit: functions may set it from now on */
 	bool backing;        /* a ROLLBACK TO is under way: settings may be others when it is done */
 	int32_t last_id;
 
@@ -207,6 +228,9 @@ void pg_known_remove(struct pg_known_list *list, const char *name);
 int pg_known_put(struct pg_known_list *list, const char *name, enum pg_statement_kind kind, const char *text,
 		 size_t size);
 void pg_known_clear(struct pg_known_list *list);
+int pg_known_copy(const struct pg_known *k, struct pg_known **ret); /* NULL gives NULL */
+void pg_known_free(struct pg_known *k);
+bool pg_names_has(const struct pg_names *names, const char *name);
 
 /* ---- connect.c: libpq ---- */
 /* A PGconn, connected. Its error messages are made fit to be shown. */
@@ -294,6 +318,7 @@ void pg_unit_end(struct pg_client *c);   /* everything of it was done */
 void pg_script_query(struct pg_client *c, const struct pg_message *m);
 void pg_script_prepare(struct pg_client *c, const char *text); /* for pg_script_next(), at the barrier */
 void pg_script_next(struct pg_client *c);
+void pg_script_done(struct pg_client *c); /* the server has carried out one of its statements */
 /* The lexer for a text of this client; *ret_why: NULL, or why it cannot be read safely. */
 const char *pg_script_parameter(const struct pg_proxy *p, const char *name); /* as the server reports it; or "" */
 struct pg_lexer pg_script_lexer(const struct pg_client *c, const char *text, size_t size, const char **ret_why);
@@ -305,8 +330,10 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 /* Carries it out, and calls pg_script_next() when it is done. */
 void pg_transaction_run(struct pg_client *c, const struct pg_statement *s);
 void pg_transaction_refuse(struct pg_client *c, const struct pg_report *report);
-/* What a statement that is passed on does to the client's session. */
+/* What a statement that is passed on may do to the client's session, whether it succeeds or not. */
 void pg_transaction_note(struct pg_client *c, const struct pg_statement *s);
+/* What it has done, now that the server has confirmed it: settings and savepoints, and names of prepared statements. */
+void pg_transaction_done(struct pg_client *c, const struct pg_statement *s);
 
 /* Read-only by the client's own default: said to the server before the first thing it does. */
 void pg_transaction_guard(struct pg_client *c);
@@ -316,7 +343,19 @@ void pg_finish(struct pg_client *c, bool commit, void (*after)(struct pg_client 
 /* Closes what is in p->to_close now, while nothing of a client is under way on the server. */
 void pg_finish_closes(struct pg_proxy *p);
 
+/* ---- pending.c: what the server has not answered yet ---- */
+/* Adds one; NULL: out of memory, and the transaction is lost. */
+struct pg_pending *pg_pending_add(struct pg_client *c, char type);
+/* Keeps what is known of a statement or portal, before it is changed. */
+void pg_pending_keep(struct pg_client *c, struct pg_pending *p, bool of_portal, const char *name);
+/* The server has answered the first one. True: the answer is for the client. */
+bool pg_pending_answered(struct pg_client *c, char answer);
+/* An error was the answer to the first one, and the others are skipped: restores what was known. */
+void pg_pending_failed(struct pg_client *c);
+void pg_pending_clear(struct pg_pending_list *list);
+
 /* ---- extended.c ---- */
+void pg_extended_done(struct pg_client *c, const char *text); /* an Execute of this statement has succeeded */
 bool pg_extended_message(struct pg_client *c, const struct pg_message *m);
 void pg_extended_drained(struct pg_client *c); /* everything sent so far was answered */
 void pg_extended_forget(struct pg_client *c);  /* its prepared statements are to be closed */
@@ -326,6 +365,9 @@ void pg_extended_name(const struct pg_client *c, const char *name, char buffer[P
 
 /* transaction.c: a limit that would end the transaction of all; it is accepted, and has no effect. */
 bool pg_transaction_is_fatal_limit(const char *key);
+/* Whether a text names one: a function body, say, or a call of set_config(). */
+bool pg_transaction_names_limit(const char *text, size_t size);
+const char *pg_transaction_limits_sql(const struct pg_proxy *p); /* takes all of them away */
 /* ask.c: something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
 /* The same with settings of its own, for that question only: "SET LOCAL …; …". */

@@ -70,8 +70,9 @@ static void client_error(struct pg_client *c, const struct pg_message *m)
 {
 	if (!c->gone && !c->closing)
 		pass_error(c, m);
-	c->failed = true;
-	c->answers = c->swallow_in = 0;
+	c->failed = c->broken = true;
+	c->reviving = false;
+	pg_pending_failed(c);
 	c->copy_in = false;
 	if (c->synced)
 		return;
@@ -142,13 +143,13 @@ static bool is_answer(char type)
 /* One of the answers to an extended sequence. False: it is not for the client. */
 static bool count_answer(struct pg_client *c, char type)
 {
-	bool wanted = true;
+	bool wanted;
 
-	if (c->answers == 0 || !is_answer(type))
+	if (c->pending.n == 0 || !is_answer(type))
 		return !c->quiet_parse || (type != '1' && type != '2');
-	c->answers--;
-	if (c->swallow_in > 0 && --c->swallow_in == 0)
-		wanted = false;
+	wanted = pg_pending_answered(c, type);
+	if (c->reviving && c->pending.n == 0)
+		c->reviving = c->broken = false; /* the ROLLBACK TO has succeeded */
 	return wanted;
 }
 
@@ -168,7 +169,7 @@ static void capture(struct pg_proxy *p, const struct pg_message *m)
 static void copy_begins(struct pg_client *c)
 {
 	c->copy_in = true;
-	if (c->answers == 0 || !c->synced)
+	if (c->pending.n == 0 || !c->synced)
 		return;
 	pg_group_pop(c->proxy);
 	c->synced = false;
@@ -188,11 +189,13 @@ static void other(struct pg_proxy *p, const struct pg_message *m)
 		copy_begins(c);
 	if (m->type == 'C')
 		c->copy_in = false;
+	if (m->type == 'C' || m->type == 'I')
+		pg_script_done(c);
 	if (count_answer(c, m->type))
 		pass(c, m);
 	if (c->gone && m->type == 'G')
 		pg_client_leave(c); /* it wants data of somebody who is no more there */
-	else if (c->barrier && c->answers == 0)
+	else if (c->barrier && c->pending.n == 0)
 		pg_extended_drained(c);
 }
 

@@ -66,7 +66,7 @@ static int read_text(struct pg_client *c, const char *text, size_t size)
 	struct pg_statement one, *to;
 	struct pg_lexer l;
 
-	s->n = s->at = 0;
+	s->n = s->at = s->done = 0;
 	strbuf_truncate(&s->text, 0);
 	strbuf_add(&s->text, text, size);
 	if (s->text.failed)
@@ -110,6 +110,8 @@ void pg_script_query(struct pg_client *c, const struct pg_message *m)
 	c->unit = c->synced = true;
 	c->unnamed.start = c->unnamed.end = 0;
 	pg_known_remove(&c->statements, "");
+	if (c->proxy->unnamed_of == c)
+		c->proxy->unnamed_of = NULL; /* the server still has it if nothing of the string is sent */
 	c->proxy->script.extended = false;
 	if (read_text(c, m->body, size) < 0)
 		pg_proxy_lose(c->proxy, "out of memory");
@@ -217,7 +219,7 @@ static void end(struct pg_client *c)
 {
 	struct pg_script *s = &c->proxy->script;
 
-	s->n = s->at = 0;
+	s->n = s->at = s->done = 0;
 	if (s->text.capacity > PG_HIGH_WATER)
 		strbuf_release(&s->text);
 	if (!s->extended) {
@@ -245,6 +247,13 @@ static void check_rules(struct pg_client *c)
 	s->unreadable = why;
 }
 
+static void note(struct pg_client *c, const struct pg_statement *s)
+{
+	pg_transaction_note(c, s);
+	if (pg_transaction_names_limit(s->text, s->size))
+		c->proxy->names_limits = true;
+}
+
 void pg_script_next(struct pg_client *c)
 {
 	struct pg_script *s = &c->proxy->script;
@@ -267,9 +276,19 @@ void pg_script_next(struct pg_client *c)
 		pg_transaction_run(c, &s->v[from]);
 		return;
 	}
-	while (to < s->n && (to == from || !(s->v[from].body || s->v[to].body)) &&
+	/* In a failed transaction one at a time: a ROLLBACK TO changes what the next one means. */
+	while (to < s->n && (to == from || !(c->broken || s->v[from].body || s->v[to].body)) &&
 	       !pg_transaction_is_ours(c, &s->v[to], alone))
-		pg_transaction_note(c, &s->v[to++]);
+		note(c, &s->v[to++]);
+	s->done = from;
 	s->at = to;
 	send_piece(c, from, to);
+}
+
+void pg_script_done(struct pg_client *c)
+{
+	struct pg_script *s = &c->proxy->script;
+
+	if (s->done < s->at && !s->extended)
+		pg_transaction_done(c, &s->v[s->done++]);
 }

@@ -78,6 +78,20 @@ int pg_settings_put(struct pg_settings *s, const char *key, const char *sql)
 	return add(s, key, sql, strlen(sql), &made);
 }
 
+/* RELEASE ends the savepoint and those made after it; what was set since stays. */
+static void remove_marks(struct pg_settings *log, size_t from)
+{
+	size_t to = from;
+
+	for (size_t i = from; i < log->n; i++) {
+		if (log->v[i].mark)
+			setting_release(&log->v[i]);
+		else
+			log->v[to++] = log->v[i];
+	}
+	log->n = to;
+}
+
 static int note_mark(struct pg_settings *log, const struct pg_statement *s)
 {
 	char name[PG_NAME_SIZE];
@@ -96,7 +110,10 @@ static int note_mark(struct pg_settings *log, const struct pg_statement *s)
 	}
 	for (size_t i = log->n; i-- > 0;)
 		if (log->v[i].mark && strcmp(log->v[i].key, name) == 0) {
-			truncate_to(log, i + 1);
+			if (s->kind == PG_RELEASE)
+				remove_marks(log, i);
+			else
+				truncate_to(log, i + 1);
 			break;
 		}
 	return 0;
@@ -117,7 +134,7 @@ int pg_settings_note(struct pg_settings *log, const struct pg_statement *s)
 	bool set = s->kind == PG_SET || s->kind == PG_SET_LOCAL;
 	int r;
 
-	if (s->kind == PG_SAVEPOINT || s->kind == PG_ROLLBACK_TO)
+	if (s->kind == PG_SAVEPOINT || s->kind == PG_ROLLBACK_TO || s->kind == PG_RELEASE)
 		return note_mark(log, s);
 	if ((!set && s->kind != PG_RESET && s->kind != PG_RESET_ALL) || !is_plain(s))
 		return 0;
@@ -217,23 +234,30 @@ void pg_settings_switch(const struct pg_settings *from, const struct pg_settings
 	}
 }
 
-void pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *log, struct strbuf *ret_sql)
+/* By what the session's settings will be once the log is committed. */
+int pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *defaults,
+			  const struct pg_settings *log, struct strbuf *ret_sql)
 {
-	for (size_t i = 0; i < log->n; i++) {
-		const struct pg_setting *s = NULL;
+	CLEANUP(pg_settings_clear) struct pg_settings after = { 0 };
+	bool any = false;
+	int r = 0;
 
-		if (!log->v[i].local)
-			continue;
-		for (size_t j = log->n; j-- > 0 && !s;)
-			if (!log->v[j].local && !log->v[j].mark && strcmp(log->v[j].key, log->v[i].key) == 0)
-				s = &log->v[j];
-		if (!s)
-			s = find(settings, log->v[i].key);
-		if (s && s->sql)
-			add_set(ret_sql, s->sql);
-		else
+	for (size_t i = 0; i < log->n; i++)
+		any = any || log->v[i].local;
+	if (!any)
+		return 0;
+	r = pg_settings_copy(&after, settings);
+	for (size_t i = 0; i < log->n && r == 0; i++)
+		r = commit_one(&after, defaults, &log->v[i]);
+	for (size_t i = 0; i < log->n && r == 0; i++) {
+		const char *sql = log->v[i].local ? pg_settings_find(&after, log->v[i].key) : NULL;
+
+		if (sql)
+			add_set(ret_sql, sql);
+		else if (log->v[i].local)
 			add_reset(ret_sql, log->v[i].key);
 	}
+	return r;
 }
 
 static void add_quoted(struct strbuf *sql, char quote, const char *text)

@@ -22,7 +22,7 @@ struct pg_settings {
 	size_t n, capacity;
 };
 
-/* Notes what a statement will do, if it is one that matters: SET, RESET, SAVEPOINT, ROLLBACK TO. 0 or -ENOMEM. */
+/* Notes what a statement has done, if it is one that matters: SET, RESET, SAVEPOINT, RELEASE, ROLLBACK TO. 0 or -ENOMEM. */
 int pg_settings_note(struct pg_settings *log, const struct pg_statement *s);
 /* A committed transaction's log becomes part of the client's settings; the log is empty after. */
 int pg_settings_commit(struct pg_settings *settings, const struct pg_settings *defaults, struct pg_settings *log);
@@ -33,8 +33,9 @@ void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql);
 int pg_settings_copy(struct pg_settings *to, const struct pg_settings *from);
 /* SQL that takes a session from one client's settings to another's; nothing if they are equal. */
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql);
-/* SQL that ends what SET LOCAL did. */
-void pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *log, struct strbuf *ret_sql);
+/* SQL that ends what SET LOCAL did. 0 or -ENOMEM. */
+int pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *defaults,
+			  const struct pg_settings *log, struct strbuf *ret_sql);
 /* SET for a setting that a client names when it connects. */
 char *pg_settings_sql(const char *name, const char *value);
 

@@ -16,6 +16,12 @@ static const struct pg_report two_phase = {
 static const struct pg_report malformed = { .severity = "ERROR",
 					    .state = "42601",
 					    .message = "syntax error in a transaction command" };
+static const struct pg_report execute_control = {
+	.severity = "ERROR",
+	.state = "0A000",
+	.message = "EXECUTE of a transaction or session command is not available inside a sandbox",
+	.hint = "Execute the prepared statement by the protocol, or send the command itself.",
+};
 static const struct pg_report discard_in_block = { .severity = "ERROR",
 						   .state = "25001",
 						   .message = "DISCARD ALL cannot run inside a transaction block" };
@@ -69,9 +75,43 @@ bool pg_transaction_is_fatal_limit(const char *key)
 	       strcmp(key, "transaction_timeout") == 0;
 }
 
+bool pg_transaction_names_limit(const char *text, size_t size)
+{
+	static const char end[] = "_timeout"; /* of all three names */
+	const char *at = text, *stop = text + size;
+
+	while ((at = memchr(at, '_', (size_t)(stop - at)))) {
+		if ((size_t)(stop - at) >= sizeof(end) - 1 && strncasecmp(at, end, sizeof(end) - 1) == 0 && at > text &&
+		    (at[-1] | 0x20) == 'n')
+			return true;
+		at++;
+	}
+	return false;
+}
+
+const char *pg_transaction_limits_sql(const struct pg_proxy *p)
+{
+	if (p->version >= 170000)
+		return "SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0; SET transaction_timeout = 0; ";
+	if (p->version >= 140000)
+		return "SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0; ";
+	return "SET idle_in_transaction_session_timeout = 0; ";
+}
+
+/* SELECT set_config() is not among them: it has a row for an answer, so the server carries it out. */
 static bool is_fatal_limit(const struct pg_statement *s)
 {
-	return pg_transaction_is_fatal_limit(s->key);
+	return pg_transaction_is_fatal_limit(s->key) && strncasecmp(s->text, "select", 6) != 0;
+}
+
+/* EXECUTE, by SQL, of a transaction or session command that was prepared by the protocol: the server would carry it out. */
+static bool executes_control(const struct pg_client *c, const struct pg_statement *s)
+{
+	char name[PG_NAME_SIZE];
+	const struct pg_known *known = pg_token_name(&s->name, name, sizeof(name)) ? pg_known_find(&c->statements, name)
+										   : NULL;
+
+	return known && known->kind > PG_PLAIN && known->kind <= PG_RESET_ALL;
 }
 
 bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement *s, bool alone)
@@ -91,6 +131,8 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 	case PG_SET:
 	case PG_SET_LOCAL:
 		return !c->broken && is_fatal_limit(s);
+	case PG_EXECUTE:
+		return !c->broken && executes_control(c, s);
 	case PG_RESET:
 		return !c->broken && (is_fatal_limit(s) || pg_settings_find(&c->defaults, s->key));
 	default:
@@ -138,10 +180,27 @@ void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
 	case PG_PREPARE:
 		note_name(&c->prepared, s);
 		break;
-	default:
-		if (pg_settings_note(&c->log, s) < 0)
-			pg_proxy_lose(c->proxy, "out of memory");
 	}
+}
+
+/* The name now stands for a statement made by SQL, or for none: in neither case for one that the proxy carries out. */
+static void forget_name(struct pg_client *c, const struct pg_statement *s)
+{
+	char name[PG_NAME_SIZE];
+
+	if (!pg_token_name(&s->name, name, sizeof(name)))
+		return;
+	pg_known_remove(&c->statements, name);
+	if (s->kind == PG_DEALLOCATE)
+		pg_names_remove(&c->prepared, name);
+}
+
+void pg_transaction_done(struct pg_client *c, const struct pg_statement *s)
+{
+	if (s->kind == PG_PREPARE || s->kind == PG_DEALLOCATE)
+		forget_name(c, s);
+	else if (pg_settings_note(&c->log, s) < 0)
+		pg_proxy_lose(c->proxy, "out of memory");
 }
 
 static void refused(struct pg_client *c, bool succeeded)
@@ -244,8 +303,12 @@ static void run_begin(struct pg_client *c, const struct pg_statement *s)
 
 static void run_set_transaction(struct pg_client *c, const struct pg_statement *s)
 {
-	if (!c->in_block) {
+	const struct pg_script *script = &c->proxy->script;
+
+	/* Several statements, or a sequence up to Sync, are one transaction all the same. */
+	if (!c->in_block && script->n == 1)
 		pg_client_warn(c, "25P01", "SET TRANSACTION can only be used in transaction blocks");
+	if (!c->in_block && script->n == 1 && !script->extended) {
 		answer(c, "SET");
 		return;
 	}
@@ -303,24 +366,26 @@ static void run_reset(struct pg_client *c, const struct pg_statement *s)
 {
 	const char *sql = pg_settings_find(&c->defaults, s->key);
 
-	pg_transaction_note(c, s);
+	pg_transaction_done(c, s);
 	if (is_fatal_limit(s))
 		answer(c, "RESET");
 	else
 		run_own(c, sql ? sql : "", "RESET");
 }
 
+static void add_reset_all(const struct pg_client *c, struct strbuf *sql)
+{
+	strbuf_adds(sql, "RESET ALL; ");
+	strbuf_adds(sql, pg_transaction_limits_sql(c->proxy));
+	pg_settings_all(&c->defaults, sql);
+}
+
 static void run_reset_all(struct pg_client *c, const struct pg_statement *s)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 
-	strbuf_adds(&sql, "RESET ALL; SET idle_in_transaction_session_timeout = 0; ");
-	if (c->proxy->version >= 140000)
-		strbuf_adds(&sql, "SET idle_session_timeout = 0; ");
-	if (c->proxy->version >= 170000)
-		strbuf_adds(&sql, "SET transaction_timeout = 0; ");
-	pg_settings_all(&c->defaults, &sql);
-	pg_transaction_note(c, s);
+	add_reset_all(c, &sql);
+	pg_transaction_done(c, s);
 	if (sql.failed)
 		pg_proxy_lose(c->proxy, "out of memory");
 	else
@@ -328,18 +393,19 @@ static void run_reset_all(struct pg_client *c, const struct pg_statement *s)
 }
 
 /* Other clients' cursors and temporary tables are in the same session: they go only if there are no others. */
-static void run_discard_all(struct pg_client *c)
+static void run_discard_all(struct pg_client *c, bool alone)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 	bool only_one = c->proxy->n_clients == 1;
 
-	if (c->in_block) {
+	if (c->in_block || !alone) {
 		pg_transaction_refuse(c, &discard_in_block);
 		return;
 	}
 	pg_extended_forget(c);
 	pg_finish_closes(c->proxy);
-	pg_settings_switch(&c->settings, &c->defaults, &sql);
+	strbuf_adds(&sql, "RESET SESSION AUTHORIZATION; ");
+	add_reset_all(c, &sql);
 	strbuf_adds(&sql, "SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; DISCARD PLANS; DISCARD SEQUENCES");
 	if (only_one)
 		strbuf_adds(&sql, "; CLOSE ALL; DISCARD TEMP");
@@ -367,8 +433,11 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
 	case PG_TWO_PHASE:
 		pg_transaction_refuse(c, &two_phase);
 		break;
+	case PG_EXECUTE:
+		pg_transaction_refuse(c, &execute_control);
+		break;
 	case PG_DISCARD_ALL:
-		run_discard_all(c);
+		run_discard_all(c, c->proxy->script.n == 1 && c->executed <= 1);
 		break;
 	case PG_DEALLOCATE_ALL:
 		run_deallocate_all(c);

@@ -110,7 +110,7 @@ bool pg_unit_message(struct pg_client *c, const struct pg_message *m)
 		return copy_message(c, m);
 	if (p->owner != c && without_turn(c, m))
 		return true;
-	if (!pg_turn_take(c) || c->synced || c->barrier || c->after || p->backing)
+	if (!pg_turn_take(c) || c->synced || c->barrier || c->reviving || c->after || p->backing)
 		return false;
 	return begin(c, m);
 }
@@ -119,7 +119,7 @@ static void ended(struct pg_client *c, bool committed)
 {
 	pg_message_ready(&c->out, c->in_block ? (c->broken ? 'E' : 'T') : 'I');
 	c->unit = c->synced = c->failed = c->skip_to_sync = c->quiet_parse = false;
-	c->shift = 0;
+	c->shift = c->executed = 0;
 	if (c->gone)
 		pg_client_leave(c);
 	else if (!c->in_block)
@@ -134,12 +134,32 @@ void pg_unit_end(struct pg_client *c)
 		pg_finish(c, !c->broken && !c->failed, ended);
 }
 
-void pg_unit_ready(struct pg_client *c)
+static void go_on(struct pg_client *c)
 {
-	c->copy_in = false;
-	c->quiet_parse = false;
 	if (c->proxy->script.n > 0)
 		pg_script_next(c);
 	else
 		pg_unit_end(c);
+}
+
+static void limits_removed(struct pg_client *c, bool succeeded)
+{
+	struct pg_buffer *error = &c->proxy->own_error;
+
+	if (!succeeded) {
+		pg_buffer_add(&c->out, pg_buffer_front(error), pg_buffer_size(error));
+		c->failed = true;
+	}
+	go_on(c);
+}
+
+void pg_unit_ready(struct pg_client *c)
+{
+	c->copy_in = false;
+	c->quiet_parse = false;
+	/* A function may have set a limit that would end the transaction of all. */
+	if (c->proxy->names_limits && !c->broken)
+		pg_group_query(c, pg_transaction_limits_sql(c->proxy), limits_removed);
+	else
+		go_on(c);
 }

@@ -147,6 +147,88 @@ def extended(tap, proxy):
     w.close()
 
 
+def pipeline(wire, *texts):
+    """All of them up to one Sync."""
+    messages = []
+    for text in texts:
+        messages += [pg.parse_message(text), pg.bind_message(), ("E", b"\0\0\0\0\0")]
+    wire.send(*messages, ("S", b""))
+    return pg.Answer(wire.until("Z"))
+
+
+def failed_block(wire, value):
+    """A transaction with one row, a savepoint and an error."""
+    for text in ("BEGIN", "INSERT INTO state VALUES (%d)" % value, "SAVEPOINT s", "SELECT 1/0"):
+        wire.query(text)
+
+
+def states(tap, proxy):
+    """What a statement means depends on the one before it, not on what the last ReadyForQuery said."""
+    w = proxy.wire()
+    w.query("CREATE TABLE state (a int)")
+    failed_block(w, 1)
+    a = pipeline(w, "ROLLBACK TO s", "INSERT INTO state VALUES (2)", "COMMIT")
+    tap.check("a pipeline that revives a failed transaction commits it", a.tags == ["ROLLBACK", "INSERT 0 1", "COMMIT"] and a.status == "I"
+              and w.query("SELECT a FROM state ORDER BY a").rows == [["1"], ["2"]], a)
+    for number, text in enumerate(("DEALLOCATE ALL", "RESET ALL", "DISCARD PLANS", "BEGIN", "SET TRANSACTION READ ONLY",
+                                   "SET idle_in_transaction_session_timeout = '50ms'", "SET LOCAL idle_in_transaction_session_timeout = '50ms'")):
+        failed_block(w, 10 + number)
+        a = pipeline(w, "ROLLBACK TO s", text, "COMMIT")
+        failed_block(w, 20 + number)
+        b = w.query("ROLLBACK TO s; %s" % text)
+        c = w.query("COMMIT")
+        tap.check("nothing is lost by what follows a rollback to a savepoint: " + text, a.tags[-1:] == ["COMMIT"] and b.status == "T" and c.tags == ["COMMIT"]
+                  and w.query("SELECT count(*) FROM state WHERE a IN (%d, %d)" % (10 + number, 20 + number)).rows == [["2"]], a, b, c)
+    w.query("BEGIN; SET my.x = 1; SAVEPOINT s; SET my.x = 2; SAVEPOINT t")
+    w.query("SELECT 1/0; ROLLBACK TO s; SAVEPOINT t")
+    w.query("ROLLBACK TO t; COMMIT")
+    tap.check("what an error has skipped is not taken for done", w.query("SHOW my.x").rows == [["2"]] and proxy.sql("SELECT 1") == "1"
+              and w.query("SHOW my.x").rows == [["2"]])
+    for text in ("DO $$ BEGIN SET idle_in_transaction_session_timeout = '50ms'; END $$", "SELECT set_config('idle_in_transaction_session_timeout', '50ms', false)"):
+        a = w.query("BEGIN")
+        a = w.query(text)
+        time.sleep(0.2)
+        b = w.query("COMMIT")
+        tap.check("a limit that a function sets has no effect: " + text, not a.errors and b.tags == ["COMMIT"] and w.query("SELECT 1").rows == [["1"]], a, b)
+    w.close()
+
+
+def skipped(tap, proxy):
+    """After an error the server skips all messages up to Sync: names stand for what they stood for before."""
+    w = proxy.wire()
+    w.send(pg.parse_message("SELECT 5", "n"), pg.parse_message("COMMIT", "c"), ("S", b""))
+    w.until("Z")
+    w.send(pg.parse_message("SELECT 1/0"), pg.bind_message(), ("E", b"\0\0\0\0\0"), ("C", b"Sn\0"), pg.parse_message("COMMIT", "n"), ("C", b"Sc\0"),
+           pg.parse_message("SELECT 6", "c"), ("S", b""))
+    w.until("Z")
+    w.query("BEGIN; INSERT INTO state VALUES (30)")
+    a = w.run("", statement="n", parse=False)
+    b = w.run("COMMIT AND", statement="n")
+    c = w.run("", statement="n", parse=False)
+    tap.check("a statement that was not replaced is what it was", a.rows == [["5"]] and a.status == "T" and b.errors and c.state == "25P02", a, b, c)
+    w.query("ROLLBACK; BEGIN; INSERT INTO state VALUES (31)")
+    a = w.run("", statement="c", parse=False)
+    tap.check("also a transaction command", a.tags == ["COMMIT"] and w.query("SELECT count(*) FROM state WHERE a = 31").rows == [["1"]], a)
+    a = w.query("EXECUTE c")
+    tap.check("which SQL cannot execute", a.state == "0A000" and a.status == "I", a)
+    other = proxy.wire()
+    w.run("SELECT 'mine'")
+    a = other.run("", parse=False)
+    tap.check("another client's unnamed statement is not there", a.state == "26000", a)
+    w.query("BEGIN; SAVEPOINT s")
+    w.send(pg.parse_message("COMMIT"), pg.bind_message((), "", "p"), ("S", b""))
+    w.until("Z")
+    w.query("ROLLBACK TO s")
+    w.send(("E", b"p\0\0\0\0\0"), ("S", b""))
+    a = pg.Answer(w.until("Z"))
+    tap.check("nor a portal that a rollback has removed", a.state == "34000" and a.status == "E", a)
+    w.query("ROLLBACK")
+    a = w.query("SELECT 1; DISCARD ALL")
+    tap.check("discard all belongs alone", a.state == "25001" and a.status == "I", a)
+    w.close()
+    other.close()
+
+
 def two_clients(tap, proxy):
     a, b = proxy.wire(application_name="first"), proxy.wire(application_name="second")
     tap.check("each has its own settings from the start", a.query("SHOW application_name").rows == [["first"]] and b.query("SHOW application_name").rows == [["second"]])
@@ -783,7 +865,8 @@ def main(place, tap):
     server = pg.Server(place)
     try:
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
-        for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: two_clients(tap, proxy),
+        for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: states(tap, proxy),
+                     lambda: skipped(tap, proxy), lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
                      lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()

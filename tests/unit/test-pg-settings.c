@@ -51,6 +51,33 @@ TEST(going_back_to_a_savepoint_takes_back_what_was_set_since)
 	pg_settings_clear(&log);
 }
 
+TEST(a_released_savepoint_is_none_any_more)
+{
+	struct pg_settings a = { 0 }, none = { 0 }, log = { 0 };
+
+	note(&log, "savepoint s; set x = 1; savepoint s; savepoint t; set x = 2; release s; set x = 3; rollback to s");
+	CHECK_EQ(pg_settings_commit(&a, &none, &log), 0);
+	CHECK_STR(difference(&none, &a), "");
+	pg_settings_clear(&a);
+	pg_settings_clear(&log);
+}
+
+TEST(what_is_local_ends_after_reset_all_too)
+{
+	struct pg_settings a = { 0 }, defaults = { 0 }, log = { 0 };
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	CHECK_EQ(pg_settings_put(&a, "x", "set x = 5"), 0);
+	CHECK_EQ(pg_settings_put(&a, "y", "set y = 6"), 0);
+	CHECK_EQ(pg_settings_put(&defaults, "x", "set x = 1"), 0);
+	note(&log, "set local x = 7; set local y = 8; reset all");
+	CHECK_EQ(pg_settings_end_local(&a, &defaults, &log, &sql), 0);
+	CHECK_STR(strbuf_str(&sql), "set x = 1; RESET \"y\"; ");
+	pg_settings_clear(&a);
+	pg_settings_clear(&defaults);
+	pg_settings_clear(&log);
+}
+
 TEST(what_is_local_ends_with_the_transaction)
 {
 	struct pg_settings a = { 0 }, none = { 0 }, log = { 0 };
@@ -58,7 +85,7 @@ TEST(what_is_local_ends_with_the_transaction)
 
 	CHECK_EQ(pg_settings_put(&a, "x", "set x = 1"), 0);
 	note(&log, "set local x = 5; set local y = 6; set local z = 7; set z = 8");
-	pg_settings_end_local(&a, &log, &sql);
+	CHECK_EQ(pg_settings_end_local(&a, &none, &log, &sql), 0);
 	CHECK_STR(strbuf_str(&sql), "set x = 1; RESET \"y\"; set z = 8; ");
 	CHECK_EQ(pg_settings_commit(&a, &none, &log), 0);
 	CHECK_STR(difference(&none, &a), "set x = 1; set z = 8; ");

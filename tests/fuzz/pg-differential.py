@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+"""Random sequences of statements, simple, extended and pipelined, of one to three clients: the proxy answers as the server does, and ends with the same rows
+and settings. 300 sequences, 20,000 in the torture run; by hand with ATOLL_PG_SEQUENCES=N, ATOLL_PG_SEED=N and ATOLL_PG_BIN=DIRECTORY."""
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import atolltest as t  # noqa: E402
+import pgfuzz  # noqa: E402
+import pgtest as pg  # noqa: E402
+
+COUNT = int(os.environ.get("ATOLL_PG_SEQUENCES") or (20000 if t.TORTURE else 300))
+RENEW = 200
+DIFFERENCES_MAX = 5
+
+
+def compare(tap, server, program, place, label):
+    seed = int(os.environ.get("ATOLL_PG_SEED") or random.randrange(1 << 40))
+    fuzzer, differences, began = pgfuzz.Fuzzer(server, program, place), [], time.monotonic()
+    done = 0
+    while done < COUNT and len(differences) < DIFFERENCES_MAX:
+        difference = fuzzer.one(seed + done)
+        if difference:
+            differences.append(fuzzer.explain(seed + done, difference))
+        done += 1
+        if done % RENEW == 0:
+            fuzzer.renew()
+    tap.note("%s: %d sequences from seed %d in %.0f s" % (label, done, seed, time.monotonic() - began))
+    tap.check("%s: the proxy answers %d random sequences as the server does" % (label, COUNT), not differences, *differences)
+    tap.check("%s: no client has set a limit that would end the transaction of all" % label, fuzzer.unlimited())
+    status = fuzzer.proxy.tell("status")
+    tap.check("%s: the transaction was never lost" % label, status.startswith("ok open"), status)
+    for side in fuzzer.sides:
+        side.close()
+    fuzzer.proxy.close()
+
+
+def main(place, tap):
+    program = place.helper("tests/pg/proxy-server")
+    if not pg.binaries():
+        tap.check("PostgreSQL is installed", False, "scripts/install-deps test brings it")
+        return
+    server = pg.Server(place)
+    try:
+        compare(tap, server, program, place, "PostgreSQL " + server.sql("SHOW server_version").split()[0])
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    t.run(main)

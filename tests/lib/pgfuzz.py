@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random sequences of statements, sent to a PostgreSQL server directly and through the proxy: both must answer the same.
+
+A sequence is a list of steps. A step is one client's unit: a query string, or messages of the extended protocol that end in Sync. A client
+that is inside a transaction keeps the turn until it has ended it, because the proxy lets one client at a time into a transaction. The
+generator avoids what docs/strategies/postgresql.md names as different from a server of one's own.
+"""
+import random
+import socket
+import struct
+
+import pgtest as pg
+
+TABLES = "CREATE TABLE f (id int PRIMARY KEY, v text); CREATE TABLE d (id int REFERENCES f DEFERRABLE INITIALLY DEFERRED)"
+CLEAN = "DELETE FROM d; DELETE FROM f; DROP TABLE IF EXISTS x"
+NAMES = ("a", "b", '"A"')
+SETTINGS = ("work_mem", "my.v", "application_name", "search_path", "extra_float_digits", "standard_conforming_strings")
+VALUES = {"work_mem": ("'1MB'", "'2MB'", "4096"), "my.v": ("'x'", "'y'", "z"), "application_name": ("'one'", "two"),
+          "search_path": ("public", "pg_catalog, public", "'public'"), "extra_float_digits": ("0", "2"), "standard_conforming_strings": ("on",)}
+TIMEOUT = 5
+NEWCOMER = 9  # a client that connects when all is over: nothing of the others may be left for it
+LIMITS = ("idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout")
+
+
+def setting(r):
+    key = r.choice(SETTINGS)
+    return key, r.choice(VALUES[key])
+
+
+def transaction(r):
+    name = r.choice(NAMES)
+    return r.choices((
+        "BEGIN", "START TRANSACTION", "BEGIN READ ONLY", "COMMIT", "END", "ROLLBACK", "ABORT", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN",
+        "SAVEPOINT " + name, "ROLLBACK TO " + name, "ROLLBACK TO SAVEPOINT " + name, "RELEASE " + name,
+        "SET TRANSACTION READ ONLY", "COMMIT nonsense"), (14, 2, 1, 8, 2, 5, 1, 1, 1, 12, 14, 3, 5, 0.5, 0.5))[0]
+
+
+def session(r, versions):
+    key, value = setting(r)
+    limits = [name for name in LIMITS if name in versions]
+    return r.choice((
+        "SET %s = %s" % (key, value), "SET LOCAL %s = %s" % (key, value), "SET SESSION %s TO %s" % (key, value), "SHOW " + key, "RESET " + key,
+        "RESET ALL", "SELECT set_config('my.v', '%d', %s)" % (r.randrange(3), r.choice(("true", "false"))), "DEALLOCATE ALL",
+        "DISCARD PLANS", "SET %s = '1h'" % r.choice(limits), "SET LOCAL %s = '1h'" % r.choice(limits), "RESET " + r.choice(limits),
+        "PREPARE q AS SELECT id FROM f ORDER BY id", "EXECUTE q", "DEALLOCATE q", "DEALLOCATE PREPARE s1", "PREPARE s1 AS SELECT 7",
+        "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS ALL DEFERRED", "DISCARD ALL"))
+
+
+def plain(r):
+    number = r.randrange(6)
+    return r.choice((
+        "INSERT INTO f VALUES (%d, 'v')" % number, "INSERT INTO f VALUES (%d, 'w') ON CONFLICT DO NOTHING" % number,
+        "INSERT INTO d VALUES (%d)" % number, "DELETE FROM f WHERE id = %d" % number, "DELETE FROM d", "UPDATE f SET v = v || 'u' WHERE id < %d" % number,
+        "SELECT id, v FROM f ORDER BY id", "SELECT count(*) FROM d", "SELECT 1/0", "SELECT * FROM nowhere", "SELECT 'a;b', $$;commit;$$", "TABLE f ORDER BY 1",
+        "CREATE TABLE x (a int)", "DROP TABLE x", "INSERT INTO x VALUES (%d)" % number, "SELECT generate_series(1, 3)",
+        "DO $$ BEGIN INSERT INTO f VALUES (%d, 'do'); END $$" % number, "TRUNCATE d", "/* c */ SELECT 2", ""))
+
+
+def cursor(r):
+    return r.choice(("DECLARE c CURSOR FOR SELECT generate_series(1, 4)", "FETCH 2 FROM c", "CLOSE c", "LOCK TABLE f IN SHARE MODE", "MOVE 1 FROM c"))
+
+
+def statement(r, versions):
+    kind = r.choices((transaction, plain, lambda r: session(r, versions), cursor), (10, 10, 5, 1))[0]
+    return kind(r)
+
+
+def query(r, versions):
+    """A syntax error is found by the server before it carries out anything of a string, and by the proxy when it comes to it: alone only."""
+    if r.random() < 0.03:
+        return [("Q", r.choice((b"SELEC 1\0", b"BEGINN\0", b"SAVEPOINT\0", b"ROLLBACK TO\0")))]
+    texts = [statement(r, versions) for _ in range(r.choice((1, 1, 1, 2, 2, 3, 4)))]
+    if len(texts) > 1:
+        texts = [text for text in texts if text and "nonsense" not in text] or ["SELECT 1"]
+    return [("Q", ";".join(texts).encode() + b"\0")]
+
+
+def extended(r, versions):
+    """Parse, Bind, Execute of one to six statements, by names or without, with a Sync after some of them."""
+    messages = []
+    for _ in range(r.choice((1, 1, 2, 3, 4, 6))):
+        name = r.choice(("", "", "", "s1", "s2"))
+        portal = r.choice(("", "", "", "p1"))
+        if r.random() < 0.85:
+            if name and r.random() < 0.7:
+                messages.append(("C", b"S" + name.encode() + b"\0"))
+            messages.append(pg.parse_message(statement(r, versions).replace("DISCARD ALL", "DISCARD PLANS"), name))  # versions differ in a pipeline
+        if r.random() < 0.1:
+            messages.append(("D", b"S" + name.encode() + b"\0"))
+        if portal and r.random() < 0.7:
+            messages.append(("C", b"P" + portal.encode() + b"\0"))
+        messages.append(pg.bind_message((), name, portal))
+        if r.random() < 0.2:
+            messages.append(("D", b"P" + portal.encode() + b"\0"))
+        messages.append(("E", portal.encode() + b"\0" + struct.pack("!i", r.choice((0, 0, 0, 1)))))
+        if r.random() < 0.15:
+            messages.append(("H", b""))
+        if r.random() < 0.3:
+            messages.append(("S", b""))
+    return messages + [("S", b"")] if messages[-1][0] != "S" else messages
+
+
+def sequence(seed, versions):
+    r = random.Random(seed)
+    clients = r.choice((1, 1, 2, 3))
+    steps = []
+    for _ in range(r.randrange(3, 11)):
+        unit = query(r, versions) if r.random() < 0.45 else extended(r, versions)
+        cut = r.randrange(1, len(unit)) if len(unit) > 2 and r.random() < 0.2 else 0
+        steps.append((r.randrange(clients), unit, cut))
+    if any(b"READ ONLY" in body for _, unit, _ in steps for _, body in unit):  # which of several BEGINs AND CHAIN follows, a failed block tells otherwise
+        steps = [(client, [(kind, body.replace(b" AND CHAIN", b"")) for kind, body in unit], cut) for client, unit, cut in steps]
+    return steps
+
+
+FINAL = """SHOW work_mem; SELECT current_setting('my.v', true); SHOW application_name; SHOW search_path; SHOW extra_float_digits;
+SELECT 'rows', id, v FROM f ORDER BY id; SELECT 'refs', id FROM d ORDER BY id; SELECT to_regclass('x')"""
+NAMES_LEFT = [message for name in (b"s1", b"s2", b"q") for message in (("D", b"S" + name + b"\0"), ("S", b""))]
+
+
+def describe(message):
+    """What of a message must be the same."""
+    kind, body = message
+    if kind == "E":
+        fields = pg.fields(body)
+        return "error %s %s" % (fields["C"], fields["M"])
+    if kind == "N":
+        return "notice " + pg.fields(body)["C"]
+    if kind in ("C", "Z"):
+        return "%s %s" % (kind, body.rstrip(b"\0").decode())
+    if kind == "D":
+        return "row %s" % pg.row(body)
+    return kind
+
+
+def compared(messages):
+    """Without what is documented as different: parameters come when they change; a deferred constraint that fails at the end of a query string does so
+    before its last answer on a server, and after it through the proxy; the words about malformed transaction commands and transaction
+    blocks, which versions change."""
+    result = []
+    for message in messages:
+        if message[0] in ("S", "N"):
+            continue
+        text = describe(message)
+        if text.startswith("error 23503"):
+            while result and result[-1][:2] == "C ":
+                result.pop()
+            text = "error 23503"
+        if text.startswith(("error 42601", "error 25001")):
+            text = text[:len("error 42601")]
+        result.append(text)
+    return result
+
+
+class Side:
+    """The connections to one of the two."""
+
+    def __init__(self, directory, port):
+        self.directory, self.port = directory, port
+        self.clients = {}
+
+    def wire(self, client):
+        if client not in self.clients:
+            self.clients[client] = pg.Wire(self.directory, port=self.port, timeout=TIMEOUT, application_name="fuzz", options="-c my.v=0")
+        return self.clients[client]
+
+    def send(self, client, unit, cut):
+        wire = self.wire(client)
+        if cut:
+            wire.send(*unit[:cut])
+        wire.send(*unit[cut:])
+        messages = []
+        try:
+            for _ in range(sum(kind in "QS" for kind, _ in unit)):
+                messages += wire.until("Z")
+        except socket.timeout:
+            messages.append(("timeout", b""))
+        return messages
+
+    def close(self):
+        for client in self.clients.values():
+            client.close()
+        self.clients = {}
+
+
+def play(sides, steps):
+    """None, or what is different and where."""
+    owner, status = 0, "I"
+    for side in sides:
+        side.close()
+        side.send(0, [("Q", CLEAN.encode() + b"\0")], 0)
+    everyone = sorted({step[0] for step in steps}) + [NEWCOMER]
+    ends = [(client, [("Q", b"ROLLBACK\0"), ("Q", FINAL.encode() + b"\0")] + NAMES_LEFT, 0) for client in everyone]
+    for number, (client, unit, cut) in enumerate(steps + [(-1, [("Q", b"ROLLBACK\0")], 0)] + ends):
+        client = owner if status != "I" or client < 0 else client
+        answers = [side.send(client, unit, cut) for side in sides]
+        first, second = (compared(messages) for messages in answers)
+        if first != second:
+            return "step %d, client %d, %s\n  direct:  %s\n  proxied: %s" % (number, client, unit, first, second)
+        owner, status = client, answers[0][-1][1].decode()
+    return None
+
+
+class Fuzzer:
+    """The two sides have a database each, with the same tables: what one side commits, the other must not see."""
+
+    def __init__(self, server, program, place):
+        self.server = server
+        server.sql("CREATE DATABASE proxied")
+        for database in ("shop", "proxied"):
+            server.sql(TABLES, environment={"PGDATABASE": database})
+        self.proxy = proxy = pg.Proxy(server, program, place, wait_ms=2000, conninfo=server.conninfo.replace("dbname=shop", "dbname=proxied"))
+        self.limits = server.sql("SELECT string_agg(name, ' ') FROM pg_settings WHERE name IN ('%s')" % "', '".join(LIMITS)).split()
+        self.sides = [Side(server.home, pg.PORT), Side(proxy.dir, 5432)]
+        self.renew()
+
+    def renew(self):
+        """The proxy's transaction would grow for ever. What it does to the tables is rolled back; the direct side commits."""
+        for side in self.sides:
+            side.close()
+        self.server.sql(CLEAN)
+        for command in ("hold 5000", "rollback", "begin"):
+            answer = self.proxy.tell(command)
+            if not answer.startswith("ok"):
+                raise RuntimeError("%s: %s" % (command, answer))
+
+    def one(self, seed):
+        return play(self.sides, sequence(seed, self.limits))
+
+    def unlimited(self):
+        wire = self.sides[1].wire(0)
+        return all(wire.query("SHOW " + name).rows == [["0"]] for name in self.limits)
+
+    def differ(self, steps):
+        """As play(); what a difference leaves behind must not be found again by the next one."""
+        difference = play(self.sides, steps)
+        if difference:
+            self.renew()
+        return difference
+
+    def shrunk(self, steps):
+        """Fewer steps and messages that still differ."""
+        again = True
+        while again:
+            again = False
+            for i, (client, unit, _) in enumerate(steps):
+                fewer = [steps[:i] + steps[i + 1:]]
+                fewer += [steps[:i] + [(client, unit[:k] + unit[k + 1:], 0)] + steps[i + 1:] for k in range(len(unit) - 1)]
+                found = next((some for some in fewer if some and self.differ(some)), None)
+                if found:
+                    steps, again = found, True
+                    break
+        return steps
+
+    def explain(self, seed, difference):
+        self.renew()
+        steps = self.shrunk(sequence(seed, self.limits))
+        lines = ["seed %d: %s" % (seed, difference), "reduced to:"]
+        return "\n".join(lines + ["  client %d: %s" % (client, unit) for client, unit, _ in steps] + [str(self.differ(steps))])
