@@ -44,20 +44,58 @@ static void add_option(struct strbuf *out, const char *keyword, const char *valu
 	strbuf_addc(out, '\'');
 }
 
+/* libpq's defaults: the service's own entries first, then the environment, then what is built in. A service that the connection string names
+ * comes before one that the environment names. */
+static PQconninfoOption *find_defaults(const char *service)
+{
+	const char *before = getenv("PGSERVICE");
+	AUTO_FREE char *kept = before ? strdup(before) : NULL;
+	PQconninfoOption *defaults;
+
+	if (!service)
+		return PQconndefaults();
+	if ((before && !kept) || setenv("PGSERVICE", service, 1) < 0)
+		return NULL;
+	defaults = PQconndefaults();
+	if (kept)
+		(void)setenv("PGSERVICE", kept, 1);
+	else
+		(void)unsetenv("PGSERVICE");
+	return defaults;
+}
+
+bool connection_names_service(const char *given)
+{
+	AUTO_OPTIONS *options = NULL;
+	struct atoll_error ignored;
+
+	return getenv("PGSERVICE") || (parse(given, &options, &ignored) == 0 && value_of(options, "service"));
+}
+
+/* Already resolved, or not to be kept. */
+static bool is_left_out(const char *keyword)
+{
+	return strcmp(keyword, "replication") == 0 || strcmp(keyword, "service") == 0 ||
+	       strcmp(keyword, "servicefile") == 0;
+}
+
 /* A directory of sockets is not among libpq's defaults, but where it looks. */
 int connection_resolve(const char *given, char **ret, struct atoll_error *err)
 {
-	AUTO_OPTIONS *defaults = PQconndefaults();
+	AUTO_OPTIONS *defaults = NULL;
 	AUTO_OPTIONS *options = NULL;
 	AUTO_STRBUF out = STRBUF_INIT;
 	int r = parse(given, &options, err);
 
 	if (r < 0)
 		return r;
+	defaults = find_defaults(value_of(options, "service"));
+	if (!defaults)
+		return error_oom(err, "new");
 	for (const PQconninfoOption *o = options; o->keyword; o++) {
 		const char *value = o->val && *o->val ? o->val : value_of(defaults, o->keyword);
 
-		if (value && strcmp(o->keyword, "replication") != 0)
+		if (value && !is_left_out(o->keyword))
 			add_option(&out, o->keyword, value);
 	}
 	if (!value_of(options, "connect_timeout") && !value_of(defaults, "connect_timeout"))

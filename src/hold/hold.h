@@ -9,8 +9,10 @@
 #include "pg/pg.h"
 
 /* connection.c: how to connect. All are malloc'ed. */
-/* With everything that the environment and libpq's defaults add, as keywords. */
+/* With everything that a service file, the environment and libpq's defaults add, as keywords. */
 int connection_resolve(const char *given, char **ret, struct atoll_error *err);
+/* Whether libpq will look into a service file. */
+bool connection_names_service(const char *given);
 /* Where it is, without a password: "postgresql://role@host:port/database". */
 int connection_name(const char *conninfo, char **ret, struct atoll_error *err);
 /* Lines of NAME=value for clients of a socket in dir. */

@@ -77,6 +77,9 @@ static int probe(char **arguments, struct atoll_error *err)
 	struct pg_probe found;
 	int r = read_input(&given, err);
 
+	/* Of a service that cannot be found libpq tells only when it connects. */
+	if (r >= 0 && connection_names_service(given))
+		r = pg_probe(given, &found, err);
 	if (r >= 0)
 		r = connection_resolve(given, &full, err);
 	if (r >= 0)

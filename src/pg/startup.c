@@ -144,9 +144,29 @@ static void negotiate(struct pg_client *c, int32_t version, const struct pg_name
 	pg_message_end(&c->out, begun);
 }
 
+/* What says how to connect, not what to set: some clients (postgres.js) send all of a URL's parameters. */
+static bool is_about_connecting(const char *name)
+{
+	static const char *const names[] = { "user",
+					     "database",
+					     "host",
+					     "hostaddr",
+					     "port",
+					     "dbname",
+					     "sslmode",
+					     "channel_binding",
+					     "connect_timeout",
+					     "gssencmode" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static void keep_parameter(struct pg_client *c, const char *name, const char *value, struct pg_names *unknown)
 {
-	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
+	if (is_about_connecting(name))
 		return;
 	if (strcmp(name, "options") == 0)
 		keep_options(c, value);

@@ -69,6 +69,37 @@ TEST(what_the_environment_says_is_kept_and_what_is_given_comes_first)
 	CHECK(strstr(again, "password='it\\'s \\\\ secret'") != NULL);
 }
 
+/* libpq's own order: what is given, the service, the environment. */
+TEST(a_service_comes_before_the_environment)
+{
+	char path[] = "/tmp/atoll-service-XXXXXX";
+	AUTO_FD fd = mkstemp(path);
+	static const char text[] = "[shop]\nhost=svc.example\nport=6001\ndbname=shop\nuser=ann\n[other]\nport=6002\n";
+	AUTO_FREE char *shown = NULL;
+	AUTO_FREE char *full = NULL;
+	AUTO_FREE char *from_environment = NULL;
+
+	CHECK_EQ(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	plain_environment();
+	setenv("PGSERVICEFILE", path, 1);
+	setenv("PGSERVICE", "other", 1);
+	setenv("PGPORT", "7000", 1);
+	setenv("PGDATABASE", "postgres", 1);
+	setenv("PGUSER", "bob", 1);
+	shown = name_of("postgresql:///?service=shop");
+	CHECK_STR(shown, "postgresql://ann@svc.example:6001/shop");
+	CHECK_EQ(connection_resolve("postgresql://eve@/?service=shop", &full, &err), 0);
+	CHECK(strstr(full, "user='eve'") != NULL && strstr(full, "service") == NULL);
+	CHECK_STR(getenv("PGSERVICE"), "other");
+	CHECK_EQ(connection_resolve("host=db.example", &from_environment, &err), 0);
+	CHECK(strstr(from_environment, "port='6002'") != NULL && strstr(from_environment, "user='bob'") != NULL);
+	CHECK(connection_names_service("host=db.example"));
+	plain_environment();
+	CHECK(connection_names_service("postgresql:///?service=shop") && !connection_names_service("host=db.example"));
+	unsetenv("PGSERVICEFILE");
+	unlink(path);
+}
+
 TEST(commands_inside_are_led_to_the_socket_and_get_no_password)
 {
 	AUTO_FREE char *lines = NULL;
