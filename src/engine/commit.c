@@ -348,6 +348,18 @@ static void count_nothing(struct atoll_result *result)
 	}
 }
 
+/* A database of which commands have only read holds a transaction all the same, and its locks. */
+static void end_unchanged(struct op *op)
+{
+	for (size_t i = 0; i < op->s->n && !op->options->dry_run; i++) {
+		struct resource *r = &op->s->resources[i];
+
+		if (r->ops->unchanged && part_is_selected(r, &op->selections[i]) &&
+		    !part_is_changed(op->changes[i], false))
+			r->ops->unchanged(r);
+	}
+}
+
 static int commit_session(struct op *op, struct atoll_error *err)
 {
 	/* A dry run changes nothing, and may see a commit of another sandbox half-way, as any reader may. */
@@ -374,9 +386,12 @@ static int commit_session(struct op *op, struct atoll_error *err)
 	if (op->n == 0 && !op->decider) {
 		op_set_outcomes(op, ATOLL_OUTCOME_UNCHANGED);
 		count_nothing(op->result);
-		return 0;
+	} else {
+		r = commit_planned(op, err);
 	}
-	return commit_planned(op, err);
+	if (r >= 0)
+		end_unchanged(op);
+	return r;
 }
 
 /* ---- the public call ---- */

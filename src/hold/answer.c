@@ -96,6 +96,7 @@ static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_er
 	ret->ended = status.state == PG_ENDED || status.state == PG_LOST;
 	ret->clients = (uint32_t)status.clients;
 	ret->open_ns = status.open_ns;
+	ret->notified = status.notified;
 	ret->limit_ns = h->limit_ms * 1000000;
 	if (ret->ended)
 		return 0;
@@ -197,6 +198,26 @@ static int commit(struct keeper *h, struct atoll_error *err)
 	return r;
 }
 
+/* Without changes there is nothing that could be lost. A client that is inside a transaction goes on, and so does the transaction. */
+static int finish(struct keeper *h)
+{
+	struct pg_inspection found = { 0 };
+	struct atoll_error ignored;
+	bool empty;
+
+	if (pg_proxy_hold(h->proxy, PATIENCE_MS, false, &ignored) < 0)
+		return 0;
+	empty = pg_proxy_inspect(h->proxy, &found, &ignored) >= 0 && found.xid == 0;
+	pg_inspection_release(&found);
+	if (!empty) {
+		pg_proxy_resume(h->proxy);
+		return 0;
+	}
+	(void)pg_proxy_commit(h->proxy, &ignored);
+	keeper_end(h);
+	return 0;
+}
+
 static int vote(struct keeper *h, const char *gid, struct atoll_error *err)
 {
 	int r = pg_proxy_prepare(h->proxy, gid, err);
@@ -237,6 +258,8 @@ int keeper_answer(struct keeper *h, const struct hold_request *q, struct hold_re
 		return vote(h, q->gid, err);
 	case HOLD_RESUME:
 		return resume(h, err);
+	case HOLD_FINISH:
+		return finish(h);
 	case HOLD_END:
 		keeper_end(h);
 		return 0;

@@ -29,7 +29,8 @@ enum hold_what {
 	HOLD_ROOM,   /* whether it could be prepared on the server (two-phase commit); everything goes on */
 	HOLD_VOTE,   /* prepares it on the server, after HOLD_PREPARE */
 	HOLD_RESUME, /* after a prepare, and no commit */
-	HOLD_END,    /* what was not committed is rolled back, and the process ends */
+	HOLD_FINISH, /* commits it if nothing was written: locks end, and notifications are delivered; else everything goes on */
+	HOLD_END, /* what was not committed is rolled back, and the process ends */
 	HOLD_QUESTION /* a query inside: its text follows as a packet, and the rows follow the reply in packets until the end */
 };
 
@@ -57,7 +58,8 @@ struct hold_reply {
 	char locks[512];  /* "public.people (RowExclusiveLock), …" */
 	uint32_t room;    /* ROOM: as in struct strategy_room */
 	char place[64], why[256];
-	uint32_t defined; /* definitions may have been changed */
+	uint32_t notified; /* NOTIFY was used */
+	uint32_t defined;  /* definitions may have been changed */
 	uint32_t n_tables, more;
 	struct hold_table tables[HOLD_TABLES_MAX];
 };

@@ -13,6 +13,7 @@
 #define ITS_OWN(catalog, oid)                                                                                     \
 	" AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '" catalog "'::regclass AND e.objid = " oid \
 	" AND e.deptype = 'e')"
+#define FIRST_OWN "16384" /* object ids below are the server's own */
 #define WHOLE(row, but) "md5((to_jsonb(" row ")" but ")::text)"
 
 /* Identity since version 10, generated columns since 12. */
@@ -31,19 +32,37 @@
 	"FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('c', 'f', 'p', 'u', 'x'))"
 #define PARENTS \
 	"(SELECT string_agg(h.inhparent::regclass::text, ', ' ORDER BY h.inhseqno) FROM pg_inherits h WHERE h.inhrelid = c.oid)"
-#define OPTIONS                                                                                                  \
-	"concat_ws(', ', CASE c.relpersistence WHEN 'u' THEN 'unlogged' END, 'options ' || c.reloptions::text, " \
-	"CASE WHEN c.relrowsecurity THEN 'row security' END, 'privileges ' || c.relacl::text)"
+#define OWNER(column) "'owner', quote_ident(pg_get_userbyid(" column "))"
+#define RELATION_FACTS OWNER("c.relowner") ", 'privileges', c.relacl::text"
+/* How a trigger or rule fires. */
+#define FIRES(column)           \
+	"'fires', CASE " column \
+	" WHEN 'D' THEN 'never: disabled' WHEN 'R' THEN 'on a replica only' WHEN 'A' THEN 'always' END"
+#define TABLE_FACTS                                                                                                               \
+	RELATION_FACTS                                                                                                            \
+	", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'options', c.reloptions::text, "                   \
+	"'row level security', CASE WHEN c.relrowsecurity THEN 'enabled' END, "                                                   \
+	"'row level security of the owner', CASE WHEN c.relforcerowsecurity THEN 'forced' END, "                                  \
+	"'replica identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN "                     \
+	"(SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "               \
+	"WHERE i.indrelid = c.oid AND i.indisreplident) END, "                                                                    \
+	"'clustered on', (SELECT quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "                 \
+	"WHERE i.indrelid = c.oid AND i.indisclustered), "                                                                        \
+	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = c.reltablespace), "                      \
+	"'partition of', (SELECT string_agg(format('%I.%I', q.nspname, m.relname), ', ' ORDER BY h.inhseqno) FROM pg_inherits h " \
+	"JOIN pg_class m ON m.oid = h.inhparent JOIN pg_namespace q ON q.oid = m.relnamespace WHERE h.inhrelid = c.oid), "        \
+	"'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
 
 const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_namespace n WHERE " USERS ITS_OWN("pg_namespace", "n.oid"),
 		.key = "n.oid",
 		.label = "format('%I', n.nspname)",
-		.print = WHOLE("n", ""),
+		.print = "n.nspname::text",
+		.facts = OWNER("n.nspowner") ", 'privileges', n.nspacl::text",
 		.drop = "'DROP SCHEMA ' || quote_ident(n.nspname)",
 		.create = "'CREATE SCHEMA ' || quote_ident(n.nspname)",
-		.alter = "concat('ALTER SCHEMA ', quote_ident(n.nspname), ': privileges ' || n.nspacl::text)",
+		.alter = "'ALTER SCHEMA ' || quote_ident(n.nspname)",
 	},
 	{
 		.from = "pg_extension x",
@@ -59,10 +78,11 @@ const struct schema_class schema_classes[] = {
 			"t.typnamespace") " WHERE t.typtype IN ('e', 'd') AND " USERS ITS_OWN("pg_type", "t.oid"),
 		.key = "t.oid",
 		.label = "format('%I.%I', n.nspname, t.typname)",
+		.facts = OWNER("t.typowner") ", 'privileges', t.typacl::text",
 		.print = "concat(" WHOLE(
 			"t",
-			"") ", (SELECT string_agg(e.enumlabel, ',' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid), "
-			    "(SELECT md5(string_agg(k::text, ',' ORDER BY k.oid)) FROM pg_constraint k WHERE k.contypid = t.oid))",
+			" - 'typowner' - 'typacl'") ", (SELECT string_agg(e.enumlabel, ',' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid), "
+						    "(SELECT md5(string_agg(k::text, ',' ORDER BY k.oid)) FROM pg_constraint k WHERE k.contypid = t.oid))",
 		.drop = "format('DROP %s %I.%I', CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, n.nspname, t.typname)",
 		.create =
 			"CASE t.typtype WHEN 'd' THEN format('CREATE DOMAIN %I.%I AS %s', n.nspname, t.typname, format_type(t.typbasetype, t.typtypmod)) || "
@@ -80,6 +100,7 @@ const struct schema_class schema_classes[] = {
 		.print =
 			"(SELECT string_agg(format('%s %s', a.attname, format_type(a.atttypid, a.atttypmod)), ',' ORDER BY a.attnum) "
 			"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)",
+		.facts = RELATION_FACTS,
 		.drop = "'DROP TYPE ' || " RELATION,
 		.create = "concat('CREATE TYPE ', " RELATION ", ' AS (', " COLUMNS ", ')')",
 	},
@@ -89,9 +110,8 @@ const struct schema_class schema_classes[] = {
 		.key = "c.oid",
 		.is_relation = true,
 		.label = RELATION,
-		.print =
-			"concat_ws(' ', n.nspname, c.relname, c.relowner, c.relpersistence, c.reloptions, c.relrowsecurity, c.relforcerowsecurity, "
-			"c.relreplident, c.relacl, md5(c.relpartbound::text))",
+		.print = "concat_ws(' ', n.nspname, c.relname, md5(c.relpartbound::text))",
+		.facts = TABLE_FACTS,
 		.drop = "'DROP TABLE ' || " RELATION,
 		.create =
 			"concat('CREATE ', CASE c.relpersistence WHEN 'u' THEN 'UNLOGGED ' END, CASE c.relkind WHEN 'f' THEN 'FOREIGN ' END, 'TABLE ', " RELATION
@@ -100,7 +120,9 @@ const struct schema_class schema_classes[] = {
 			"ELSE concat(' (', concat_ws(', ', " COLUMNS ", " CONSTRAINTS
 			"), ')', ' INHERITS (' || " PARENTS " || ')') END, "
 			"CASE c.relkind WHEN 'p' THEN ' PARTITION BY ' || pg_get_partkeydef(c.oid) END)",
-		.alter = "concat('ALTER TABLE ', " RELATION ", ': now ', " OPTIONS ")",
+		.alter =
+			"concat('ALTER TABLE ', " RELATION
+			", CASE WHEN c.relispartition THEN ' ATTACH PARTITION ' || pg_get_expr(c.relpartbound, c.oid) END)",
 	},
 	{
 		.from = ATTRIBUTES OF_RELATION "a.attrelid" OF_NAMESPACE(
@@ -112,14 +134,24 @@ const struct schema_class schema_classes[] = {
 		.label = RELATION " || format('.%I', a.attname)",
 		.print =
 			"concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, to_jsonb(a)->>'attgenerated', "
-			"a.attcollation, a.attacl, a.attoptions, md5(d.adbin::text))",
+			"md5(d.adbin::text))",
+		.facts =
+			"'privileges', a.attacl::text, 'options', a.attoptions::text, "
+			"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
+			"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
+			"'storage', (SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END "
+			"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage), "
+			"'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
+			"'statistics', NULLIF(to_jsonb(a)->>'attstattarget', '-1')",
 		.drop = "format('ALTER TABLE %I.%I DROP COLUMN %I', n.nspname, c.relname, a.attname)",
 		.create = "concat('ALTER TABLE ', " RELATION ", ' ADD COLUMN ', " COLUMN ")",
 		.alter =
 			"format('ALTER TABLE %I.%I ALTER COLUMN %I TYPE %s, ALTER COLUMN %I %s NOT NULL', n.nspname, c.relname, a.attname, "
 			"format_type(a.atttypid, a.atttypmod), a.attname, CASE WHEN a.attnotnull THEN 'SET' ELSE 'DROP' END) || "
-			"CASE WHEN a.attidentity <> '' OR COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN '' ELSE format(', ALTER COLUMN %I ', a.attname) || "
-			"COALESCE('SET DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END || COALESCE(': privileges ' || a.attacl::text, '')",
+			"CASE WHEN a.attidentity <> '' THEN format(', ALTER COLUMN %I SET GENERATED %s', a.attname, "
+			"CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END) WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN '' "
+			"ELSE format(', ALTER COLUMN %I ', a.attname) || "
+			"COALESCE('SET DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END",
 	},
 	{
 		.from = "pg_constraint k" OF_RELATION "k.conrelid" OF_NAMESPACE(
@@ -149,7 +181,8 @@ const struct schema_class schema_classes[] = {
 			"c.relnamespace") " WHERE NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype IN ('e', 'i')) AND " USERS,
 		.key = "c.oid",
 		.label = RELATION,
-		.print = "concat_ws(' ', n.nspname, c.relname, c.relacl, " WHOLE("s", "") ")",
+		.print = "concat_ws(' ', n.nspname, c.relname, " WHOLE("s", "") ")",
+		.facts = RELATION_FACTS,
 		.drop = "'DROP SEQUENCE ' || " RELATION,
 		.create =
 			"format('CREATE SEQUENCE %I.%I AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s%s', n.nspname, c.relname, "
@@ -164,9 +197,11 @@ const struct schema_class schema_classes[] = {
 		.key = "c.oid",
 		.is_relation = true,
 		.label = RELATION,
-		.print =
-			"concat_ws(' ', n.nspname, c.relname, c.reloptions, c.relacl, (SELECT md5(w.ev_action::text) FROM pg_rewrite w "
-			"WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'))",
+		.print = "concat_ws(' ', n.nspname, c.relname, (SELECT md5(w.ev_action::text) FROM pg_rewrite w "
+			 "WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'))",
+		.facts = RELATION_FACTS
+		", 'options', c.reloptions::text, 'default values of columns', (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) "
+		"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.atthasdef)",
 		.drop = "format('DROP %sVIEW ', CASE c.relkind WHEN 'm' THEN 'MATERIALIZED ' END) || " RELATION,
 		.create = "format('CREATE %sVIEW ', CASE c.relkind WHEN 'm' THEN 'MATERIALIZED ' END) || " RELATION
 			  " || ' AS ' || pg_get_viewdef(c.oid)",
@@ -178,11 +213,16 @@ const struct schema_class schema_classes[] = {
 		.from = "pg_proc p" OF_NAMESPACE("p.pronamespace") " WHERE " USERS ITS_OWN("pg_proc", "p.oid"),
 		.key = "p.oid",
 		.label = "format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))",
-		.print = WHOLE("p", ""),
+		.print = WHOLE(
+			"p",
+			" - 'proowner' - 'proacl'") " || COALESCE((SELECT md5(v::text) FROM pg_aggregate v WHERE v.aggfnoid = p.oid), '')",
+		.facts = OWNER("p.proowner") ", 'privileges', p.proacl::text",
 		.drop = "format('DROP ROUTINE %I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))",
 		.create =
-			"CASE WHEN 'a' = to_jsonb(p)->>'prokind' OR 'true' = to_jsonb(p)->>'proisagg' THEN format('CREATE AGGREGATE %I.%I(%s)', n.nspname, "
-			"p.proname, pg_get_function_identity_arguments(p.oid)) ELSE pg_get_functiondef(p.oid) END",
+			"CASE WHEN 'a' = to_jsonb(p)->>'prokind' OR 'true' = to_jsonb(p)->>'proisagg' THEN (SELECT format('CREATE AGGREGATE %I.%I(%s) (SFUNC = %s, STYPE = %s%s%s)', n.nspname, "
+			"p.proname, pg_get_function_identity_arguments(p.oid), v.aggtransfn, format_type(v.aggtranstype, NULL), "
+			"CASE WHEN v.aggfinalfn <> 0 THEN ', FINALFUNC = ' || v.aggfinalfn::text ELSE '' END, "
+			"COALESCE(', INITCOND = ' || quote_literal(v.agginitval), '')) FROM pg_aggregate v WHERE v.aggfnoid = p.oid) ELSE pg_get_functiondef(p.oid) END",
 	},
 	{
 		.from = "pg_trigger g" OF_RELATION
@@ -190,7 +230,8 @@ const struct schema_class schema_classes[] = {
 		.key = "g.oid",
 		.parent = "g.tgrelid",
 		.label = "format('%I ON ', g.tgname) || " RELATION,
-		.print = WHOLE("g", ""),
+		.print = WHOLE("g", " - 'tgenabled'"),
+		.facts = FIRES("g.tgenabled"),
 		.drop = "format('DROP TRIGGER %I ON %I.%I', g.tgname, n.nspname, c.relname)",
 		.create = "pg_get_triggerdef(g.oid)",
 	},
@@ -200,7 +241,8 @@ const struct schema_class schema_classes[] = {
 		.key = "w.oid",
 		.parent = "w.ev_class",
 		.label = "format('%I ON ', w.rulename) || " RELATION,
-		.print = WHOLE("w", ""),
+		.print = WHOLE("w", " - 'ev_enabled'"),
+		.facts = FIRES("w.ev_enabled"),
 		.drop = "format('DROP RULE %I ON %I.%I', w.rulename, n.nspname, c.relname)",
 		.create = "pg_get_ruledef(w.oid)",
 	},
@@ -212,8 +254,158 @@ const struct schema_class schema_classes[] = {
 		.print = WHOLE("y", ""),
 		.drop = "format('DROP POLICY %I ON %I.%I', y.polname, n.nspname, c.relname)",
 		.create =
-			"concat(format('CREATE POLICY %I ON %I.%I', y.polname, n.nspname, c.relname), ' USING (' || pg_get_expr(y.polqual, y.polrelid) || ')', "
+			"concat(format('CREATE POLICY %I ON %I.%I AS %s FOR %s TO %s', y.polname, n.nspname, c.relname, "
+			"CASE WHEN y.polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END, CASE y.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' "
+			"WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END, (SELECT string_agg(CASE o WHEN 0 THEN 'PUBLIC' "
+			"ELSE quote_ident(pg_get_userbyid(o)) END, ', ' ORDER BY o) FROM unnest(y.polroles) o)), ' USING (' || pg_get_expr(y.polqual, y.polrelid) || ')', "
 			"' WITH CHECK (' || pg_get_expr(y.polwithcheck, y.polrelid) || ')')",
+	},
+	{
+		.from = "pg_event_trigger e WHERE e.oid >= " FIRST_OWN,
+		.key = "e.oid",
+		.label = "quote_ident(e.evtname)",
+		.print = WHOLE("e", " - 'evtenabled' - 'evtowner'"),
+		.facts = OWNER("e.evtowner") ", " FIRES("e.evtenabled"),
+		.drop = "'DROP EVENT TRIGGER ' || quote_ident(e.evtname)",
+		.create =
+			"format('CREATE EVENT TRIGGER %I ON %s EXECUTE FUNCTION %s()', e.evtname, e.evtevent, e.evtfoid::regproc)",
+	},
+	{
+		.from = "pg_publication u",
+		.key = "u.oid",
+		.label = "quote_ident(u.pubname)",
+		.print = "concat(" WHOLE(
+			"u",
+			" - 'pubowner'") ", (SELECT string_agg(r.prrelid::text, ',' ORDER BY r.prrelid) FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
+		.facts = OWNER("u.pubowner"),
+		.drop = "'DROP PUBLICATION ' || quote_ident(u.pubname)",
+		.create =
+			"concat('CREATE PUBLICATION ', quote_ident(u.pubname), CASE WHEN u.puballtables THEN ' FOR ALL TABLES' END, "
+			"' FOR TABLE ' || (SELECT string_agg(r.prrelid::regclass::text, ', ' ORDER BY r.prrelid) FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
+	},
+	{
+		.from = "pg_cast k WHERE k.oid >= " FIRST_OWN ITS_OWN("pg_cast", "k.oid"),
+		.key = "k.oid",
+		.label =
+			"format('cast from %s to %s', format_type(k.castsource, NULL), format_type(k.casttarget, NULL))",
+		.print = WHOLE("k", ""),
+		.drop = "format('DROP CAST (%s AS %s)', format_type(k.castsource, NULL), format_type(k.casttarget, NULL))",
+		.create =
+			"format('CREATE CAST (%s AS %s) %s%s', format_type(k.castsource, NULL), format_type(k.casttarget, NULL), CASE k.castmethod "
+			"WHEN 'i' THEN 'WITH INOUT' WHEN 'b' THEN 'WITHOUT FUNCTION' ELSE 'WITH FUNCTION ' || k.castfunc::regprocedure::text END, "
+			"CASE k.castcontext WHEN 'i' THEN ' AS IMPLICIT' WHEN 'a' THEN ' AS ASSIGNMENT' ELSE '' END)",
+	},
+	{
+		.from = "pg_collation o" OF_NAMESPACE("o.collnamespace") " WHERE " USERS ITS_OWN("pg_collation",
+												 "o.oid"),
+		.key = "o.oid",
+		.label = "format('%I.%I', n.nspname, o.collname)",
+		.print = WHOLE("o", " - 'collowner'"),
+		.facts = OWNER("o.collowner"),
+		.drop = "format('DROP COLLATION %I.%I', n.nspname, o.collname)",
+		.create = "format('CREATE COLLATION %I.%I', n.nspname, o.collname)",
+	},
+	{
+		.from = "pg_operator o" OF_NAMESPACE("o.oprnamespace") " WHERE " USERS ITS_OWN("pg_operator", "o.oid"),
+		.key = "o.oid",
+		.label =
+			"format('%I.%s (%s, %s)', n.nspname, o.oprname, format_type(NULLIF(o.oprleft, 0), NULL), format_type(o.oprright, NULL))",
+		.print = WHOLE("o", " - 'oprowner'"),
+		.facts = OWNER("o.oprowner"),
+		.drop = "format('DROP OPERATOR %I.%s (%s, %s)', n.nspname, o.oprname, COALESCE(format_type(NULLIF(o.oprleft, 0), NULL), 'NONE'), "
+			"format_type(o.oprright, NULL))",
+		.create =
+			"format('CREATE OPERATOR %I.%s (FUNCTION = %s%s, RIGHTARG = %s)', n.nspname, o.oprname, o.oprcode, "
+			"COALESCE(', LEFTARG = ' || format_type(NULLIF(o.oprleft, 0), NULL), ''), format_type(o.oprright, NULL))",
+	},
+	{
+		.from = "pg_statistic_ext e" OF_NAMESPACE("e.stxnamespace") " WHERE " USERS,
+		.key = "e.oid",
+		.parent = "e.stxrelid",
+		.label = "format('%I.%I', n.nspname, e.stxname)",
+		.print = WHOLE("e", " - 'stxowner'"),
+		.facts = OWNER("e.stxowner"),
+		.drop = "format('DROP STATISTICS %I.%I', n.nspname, e.stxname)",
+		.create = "pg_get_statisticsobjdef(e.oid)",
+	},
+	{
+		.from = "pg_ts_config f" OF_NAMESPACE("f.cfgnamespace") " WHERE " USERS ITS_OWN("pg_ts_config",
+												"f.oid"),
+		.key = "f.oid",
+		.label = "format('%I.%I', n.nspname, f.cfgname)",
+		.print = "concat(" WHOLE(
+			"f",
+			" - 'cfgowner'") ", (SELECT md5(string_agg(m::text, ',' ORDER BY m.maptokentype, m.mapseqno)) FROM pg_ts_config_map m WHERE m.mapcfg = f.oid))",
+		.facts = OWNER("f.cfgowner"),
+		.drop = "format('DROP TEXT SEARCH CONFIGURATION %I.%I', n.nspname, f.cfgname)",
+		.create = "format('CREATE TEXT SEARCH CONFIGURATION %I.%I', n.nspname, f.cfgname)",
+	},
+	{
+		.from = "pg_foreign_data_wrapper w WHERE w.oid >= " FIRST_OWN ITS_OWN("pg_foreign_data_wrapper",
+										      "w.oid"),
+		.key = "w.oid",
+		.label = "quote_ident(w.fdwname)",
+		.print = WHOLE("w", " - 'fdwowner' - 'fdwacl'"),
+		.facts = OWNER("w.fdwowner") ", 'privileges', w.fdwacl::text",
+		.drop = "'DROP FOREIGN DATA WRAPPER ' || quote_ident(w.fdwname)",
+		.create = "'CREATE FOREIGN DATA WRAPPER ' || quote_ident(w.fdwname)",
+	},
+	{
+		.from = "pg_foreign_server v",
+		.key = "v.oid",
+		.label = "quote_ident(v.srvname)",
+		.print = WHOLE("v", " - 'srvowner' - 'srvacl'"),
+		.facts = OWNER("v.srvowner") ", 'privileges', v.srvacl::text",
+		.drop = "'DROP SERVER ' || quote_ident(v.srvname)",
+		.create = "'CREATE SERVER ' || quote_ident(v.srvname)",
+	},
+	{
+		.from = "pg_default_acl q",
+		.key = "q.oid",
+		.label =
+			"concat('default privileges of ', quote_ident(pg_get_userbyid(q.defaclrole)), ' on ', CASE q.defaclobjtype WHEN 'r' THEN 'tables' "
+			"WHEN 'S' THEN 'sequences' WHEN 'f' THEN 'functions' WHEN 'T' THEN 'types' ELSE 'schemas' END, "
+			"' in ' || (SELECT quote_ident(nspname) FROM pg_namespace WHERE oid = q.defaclnamespace))",
+		.print = "''",
+		.facts = "'privileges', q.defaclacl::text",
+		.drop = "'ALTER DEFAULT PRIVILEGES: none'",
+		.create = "'ALTER DEFAULT PRIVILEGES'",
+	},
+	{
+		.from = "pg_description x WHERE x.objoid >= " FIRST_OWN,
+		.key = "concat(x.classoid, '.', x.objoid, '.', x.objsubid)",
+		.parent = "CASE WHEN x.classoid = 'pg_class'::regclass THEN x.objoid ELSE 0 END",
+		.label = "'comment on ' || pg_describe_object(x.classoid, x.objoid, x.objsubid)",
+		.print = "md5(x.description)",
+		.drop = "concat('COMMENT ON ', pg_describe_object(x.classoid, x.objoid, x.objsubid), ' IS NULL')",
+		.create =
+			"format('COMMENT ON %s IS %L', pg_describe_object(x.classoid, x.objoid, x.objsubid), x.description)",
+	},
+	{
+		.from = "pg_roles r",
+		.key = "r.oid",
+		.label = "'role ' || quote_ident(r.rolname)",
+		.print = "r.rolname::text",
+		.facts =
+			"'superuser', NULLIF(r.rolsuper, false), 'may create roles', NULLIF(r.rolcreaterole, false), 'may create databases', "
+			"NULLIF(r.rolcreatedb, false), 'may log in', NULLIF(r.rolcanlogin, false), 'replication', NULLIF(r.rolreplication, false), "
+			"'bypasses row level security', NULLIF(r.rolbypassrls, false), 'connection limit', NULLIF(r.rolconnlimit, -1), "
+			"'valid until', r.rolvaliduntil::text, 'member of', (SELECT string_agg(quote_ident(pg_get_userbyid(m.roleid)), ', ' ORDER BY m.roleid) "
+			"FROM pg_auth_members m WHERE m.member = r.oid)",
+		.drop = "'DROP ROLE ' || quote_ident(r.rolname)",
+		.create = "'CREATE ROLE ' || quote_ident(r.rolname)",
+		.alter = "'ALTER ROLE ' || quote_ident(r.rolname)",
+	},
+	{
+		.from = "pg_db_role_setting z",
+		.key = "concat(z.setdatabase, '.', z.setrole)",
+		.label =
+			"concat_ws(' ', 'settings of', 'role ' || (SELECT quote_ident(rolname) FROM pg_roles WHERE oid = z.setrole), "
+			"'database ' || (SELECT quote_ident(datname) FROM pg_database WHERE oid = z.setdatabase))",
+		.print = "''",
+		.facts = "'settings', z.setconfig::text",
+		.drop = "'RESET ALL'",
+		.create = "'SET'",
 	},
 };
 const size_t schema_classes_count = sizeof schema_classes / sizeof *schema_classes;

@@ -13,7 +13,7 @@
 #define SQL_SHOWN 4000
 #define TRIES 3
 
-enum { CLASS, KEY, PARENT, LABEL, PRINT, DROP, N_COLUMNS };
+enum { CLASS, KEY, PARENT, LABEL, PRINT, FACTS, DROP, N_COLUMNS };
 
 struct schema {
 	struct sides *s;
@@ -25,8 +25,9 @@ static void add_class(struct strbuf *sql, size_t i)
 {
 	const struct schema_class *c = &schema_classes[i];
 
-	strbuf_addf(sql, "%sSELECT '%02zu', (%s)::text, (%s)::text, %s, %s, %s FROM %s", i ? " UNION ALL " : "", i,
-		    c->key, c->parent ? c->parent : "''", c->label, c->print, c->drop, c->from);
+	strbuf_addf(sql, "%sSELECT '%02zu', (%s)::text, (%s)::text, %s, %s, jsonb_build_object(%s)::text, %s FROM %s",
+		    i ? " UNION ALL " : "", i, c->key, c->parent ? c->parent : "''", c->label, c->print,
+		    c->facts ? c->facts : "", c->drop, c->from);
 }
 
 static int load(struct sides *s, bool inside, struct table *ret, struct atoll_error *err)
@@ -114,6 +115,46 @@ static int word(struct schema *d, char *const *row, bool added, struct strbuf *r
 	return r;
 }
 
+static void add_literal(struct strbuf *sql, const char *text)
+{
+	strbuf_adds(sql, "'");
+	for (; *text; text++) {
+		if (*text == '\'')
+			strbuf_addc(sql, '\'');
+		strbuf_addc(sql, *text);
+	}
+	strbuf_adds(sql, "'");
+}
+
+/* What differs between the facts of both sides. Of a new one the owner is told only if it is not who has made it. */
+static int add_facts(struct schema *d, char *const *row, char *const *before, struct strbuf *note,
+		     struct atoll_error *err)
+{
+	AUTO_TABLE found = { 0 };
+	AUTO_STRBUF sql = STRBUF_INIT;
+	int r;
+
+	strbuf_adds(&sql, "SELECT string_agg(concat(key, ' ', COALESCE(n.value, w.unset), ");
+	strbuf_adds(&sql, before ? "' (was ' || COALESCE(o.value, w.unset) || ')'), " : "''), ");
+	strbuf_adds(&sql, "', ' ORDER BY key) FROM jsonb_each_text(");
+	add_literal(&sql, row[FACTS] ? row[FACTS] : "{}");
+	strbuf_adds(&sql, ") n FULL JOIN jsonb_each_text(");
+	add_literal(&sql, before && before[FACTS] ? before[FACTS] : "{}");
+	strbuf_adds(&sql,
+		    ") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'clustered on') THEN 'none' "
+		    "ELSE 'default' END AS unset) w WHERE n.value IS DISTINCT FROM o.value");
+	if (!before)
+		strbuf_adds(&sql,
+			    " AND key <> 'partition of' AND (key <> 'owner' OR n.value <> quote_ident(session_user))");
+	r = sql.failed ? error_oom(err, "diff") : sides_ask(d->s, true, strbuf_str(&sql), &found, err);
+	if (r < 0 || found.n_rows != 1 || !table_value(&found, 0, 0))
+		return r;
+	if (note->size)
+		strbuf_adds(note, "; ");
+	add_line(note, table_value(&found, 0, 0));
+	return 0;
+}
+
 static void tell(char kind, const char *label, const struct strbuf *note)
 {
 	putchar(kind);
@@ -128,7 +169,10 @@ static int tell_new(struct schema *d, char *const *row, char *const *before, str
 
 	if (d->told++ >= TOLD_MAX)
 		return 0;
-	r = word(d, row, !before, &note, err);
+	/* A definition is put into words where it has changed; the rest is told by what has. */
+	r = before && compare_values(before[PRINT], row[PRINT]) == 0 ? 0 : word(d, row, !before, &note, err);
+	if (r >= 0)
+		r = add_facts(d, row, before, &note, err);
 	if (r < 0)
 		return r;
 	if (before && compare_values(before[LABEL], row[LABEL]) != 0)
@@ -147,6 +191,11 @@ static void tell_dropped(struct schema *d, char *const *row)
 	tell('d', row[LABEL], &note);
 }
 
+static bool is_other(char *const *row, char *const *before)
+{
+	return compare_values(before[PRINT], row[PRINT]) != 0 || compare_values(before[FACTS], row[FACTS]) != 0;
+}
+
 static int tell_all(struct schema *d, struct atoll_error *err)
 {
 	int r = 0;
@@ -155,7 +204,7 @@ static int tell_all(struct schema *d, struct atoll_error *err)
 		char *const *row = &d->new.values[i * N_COLUMNS];
 		char *const *before = find(&d->old, (const char *const *)row);
 
-		if (before ? compare_values(before[PRINT], row[PRINT]) != 0 : !is_told_elsewhere(d, row, true))
+		if (before ? is_other(row, before) : !is_told_elsewhere(d, row, true))
 			r = tell_new(d, row, before, err);
 	}
 	for (size_t i = 0; i < d->old.n_rows && r >= 0; i++) {

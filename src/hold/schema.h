@@ -14,6 +14,8 @@ struct schema_class {
 	bool is_relation;   /* which others may belong to */
 	const char *label;
 	const char *print; /* differs where its definition does; waits for no lock */
+	const char *
+		facts; /* what a definition does not say, as key and value pairs of jsonb_build_object(); NULL: nothing */
 	const char *drop, *create;
 	const char *alter; /* NULL: as it is created now */
 };

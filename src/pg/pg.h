@@ -72,6 +72,7 @@ struct pg_status {
 	const char *reason; /* LOST: one line; else "" */
 	int64_t open_ns;    /* how long the transaction has been open */
 	size_t clients, waiting;
+	bool notified;         /* a client has used NOTIFY */
 	bool held_by_client;   /* a client is inside a transaction or a statement */
 	const char *holder;    /* its application_name, or "" */
 	int server_version;    /* 150004 */

@@ -187,6 +187,7 @@ struct pg_proxy {
 	bool held_cursors; /* somebody has declared one WITH HOLD: not all can be closed at the end of a transaction */
 	bool used_temporary,
 		used_notify; /* by a client in this transaction, perhaps rolled back: the server may not prepare it */
+	bool notified;       /* NOTIFY was used, perhaps rolled back: only a commit delivers it */
 	bool names_limits;   /* a text that a client has sent names a limit: functions may set it from now on */
 	bool backing;        /* a ROLLBACK TO is under way: settings may be others when it is done */
 	int32_t last_id;

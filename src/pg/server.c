@@ -227,7 +227,7 @@ int pg_server_begin(struct pg_proxy *p, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	p->began_at = clock_monotonic_ns();
-	p->used_temporary = p->used_notify = p->names_limits = false;
+	p->used_temporary = p->used_notify = p->notified = p->names_limits = false;
 	p->deferred_stale = true;
 	p->state = PG_OPEN;
 	return 0;

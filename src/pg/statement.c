@@ -362,6 +362,11 @@ static enum pg_statement_kind parse_notify(struct parser *p)
 	return PG_NOTIFY;
 }
 
+static enum pg_statement_kind parse_listen(struct parser *p)
+{
+	return PG_LISTEN;
+}
+
 static enum pg_statement_kind parse_define(struct parser *p)
 {
 	return PG_DEFINE;
@@ -389,8 +394,8 @@ static const struct {
 	{ "declare", parse_declare },
 	{ "lock", parse_lock },
 	{ "notify", parse_notify },
-	{ "listen", parse_notify },
-	{ "unlisten", parse_notify },
+	{ "listen", parse_listen },
+	{ "unlisten", parse_listen },
 	{ "create", parse_create },
 	{ "alter", parse_define },
 	{ "do", parse_define },

@@ -38,7 +38,8 @@ enum pg_statement_kind {
 	PG_DECLARE_HOLD,
 	PG_LOCK,
 	/* all that must be known of these is that they are */
-	PG_NOTIFY,           /* LISTEN, UNLISTEN, NOTIFY, SELECT pg_notify() */
+	PG_NOTIFY,           /* NOTIFY, SELECT pg_notify() */
+	PG_LISTEN,           /* LISTEN, UNLISTEN */
 	PG_DEFINE_TEMPORARY, /* CREATE TEMPORARY */
 	PG_DEFINE,           /* CREATE, ALTER, DROP, DO, CALL: constraints may be others afterwards */
 };

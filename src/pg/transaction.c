@@ -166,6 +166,9 @@ void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
 		note_define(c);
 		break;
 	case PG_NOTIFY:
+		c->proxy->used_notify = c->proxy->notified = true;
+		break;
+	case PG_LISTEN:
 		c->proxy->used_notify = true;
 		break;
 	case PG_SET_CONSTRAINTS:

@@ -104,6 +104,13 @@ int postgres_decide_end(struct resource *r, const char *token, bool committed, s
 	return rc;
 }
 
+void postgres_unchanged(struct resource *r)
+{
+	struct atoll_error ignored;
+
+	(void)postgres_ask_if_there(r->work_fd, HOLD_FINISH, NULL, &ignored);
+}
+
 /* ---- the vote: it is prepared on the server ---- */
 
 /* Its name there: the sandbox's and the op's, both of which are random, and which resource it is. Whoever has the journal knows it. */

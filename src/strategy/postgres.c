@@ -229,6 +229,10 @@ static int add_all(struct resource *r, struct changes *c, const struct hold_repl
 		rc = add_table(c, &reply->tables[i]);
 	if (rc >= 0 && reply->more)
 		rc = changes_add_part(c, "tables", ATOLL_MODIFIED, "more tables than are listed") ? 0 : -ENOMEM;
+	if (rc >= 0 && reply->notified)
+		rc = changes_add_part(c, "notifications", ATOLL_MODIFIED, "NOTIFY was used; the commit delivers it")
+			     ? 0
+			     : -ENOMEM;
 	/* A large object, a comment: neither a row of a table nor a definition that is listed. */
 	if (rc >= 0 && reply->xid && !reply->n_tables && c->n == 0)
 		rc = changes_add_part(c, "transaction", ATOLL_MODIFIED, "something other than rows was changed")
@@ -323,6 +327,7 @@ const struct strategy_ops strategy_postgres = {
 	.decide_commit = postgres_decide_commit,
 	.decide_outcome = postgres_decide_outcome,
 	.decide_end = postgres_decide_end,
+	.unchanged = postgres_unchanged,
 	.vote_room = postgres_vote_room,
 	.vote_prepare = postgres_vote_prepare,
 	.vote = postgres_vote,

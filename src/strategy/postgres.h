@@ -32,6 +32,7 @@ int postgres_decide_prepare(struct resource *r, const char *token, struct atoll_
 int postgres_decide_commit(struct resource *r, const char *token, struct atoll_error *err);
 int postgres_decide_outcome(struct resource *r, const char *token, struct atoll_error *err);
 int postgres_decide_end(struct resource *r, const char *token, bool committed, struct atoll_error *err);
+void postgres_unchanged(struct resource *r);
 int postgres_vote_room(struct resource *r, struct strategy_room *ret, struct atoll_error *err);
 int postgres_vote_prepare(struct resource *r, const char *token, struct atoll_error *err);
 int postgres_vote(struct resource *r, const char *token, struct atoll_error *err);

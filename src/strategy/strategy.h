@@ -172,6 +172,9 @@ struct strategy_ops {
 	/* may. The op is over: what the token was known by is removed. Idempotent. */
 	int (*decide_end)(struct resource *r, const char *token, bool committed, struct atoll_error *err);
 
+	/* may. A commit has found nothing changed in it: what it holds open meanwhile (a transaction and its locks) ends. Never fails the commit. */
+	void (*unchanged)(struct resource *r);
+
 	/* Several would have to decide: one of them does, and the others vote (two-phase commit). Each of them gets decide_end() too.
 	 *
 	 * must, if VOTES. Whether and how many of them could. Changes nothing. */

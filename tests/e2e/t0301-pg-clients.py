@@ -48,6 +48,19 @@ async function main() {
 main().catch(error => { console.error(error); process.exit(1) })
 """
 
+URL = """
+const sql = require('postgres')(process.env.DATABASE_URL), { Client } = require('pg')
+async function main() {
+  console.log('postgres.js', (await sql`select 1 as x`)[0].x)
+  await sql.end()
+  const client = new Client({ connectionString: process.env.DATABASE_URL })
+  await client.connect()
+  console.log('node-postgres', (await client.query('select 1 as x')).rows[0].x)
+  await client.end()
+}
+main().catch(error => { console.error(error); process.exit(1) })
+"""
+
 # Migrations of an ORM: one that fails, all of them, nested transactions, and all the way back.
 MIGRATIONS = {
     "001.js": """
@@ -113,15 +126,17 @@ def same_script(tap, server, program, place):
 
 def node(tap, server, program, place):
     name, other_name = "node-postgres with a pool of two", "an ORM's migrations say the same directly and through the proxy"
+    url_name = "the URL that commands inside are given serves node-postgres and postgres.js, which sends its parameters as settings"
     if not t.has("npm"):
         tap.check(name, False, "scripts/install-deps test brings npm")
         return
     home = place.fresh("node")
-    done = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--fetch-retries=0", "pg@8", "knex@3"], cwd=home, env={**os.environ, "HOME": home},
+    done = subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--fetch-retries=0", "pg@8", "knex@3", "postgres@3"], cwd=home, env={**os.environ, "HOME": home},
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         tap.skip(name, "the registry of npm is not reachable")
         tap.skip(other_name, "the registry of npm is not reachable")
+        tap.skip(url_name, "the registry of npm is not reachable")
         return
     with open(os.path.join(home, "main.js"), "w", encoding="utf-8") as file:
         file.write(NODE)
@@ -129,6 +144,12 @@ def node(tap, server, program, place):
     done = subprocess.run(["node", "main.js", proxy.dir], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     expected = ["19 1", "200", "{ text: 'ü', json: { a: [ 1 ] }, time: true }", "22012", "3", "ab"]
     tap.check(name, done.stdout.splitlines() == expected, done.stdout, done.stderr)
+    with open(os.path.join(home, "url.js"), "w", encoding="utf-8") as file:
+        file.write(URL)
+    done = subprocess.run(["node", "url.js"], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, "PGHOST": proxy.dir, "PGPORT": "5432", "PGUSER": "owner", "PGDATABASE": "shop",
+                               "DATABASE_URL": "postgresql:///shop?host=%s&user=owner" % proxy.dir})
+    tap.check(url_name, done.stdout.splitlines() == ["postgres.js 1", "node-postgres 1"], done.stdout, done.stderr)
     os.mkdir(os.path.join(home, "migrations"))
     for file_name, text in {"knex.js": KNEX, **{"migrations/" + key: value for key, value in MIGRATIONS.items()}}.items():
         with open(os.path.join(home, file_name), "w", encoding="utf-8") as file:

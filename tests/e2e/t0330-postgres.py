@@ -103,6 +103,19 @@ def life(place, tap, who, server):
     done = w.box.run("psql", "-XAtqc", "DELETE FROM %s WHERE id = 2" % w.table)
     done = w.box.commit() if done.returncode == 0 else done
     tap.check("the next run begins the next transaction, %s" % who, done.returncode == 0 and w.stands() == "new and Ann", t.said(done), w.stands())
+    w.box.run("psql", "-XAtqc", "SELECT count(*) FROM %s" % w.table)
+    before, done = w.keeper(), w.box.commit()
+    tap.check("a commit after reading only ends the transaction and its locks, %s" % who, before and done.returncode == 0 and
+              pg.wait_until(lambda: w.keeper() is None) and server.sql("SELECT count(*) FROM pg_locks WHERE relation = '%s'::regclass" % w.table) == "0",
+              before, t.said(done), w.keeper())
+    listener = pg.Wire(server.home, port=pg.PORT)
+    listener.query("LISTEN %s" % w.table)
+    w.box.run("psql", "-XAtqc", "NOTIFY %s, 'hello'" % w.table)
+    shown, done = w.box.diff(), w.box.commit()
+    heard = [body for kind, body in listener.query("SELECT 1").messages if kind == "A"]
+    listener.close()
+    tap.check("a notification is shown as a change, and delivered by the commit, %s" % who, b"notifications" in shown.stdout and done.returncode == 0
+              and len(heard) == 1 and b"hello" in heard[0], t.said(shown), t.said(done), heard)
     w.box.run("psql", "-XAtqc", "DELETE FROM %s" % w.table)
     done = w.box.rollback()
     tap.check("rollback drops the rows, %s" % who, done.returncode == 0 and w.stands() == "new and Ann", t.said(done), w.stands())

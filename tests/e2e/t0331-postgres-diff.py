@@ -300,6 +300,48 @@ def schema(tap, w):
     tap.check("it lands as it was shown", w.box.commit().returncode == 0 and w.sql("SELECT count(*) FROM pg_class WHERE relname IN ('made', 'gone')") == "1")
 
 
+# Each on a table of its own: what is done, the name under which it is told, and how.
+FACTS = (
+    ("CREATE POLICY p ON {t} AS RESTRICTIVE FOR SELECT TO nobody_else USING (id > 0)", "p ON {t}",
+     "CREATE POLICY p ON {t} AS RESTRICTIVE FOR SELECT TO nobody_else USING ((id > 0))"),
+    ("CREATE POLICY p ON {t} FOR UPDATE USING (true) WITH CHECK (id > 1)", "p ON {t}", "CREATE POLICY p ON {t} AS PERMISSIVE FOR UPDATE TO PUBLIC USING (true) WITH CHECK ((id > 1))"),
+    ("ALTER TABLE {t} DISABLE TRIGGER g", "g ON {t}", "fires never: disabled (was default)"),
+    ("ALTER TABLE {t} ENABLE ALWAYS TRIGGER g", "g ON {t}", "fires always (was default)"),
+    ("ALTER TABLE {t} DISABLE RULE r", "r ON {t}", "fires never: disabled (was default)"),
+    ("ALTER TABLE {t} OWNER TO nobody_else", "{t}", "owner nobody_else (was agent)"),
+    ("ALTER TABLE {t} ENABLE ROW LEVEL SECURITY", "{t}", "row level security enabled (was default)"),
+    ("ALTER TABLE {t} FORCE ROW LEVEL SECURITY", "{t}", "row level security of the owner forced (was default)"),
+    ("ALTER TABLE {t} REPLICA IDENTITY FULL", "{t}", "replica identity FULL (was default)"),
+    ("ALTER TABLE {t} SET UNLOGGED", "{t}", "logging off: unlogged (was default)"),
+    ("ALTER TABLE {t} ALTER v SET STORAGE EXTERNAL", "{t}.v", "storage EXTERNAL (was default)"),
+    ("GRANT SELECT ON {t} TO nobody_else", "{t}", "privileges {{agent=arwdDxt/agent,nobody_else=r/agent}} (was default)"),
+    ("GRANT SELECT (v) ON {t} TO nobody_else", "{t}.v", "privileges {{nobody_else=r/agent}} (was default)"),
+    ("COMMENT ON TABLE {t} IS 'mine'", "comment on table {t}", "COMMENT ON table {t} IS 'mine'"))
+FACT_TABLE = """CREATE TABLE {t} (id int, v text); CREATE TRIGGER g BEFORE INSERT ON {t} FOR EACH ROW EXECUTE FUNCTION fact();
+CREATE RULE r AS ON UPDATE TO {t} DO ALSO NOTHING; ALTER TABLE {t} OWNER TO agent;"""
+
+
+def facts(tap, place, server):
+    """What a definition in words does not say is told beside it."""
+    tables = ["public.fact%d" % i for i in range(len(FACTS))]
+    w = World(place, place.users()[-1], server, "GRANT CREATE ON SCHEMA public TO nobody_else; CREATE FUNCTION fact() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; ALTER FUNCTION fact() OWNER TO agent;"
+              "CREATE TABLE fact_p (id int) PARTITION BY RANGE (id); CREATE TABLE fact_p1 PARTITION OF fact_p FOR VALUES FROM (0) TO (10);"
+              "ALTER TABLE fact_p OWNER TO agent; ALTER TABLE fact_p1 OWNER TO agent;" + "".join(FACT_TABLE.format(t=name) for name in tables))
+    for table, (text, _, _) in zip(tables, FACTS):
+        w.inside(text.format(t=table))
+    w.inside("ALTER TABLE fact_p DETACH PARTITION fact_p1")
+    w.inside("REVOKE EXECUTE ON FUNCTION fact() FROM public")
+    w.shown()
+    got = {p: c.get("note", "").replace("arwdDxtm", "arwdDxt") for p, c in w.changes.items() if p.startswith("schema")}
+    for table, (text, name, note) in zip(tables, FACTS):
+        told = got.get("schema " + name.format(t=table))
+        tap.check("told as it lands: " + text.format(t="t"), told == note.format(t=table), told)
+    told = got.get("schema public.fact_p1", "")
+    tap.check("told as it lands: a detached partition", "partition of none (was public.fact_p)" in told, told)
+    told = got.get("schema public.fact()")
+    tap.check("told as it lands: a revoked privilege", told == "privileges {agent=X/agent} (was default)", told)
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the diff of a PostgreSQL database", "PostgreSQL is not installed")
@@ -313,6 +355,7 @@ def main(place, tap):
         server.sql("CREATE ROLE nobody_else; GRANT nobody_else TO agent")
         open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
+        facts(tap, place, server)
     finally:
         server.stop()
 

@@ -115,11 +115,13 @@ TEST(set_config_is_a_set_by_another_name)
 
 TEST(what_the_server_will_not_prepare_is_known)
 {
-	static const char *const notifies[] = { "notify x", "LISTEN \"x\"", "unlisten *", "select pg_notify('a', 'b')",
+	static const char *const notifies[] = { "notify x", "select pg_notify('a', 'b')",
 						"select pg_catalog.pg_notify($1, $2)" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(notifies); i++)
 		CHECK_EQ(of(notifies[i]).kind, PG_NOTIFY);
+	CHECK_EQ(of("LISTEN \"x\"").kind, PG_LISTEN);
+	CHECK_EQ(of("unlisten *").kind, PG_LISTEN);
 	CHECK_EQ(of("create temp table x (a int)").kind, PG_DEFINE_TEMPORARY);
 	CHECK_EQ(of("create local temporary sequence x").kind, PG_DEFINE_TEMPORARY);
 	CHECK_EQ(of("create or replace temp view x as select 1").kind, PG_DEFINE_TEMPORARY);
