@@ -189,6 +189,9 @@ struct atoll_resource_info {
 	char *detail;    /* one line about what it holds just now, or how it was lost; NULL: nothing */
 	bool dirty;      /* a reset of the workspace did not finish */
 	uint64_t copied_files, copied_bytes; /* as told to atoll_cost_fn; 0 but in the answer of atoll_new() */
+	char *locks; /* relations of a database that are locked so that others wait, "public.t (AccessExclusiveLock)", one a line; NULL: none */
+	int64_t locked_ns;   /* at most so long: since the transaction began */
+	int64_t given_up_ns; /* the transaction is given up if no command uses it for so long from now; -1: never */
 };
 
 struct atoll_info {
@@ -265,6 +268,7 @@ struct atoll_run_result {
 	int64_t elapsed_ns;
 	int64_t user_ns, system_ns, max_rss; /* of all processes inside that were waited for; bytes */
 	int64_t run;                         /* its number within the sandbox */
+	bool holds_transaction; /* a database's transaction stays open after the run: atoll_show() tells what it locks */
 };
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */

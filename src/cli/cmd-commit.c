@@ -2,6 +2,7 @@
 /* atoll commit: land the changes, all of them or none. */
 #include <string.h>
 
+#include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -69,5 +70,8 @@ int cmd_commit(struct cli *cli, const struct options *o)
 	if (!commit_by_name(cli, o, &options, &r, &result, &err))
 		r = commit_target(cli, o, &options, &result, &err);
 	progress_clear(&progress);
+	/* What was not committed stays locked. */
+	if ((r < 0 || options.dry_run) && result && result->sandbox && !cli->quiet)
+		locks_warn_of(cli, result->sandbox);
 	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
 }

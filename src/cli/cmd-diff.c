@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atoll diff: what was changed inside a sandbox. */
 #include "cli/changes.h"
+#include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/resolve.h"
@@ -71,5 +72,7 @@ int cmd_diff(struct cli *cli, const struct options *o)
 		output_pager_start();
 	r = show(cli, &target, &style, &err);
 	output_pager_end();
+	if (!cli->quiet)
+		locks_warn(target.info);
 	return r < 0 ? message_fail(cli, &err) : 0;
 }

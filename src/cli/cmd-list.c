@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "cli/info.h"
+#include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/quote.h"
 
@@ -73,6 +74,8 @@ int cmd_list(struct cli *cli, const struct options *o)
 			puts(list[i]->name);
 	} else {
 		print_table(list, n);
+		for (size_t i = 0; i < n; i++)
+			locks_warn(list[i]);
 	}
 	atoll_info_list_free(list, n);
 	return 0;

@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/cost.h"
 #include "cli/decide.h"
+#include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/quote.h"
@@ -169,6 +170,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 		message_error("the first process inside was killed from outside, and everything with it");
 	if (result.limited[0])
 		message_error("%s", result.limited);
+	if (result.holds_transaction && d->choice != DECIDE_COMMIT && d->choice != DECIDE_DISCARD && !cli->quiet)
+		locks_warn_of(cli, info->name);
 	if (result.not_started) {
 		AUTO_FREE char *quoted = str_quote(o->rest[0]);
 

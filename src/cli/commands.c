@@ -24,6 +24,7 @@
 	{ "userns", "[YES|NO]", "yes no", "let the command make user namespaces; warned", COMPLETE_WORDS, 0 }, \
 	{ "log", "[YES|NO]", "yes no", "keep the output of runs in the foreground too, for atoll logs", COMPLETE_WORDS, 0 }, \
 	{ "timeout", "TIME", NULL, "end every process inside after TIME: 90, 1.5m, 2h", COMPLETE_NONE, 't' }, \
+	{ "db-idle-limit", "TIME|none", NULL, "give up a database's transaction that keeps others waiting when no command has used it for TIME", COMPLETE_NONE, 0 }, \
 	{ "db-limit", "TIME", NULL, "give up a database's transaction, and its edits, TIME after it began", COMPLETE_NONE, 0 }, \
 	{ "memory", "SIZE", NULL, "how much memory all of it may take: 512M, 2G", COMPLETE_NONE, 0 }, \
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \

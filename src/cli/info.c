@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/locks.h"
 #include "cli/quote.h"
 
 const char *info_time(const char *rfc3339, char buffer[INFO_TIME_SIZE])
@@ -53,6 +54,7 @@ static void resource_json(struct json *j, const struct atoll_resource_info *r)
 	json_bool(j, "lost", r->lost);
 	if (r->detail)
 		json_string(j, "detail", r->detail);
+	locks_json(j, r);
 	json_bool(j, "dirty", r->dirty);
 	if (r->copied_files) {
 		json_int(j, "copied_files", (int64_t)r->copied_files);

@@ -44,9 +44,15 @@ static void fill_detail(const struct store_resource *row, struct atoll_resource_
 {
 	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
 	AUTO_STRBUF text = STRBUF_INIT;
-	int found = ops && ops->detail ? ops->detail(row, &text) : 0;
+	struct strategy_locks locks = { 0 };
+	int found = ops && ops->detail ? ops->detail(row, &text, &locks) : 0;
 
 	ret->lost = found == 2;
+	if (found == 1 && *locks.relations) {
+		ret->locks = strdup(locks.relations);
+		ret->locked_ns = locks.held_ns;
+		ret->given_up_ns = locks.left_ns;
+	}
 	ret->detail = found && text.size ? strbuf_take(&text) : NULL;
 }
 
@@ -156,6 +162,7 @@ struct atoll_info *atoll_info_free(struct atoll_info *info)
 		free(r->workspace);
 		free(r->stage);
 		free(r->detail);
+		free(r->locks);
 	}
 	free(info->resources);
 	atoll_settings_free(info->settings);

@@ -5,6 +5,8 @@
 
 #include "engine/settings.h"
 
+#define DB_IDLE_LIMIT_MS 3600000 /* as settings.c says */
+
 static const char *last(const struct atoll_settings *settings, const char *name)
 {
 	const struct atoll_setting *s;
@@ -120,12 +122,17 @@ static void find_limits(const struct atoll_settings *settings, struct run_option
 	const char *timeout = last(settings, "timeout"), *nofile = last(settings, "nofile");
 	const char *memory = last(settings, "memory"), *disk = last(settings, "disk");
 	const char *pids = last(settings, "pids"), *cpus = last(settings, "cpus");
-	const char *db_limit = last(settings, "db-limit");
+	const char *db_limit = last(settings, "db-limit"), *db_idle_limit = last(settings, "db-idle-limit");
 
 	if (timeout)
 		(void)settings_duration(timeout, &ret->timeout_ms);
 	if (db_limit)
 		(void)settings_duration(db_limit, &ret->db_limit_ms);
+	ret->db_idle_limit_ms = DB_IDLE_LIMIT_MS;
+	if (db_idle_limit && strcmp(db_idle_limit, "none") == 0)
+		ret->db_idle_limit_ms = 0;
+	else if (db_idle_limit)
+		(void)settings_duration(db_idle_limit, &ret->db_idle_limit_ms);
 	if (nofile)
 		(void)settings_count(nofile, &ret->limits.nofile);
 	if (memory)

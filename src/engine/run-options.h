@@ -21,8 +21,9 @@ struct run_options {
 	char *root;            /* NULL: the host's */
 	struct keeper *keeper; /* of a detached run, or NULL */
 	int64_t timeout_ms;
-	int64_t db_limit_ms; /* of a database's transaction that begins with this run; 0: none */
-	uint64_t disk;       /* bytes that the changes may take; 0: no limit */
+	int64_t db_idle_limit_ms; /* how long it may be idle with exclusive locks; 0: as long as it likes */
+	int64_t db_limit_ms;      /* of a database's transaction that begins with this run; 0: none */
+	uint64_t disk;            /* bytes that the changes may take; 0: no limit */
 	struct jail_limits limits;
 	struct run_watch *watch; /* NULL: nothing needs to be watched */
 	struct run_place *places;

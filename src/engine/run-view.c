@@ -200,6 +200,7 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
 		s->resources[i].limit_ms = o->db_limit_ms;
+		s->resources[i].idle_limit_ms = o->db_idle_limit_ms;
 		r = add_resource(v, &s->resources[i], err);
 	}
 	for (size_t i = 0; i < o->n_places && r >= 0; i++)

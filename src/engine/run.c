@@ -429,6 +429,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		run_output_tell(&s, options);
 	if (r >= 0)
 		r = run_limited(&s, options, &o, ret, &local);
+	for (size_t i = 0; i < s.n && r >= 0; i++)
+		ret->holds_transaction = ret->holds_transaction || s.resources[i].row.kind == ATOLL_KIND_POSTGRES;
 	session_release(&s);
 	if (r < 0 && err)
 		*err = local;

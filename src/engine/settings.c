@@ -122,6 +122,11 @@ static bool is_duration(const char *value)
 	return settings_duration(value, &ms) == 0;
 }
 
+static bool is_duration_or_none(const char *value)
+{
+	return strcmp(value, "none") == 0 || is_duration(value);
+}
+
 static bool is_nofile(const char *value)
 {
 	uint64_t n;
@@ -222,12 +227,15 @@ struct kind {
 };
 
 static const char a_path[] = "it must be a path";
+static const char a_duration_or_none[] =
+	"it must be none, or a number of seconds, or one with s, m, h or d, above 0 and up to 365d";
 static const char a_duration[] = "it must be a number of seconds, or one with s, m, h or d, above 0 and up to 365d";
 
 static const struct kind kinds[] = {
 	{ { "clear-env", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 	{ { "cpus", ATOLL_SETTING_ONE }, is_cpus, "it must be a number from 0.01 to 4096" },
 	{ { "cwd", ATOLL_SETTING_ONE, "." }, is_path, a_path },
+	{ { "db-idle-limit", ATOLL_SETTING_ONE, "1h" }, is_duration_or_none, a_duration_or_none },
 	{ { "db-limit", ATOLL_SETTING_ONE }, is_duration, a_duration },
 	{ { "disk", ATOLL_SETTING_ONE },
 	  is_disk,

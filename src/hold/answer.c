@@ -45,6 +45,20 @@ static void list_locks(const struct pg_inspection *found, struct hold_reply *ret
 	}
 }
 
+void keeper_list_exclusive(const struct pg_inspection *found, char *out, size_t size)
+{
+	size_t at = 0;
+
+	*out = 0;
+	for (size_t i = 0; i < found->n_locks && at < size; i++) {
+		int n = found->locks[i].exclusive ? snprintf(out + at, size - at, "%s%s (%s)", at ? "\n" : "",
+							     found->locks[i].relation, found->locks[i].mode)
+						  : 0;
+
+		at += n < 0 ? 0 : (size_t)n;
+	}
+}
+
 static void add_table(const struct pg_table *t, void *arg)
 {
 	struct hold_reply *ret = arg;
@@ -98,6 +112,8 @@ static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_er
 	ret->open_ns = status.open_ns;
 	ret->notified = status.notified;
 	ret->limit_ns = h->limit_ms * 1000000;
+	ret->idle_limit_ns = h->idle_limit_ms * 1000000;
+	ret->idle_ns = status.idle_ns;
 	if (ret->ended)
 		return 0;
 	r = inspect(h, &found, err);
@@ -105,6 +121,7 @@ static int tell_status(struct keeper *h, struct hold_reply *ret, struct atoll_er
 		return r;
 	ret->xid = found.xid;
 	list_locks(&found, ret);
+	keeper_list_exclusive(&found, ret->exclusive, sizeof ret->exclusive);
 	pg_inspection_release(&found);
 	return ret->xid ? tell_changes(h, ret, err) : 0;
 }

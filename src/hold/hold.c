@@ -110,19 +110,58 @@ static int64_t time_left_ms(const struct keeper *h)
 }
 
 /* Whoever is in the middle of something is cut off. That it is lost is on record before it is. */
-static void give_up_in_time(struct keeper *h)
+static void give_up(struct keeper *h, const char *why)
 {
 	struct atoll_error ignored;
+
+	keeper_lose(h, why);
+	if (pg_proxy_hold(h->proxy, 0, true, &ignored) >= 0)
+		(void)pg_proxy_rollback(h->proxy, &ignored);
+	keeper_end(h);
+}
+
+static void give_up_in_time(struct keeper *h)
+{
 	char limit[40], why[80];
 
 	if (time_left_ms(h) > 0)
 		return;
 	print_limit(limit, sizeof limit, h->limit_ms);
 	snprintf(why, sizeof why, "limit of %s reached", limit);
-	keeper_lose(h, why);
-	if (pg_proxy_hold(h->proxy, 0, true, &ignored) >= 0)
-		(void)pg_proxy_rollback(h->proxy, &ignored);
-	keeper_end(h);
+	give_up(h, why);
+}
+
+/* Looks once a second at most: the server has to be asked. */
+static bool is_idle_too_long(struct keeper *h)
+{
+	int64_t now = clock_monotonic_ns();
+	struct pg_status status;
+
+	if (!h->idle_limit_ms || h->over || now - h->idle_looked_at < LOOK_MS * 1000000LL)
+		return false;
+	h->idle_looked_at = now;
+	pg_proxy_status(h->proxy, &status);
+	return status.state == PG_OPEN && status.idle_ns >= h->idle_limit_ms * 1000000;
+}
+
+/* A transaction that keeps nobody waiting may be idle as long as it likes. */
+static void give_up_idle(struct keeper *h)
+{
+	struct pg_inspection found = { 0 };
+	struct atoll_error ignored;
+	char limit[40], relations[200], why[320];
+
+	if (!is_idle_too_long(h) || pg_proxy_inspect(h->proxy, &found, &ignored) < 0)
+		return;
+	keeper_list_exclusive(&found, relations, sizeof relations);
+	pg_inspection_release(&found);
+	if (!*relations)
+		return;
+	for (char *p = strchr(relations, '\n'); p; p = strchr(p, '\n'))
+		*p = ' ';
+	print_limit(limit, sizeof limit, h->idle_limit_ms);
+	snprintf(why, sizeof why, "idle for %s while it locked %s", limit, relations);
+	give_up(h, why);
 }
 
 /* ---- the loop ---- */
@@ -157,6 +196,7 @@ static void serve(struct keeper *h)
 		r = pg_proxy_step(h->proxy, (int)MIN(time_left_ms(h), LOOK_MS));
 		look_for_loss(h);
 		give_up_in_time(h);
+		give_up_idle(h);
 		if (r >= 0 && !h->over && h->asked)
 			r = serve_control(h);
 	}
@@ -259,12 +299,13 @@ static int wait_for_other(int area)
 	return -ETIMEDOUT;
 }
 
-int hold_start(const char *path, int64_t limit_ms, struct atoll_error *err)
+int hold_start(const char *path, int64_t limit_ms, int64_t idle_limit_ms, struct atoll_error *err)
 {
 	struct keeper h = { .area = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			    .sockets = -EBADF,
 			    .control = -EBADF,
-			    .limit_ms = limit_ms };
+			    .limit_ms = limit_ms,
+			    .idle_limit_ms = idle_limit_ms };
 	AUTO_FREE char *conninfo = NULL;
 	int ends[2], r;
 	pid_t pid;

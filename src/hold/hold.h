@@ -18,9 +18,9 @@ int connection_name(const char *conninfo, char **ret, struct atoll_error *err);
 /* Lines of NAME=value for clients of a socket in dir. */
 int connection_environment(const char *conninfo, const char *dir, char **ret, struct atoll_error *err);
 
-/* hold.c: stays in the background and holds the transaction of an area, so long at most (0: as long as it likes; if somebody holds it already, what
- * he was told counts); returns in the caller when it stands. */
-int hold_start(const char *area, int64_t limit_ms, struct atoll_error *err);
+/* hold.c: stays in the background and holds the transaction of an area, so long at most, and idle with exclusive locks so long at most (0: as long as
+ * it likes; if another process holds it already, what that one was told counts); returns in the caller when it stands. */
+int hold_start(const char *area, int64_t limit_ms, int64_t idle_limit_ms, struct atoll_error *err);
 
 /* marker.c: what tells how the commit of an op ended, in the op's directory. */
 int marker_write(int area_fd, const char *token, const struct pg_marker *m, struct atoll_error *err);

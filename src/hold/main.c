@@ -98,7 +98,7 @@ static int probe(char **arguments, struct atoll_error *err)
 
 static int hold(char **arguments, struct atoll_error *err)
 {
-	return hold_start(arguments[0], strtoll(arguments[1], NULL, 10), err);
+	return hold_start(arguments[0], strtoll(arguments[1], NULL, 10), strtoll(arguments[2], NULL, 10), err);
 }
 
 /* The server may need a moment to notice that whoever held the transaction is gone. */
@@ -243,7 +243,7 @@ static const struct command {
 } commands[] = { { "resolve", 0, print_resolved },
 		 { "environment", 1, print_environment },
 		 { "probe", 0, probe },
-		 { "hold", 2, hold },
+		 { "hold", 3, hold },
 		 { "outcome", 2, outcome },
 		 { "end-vote", 4, end_vote },
 		 { "waiting", 2, print_waiting },

@@ -52,11 +52,14 @@ struct hold_reply {
 	struct atoll_error error; /* code 0: done */
 	uint32_t ended;           /* the transaction is over */
 	uint32_t clients;
-	uint64_t xid;     /* 0: nothing was written */
-	int64_t open_ns;  /* how long */
-	int64_t limit_ns; /* how long at most; 0: there is no limit */
-	char locks[512];  /* "public.people (RowExclusiveLock), …" */
-	uint32_t room;    /* ROOM: as in struct strategy_room */
+	uint64_t xid;          /* 0: nothing was written */
+	int64_t open_ns;       /* how long */
+	int64_t limit_ns;      /* how long at most; 0: there is no limit */
+	int64_t idle_limit_ns; /* how long it may be idle with exclusive locks; 0: there is no limit */
+	int64_t idle_ns;       /* how long since a client has done something */
+	char locks[512];       /* "public.people (RowExclusiveLock), …" */
+	char exclusive[1024];  /* those that keep others waiting, one a line */
+	uint32_t room;         /* ROOM: as in struct strategy_room */
 	char place[64], why[256];
 	uint32_t notified; /* NOTIFY was used */
 	uint32_t defined;  /* definitions may have been changed */

@@ -4,8 +4,19 @@
 
 #include "pg/private.h"
 
+/* Nobody else can see, and so wait for, a relation that this transaction has made. Its first system column is written when it is made and never
+ * again; its transaction id is looked up only where it is of this era and not of the future. */
+#define IS_NEW                                                                                                                 \
+	"COALESCE((SELECT CASE WHEN a.xmin::text::bigint >= (t.id & 4294967295) "                                              \
+	"AND (t.id & ~4294967295) + a.xmin::text::bigint < pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) " \
+	"THEN pg_catalog.txid_status((t.id & ~4294967295) + a.xmin::text::bigint) = 'in progress' END "                        \
+	"FROM pg_catalog.pg_attribute a, (SELECT pg_catalog.txid_current_if_assigned() AS id) t "                              \
+	"WHERE a.attrelid = c.oid AND a.attnum = -1), false)"
+
 static const char locks_sql[] =
-	"SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode "
+	"SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode, "
+	"l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') "
+	"AND c.relkind IN ('r', 'p', 'f', 'm', 'v', 'S') AND NOT " IS_NEW " "
 	"FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation "
 	"LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
 	"WHERE l.pid = pg_catalog.pg_backend_pid() AND l.granted AND l.locktype = 'relation' "
@@ -23,14 +34,17 @@ void pg_inspection_release(struct pg_inspection *i)
 
 static int take_locks(struct pg_answer *a, struct pg_inspection *ret)
 {
-	size_t n = a->values.n / 2;
+	size_t n = a->values.n / 3;
 
 	ret->locks = calloc(n + 1, sizeof(*ret->locks));
 	if (!ret->locks)
 		return -ENOMEM;
 	for (; ret->n_locks < n; ret->n_locks++) {
-		ret->locks[ret->n_locks].relation = TAKE_PTR(a->values.v[2 * ret->n_locks]);
-		ret->locks[ret->n_locks].mode = TAKE_PTR(a->values.v[2 * ret->n_locks + 1]);
+		char **row = &a->values.v[3 * ret->n_locks];
+
+		ret->locks[ret->n_locks].relation = TAKE_PTR(row[0]);
+		ret->locks[ret->n_locks].mode = TAKE_PTR(row[1]);
+		ret->locks[ret->n_locks].exclusive = *row[2] == 't';
 	}
 	return 0;
 }

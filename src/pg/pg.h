@@ -71,6 +71,7 @@ struct pg_status {
 	enum pg_state state;
 	const char *reason; /* LOST: one line; else "" */
 	int64_t open_ns;    /* how long the transaction has been open */
+	int64_t idle_ns;    /* how long since a client has done something */
 	size_t clients, waiting;
 	bool notified;         /* a client has used NOTIFY */
 	bool held_by_client;   /* a client is inside a transaction or a statement */
@@ -85,6 +86,7 @@ void pg_proxy_status(const struct pg_proxy *p, struct pg_status *ret);
 
 struct pg_lock {
 	char *relation, *mode; /* "public.accounts", "RowExclusiveLock" */
+	bool exclusive;        /* others who write to it, or even read it, wait */
 };
 struct pg_inspection {
 	uint64_t xid; /* 0: nothing was written */

@@ -173,7 +173,7 @@ struct pg_proxy {
 	enum pg_state state;
 	enum pg_isolation level;
 	int version, backend_pid;
-	int64_t began_at;
+	int64_t began_at, active_at; /* active_at: when a client has last done something */
 	char reason[512], isolation[24], system[24];
 	char savepoint[40]; /* the name of the savepoint, and of the statements prepared for it: */
 	char make[56], release[56], back[56], close[56];

@@ -283,8 +283,9 @@ void pg_proxy_status(const struct pg_proxy *p, struct pg_status *ret)
 	*ret = (struct pg_status){
 		.state = p->state,
 		.reason = p->reason,
-		.notified = p->notified,
 		.open_ns = p->state == PG_ENDED ? 0 : clock_monotonic_ns() - p->began_at,
+		.idle_ns = p->owner && p->owner->unit ? 0 : clock_monotonic_ns() - p->active_at,
+		.notified = p->notified,
 		.clients = p->n_clients,
 		.waiting = waiting,
 		.held_by_client = p->owner != NULL,

@@ -226,7 +226,7 @@ int pg_server_begin(struct pg_proxy *p, struct atoll_error *err)
 		r = take_over(p, err);
 	if (r < 0)
 		return r;
-	p->began_at = clock_monotonic_ns();
+	p->began_at = p->active_at = clock_monotonic_ns();
 	p->used_temporary = p->used_notify = p->notified = p->names_limits = false;
 	p->deferred_stale = true;
 	p->state = PG_OPEN;

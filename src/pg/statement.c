@@ -336,6 +336,8 @@ static enum pg_statement_kind parse_select(struct parser *p)
 		return PG_PLAIN;
 	if (word(p, "pg_notify"))
 		return PG_NOTIFY;
+	if (word(p, "pg_export_snapshot"))
+		return PG_SET_SNAPSHOT;
 	if (!word(p, "set_config") || !character(p, '(') || !parse_key_string(p) || !character(p, ','))
 		return PG_PLAIN;
 	if (p->token.kind != PG_TOKEN_STRING)

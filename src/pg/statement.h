@@ -22,7 +22,7 @@ enum pg_statement_kind {
 	PG_MALFORMED, /* would be one of these; never passed on, because what the server makes of it is not known */
 	PG_TWO_PHASE, /* PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED */
 	PG_SET_TRANSACTION,
-	PG_SET_SNAPSHOT, /* SET TRANSACTION SNAPSHOT */
+	PG_SET_SNAPSHOT, /* SET TRANSACTION SNAPSHOT, SELECT pg_export_snapshot() */
 	/* session state */
 	PG_SET,
 	PG_SET_LOCAL,

@@ -13,6 +13,12 @@ static const struct pg_report two_phase = {
 	.message = "two-phase commit is not available inside a sandbox",
 	.hint = "The sandbox itself is committed or rolled back as a whole, from outside.",
 };
+static const struct pg_report snapshots = {
+	.severity = "ERROR",
+	.state = "0A000",
+	.message = "snapshots cannot be exported or imported inside a sandbox: all clients share one transaction",
+	.hint = "Use one connection: pg_dump and pg_restore without --jobs.",
+};
 static const struct pg_report malformed = { .severity = "ERROR",
 					    .state = "42601",
 					    .message = "syntax error in a transaction command" };
@@ -124,6 +130,7 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 		return true;
 	case PG_BEGIN:
 	case PG_SET_TRANSACTION:
+	case PG_SET_SNAPSHOT:
 	case PG_DISCARD_ALL:
 	case PG_DEALLOCATE_ALL:
 	case PG_RESET_ALL:
@@ -432,6 +439,9 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
 		break;
 	case PG_SET_TRANSACTION:
 		run_set_transaction(c, s);
+		break;
+	case PG_SET_SNAPSHOT:
+		pg_transaction_refuse(c, &snapshots);
 		break;
 	case PG_TWO_PHASE:
 		pg_transaction_refuse(c, &two_phase);

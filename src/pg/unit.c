@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "pg/private.h"
 
 static bool is_copy(char type)
@@ -117,6 +118,7 @@ bool pg_unit_message(struct pg_client *c, const struct pg_message *m)
 
 static void ended(struct pg_client *c, bool committed)
 {
+	c->proxy->active_at = clock_monotonic_ns();
 	pg_message_ready(&c->out, c->in_block ? (c->broken ? 'E' : 'T') : 'I');
 	c->unit = c->synced = c->failed = c->skip_to_sync = c->quiet_parse = false;
 	c->shift = c->executed = 0;

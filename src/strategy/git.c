@@ -87,7 +87,7 @@ static int count_left_out(const struct git_repo *repo, struct git_state *s, stru
 }
 
 /* What the sandbox was made without, as it was then. */
-static int git_detail(const struct store_resource *row, struct strbuf *ret)
+static int git_detail(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks)
 {
 	AUTO_FD work = row->work ? open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -EBADF;
 	struct resource r = { .row = *row, .work_fd = work };

@@ -155,7 +155,8 @@ int postgres_refuse_lost(const struct resource *r, const char *operation, const 
 static int start_keeper(struct resource *r, struct atoll_error *err)
 {
 	AUTO_FREE char *limit = str_format("%lld", (long long)r->limit_ms);
-	const char *const arguments[] = { "hold", r->row.work, limit, NULL };
+	AUTO_FREE char *idle_limit = str_format("%lld", (long long)r->idle_limit_ms);
+	const char *const arguments[] = { "hold", r->row.work, limit, idle_limit, NULL };
 	AUTO_STRBUF why = STRBUF_INIT;
 	int rc = postgres_lost(r->work_fd, &why);
 
@@ -163,7 +164,7 @@ static int start_keeper(struct resource *r, struct atoll_error *err)
 		return error_sys(err, rc, "run", r->row.path, "cannot look into \"%s\"", r->row.work);
 	if (rc > 0)
 		return postgres_refuse_lost(r, "run", strbuf_str(&why), err);
-	rc = limit ? postgres_run(arguments, NULL, NULL, err) : error_oom(err, "run");
+	rc = limit && idle_limit ? postgres_run(arguments, NULL, NULL, err) : error_oom(err, "run");
 	/* A commit that was killed while it was prepared has left the clients waiting. */
 	return rc < 0 ? rc : postgres_ask_if_there(r->work_fd, HOLD_RESUME, NULL, err);
 }
@@ -292,7 +293,7 @@ static void describe(struct strbuf *out, const struct hold_reply *reply)
 		strbuf_addf(out, ", locks %s", reply->locks);
 }
 
-static int pg_detail(const struct store_resource *row, struct strbuf *ret)
+static int pg_detail(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks)
 {
 	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
 	AUTO_FD area = open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -303,6 +304,9 @@ static int pg_detail(const struct store_resource *row, struct strbuf *ret)
 	if (area < 0 || !reply || rc < 0 || postgres_ask(area, HOLD_STATUS, reply, NULL) < 0)
 		return 0;
 	describe(ret, reply);
+	snprintf(locks->relations, sizeof locks->relations, "%s", reply->exclusive);
+	locks->held_ns = reply->open_ns;
+	locks->left_ns = reply->idle_limit_ns ? MAX(reply->idle_limit_ns - reply->idle_ns, 0) : -1;
 	return 1;
 }
 

@@ -89,6 +89,13 @@ struct strategy_room {
 	char why[256];  /* what the room depends on, in one line, for whoever has too little of it */
 };
 
+/* What a resource keeps from others: a database's relations that are locked exclusively. */
+struct strategy_locks {
+	char relations[1024]; /* one a line; "": none */
+	int64_t held_ns;      /* at most so long */
+	int64_t left_ns;      /* until the edits are given up, if no command uses it meanwhile; -1: never */
+};
+
 struct strategy_ops {
 	const char *name;
 	const char *alias; /* NULL or a second accepted name */
@@ -115,8 +122,9 @@ struct strategy_ops {
 	int (*view)(struct resource *r, struct strategy_view *ret, struct atoll_error *err);
 	/* may. What a command inside must have in its environment: set() for each "NAME=value", or "NAME" for one that must not be there. */
 	int (*environment)(struct resource *r, int (*set)(void *arg, const char *assignment), void *arg);
-	/* may. What it holds just now, as one line: 1, or 2 if its edits are lost, or 0 and nothing. Of a resource that is not open. */
-	int (*detail)(const struct store_resource *row, struct strbuf *ret);
+	/* may. What it holds just now, as one line, and what others wait for: 1, or 2 if its edits are lost, or 0 and nothing. Of a resource that is not
+	 * open. */
+	int (*detail)(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks);
 	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something
 	 * to record and none is begun. */
 	int (*ran)(struct resource *r, struct atoll_error *err);
@@ -204,6 +212,7 @@ struct resource {
 	const char *given;   /* while it is made: its path, as it was given */
 	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
 	int64_t limit_ms; /* while a view is made: how long it may hold what others wait for; 0: as long as it likes */
+	int64_t idle_limit_ms; /* likewise, while no command does anything */
 	const struct strategy_ops *ops;
 	struct store *store;
 	int root_fd;  /* the original: the directory, or a file resource's parent */

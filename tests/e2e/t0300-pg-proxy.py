@@ -223,6 +223,11 @@ def skipped(tap, proxy):
     a = pg.Answer(w.until("Z"))
     tap.check("nor a portal that a rollback has removed", a.state == "34000" and a.status == "E", a)
     w.query("ROLLBACK")
+    for text in ("SELECT pg_catalog.pg_export_snapshot()", "SET TRANSACTION SNAPSHOT '1-1-1'"):
+        w.query("BEGIN")
+        a = w.query(text)
+        tap.check("who wants several connections with one view (pg_dump --jobs) is told why not: " + text, a.state == "0A000" and "--jobs" in a.errors[0]["H"], a)
+        w.query("ROLLBACK")
     a = w.query("SELECT 1; DISCARD ALL")
     tap.check("discard all belongs alone", a.state == "25001" and a.status == "I", a)
     w.close()

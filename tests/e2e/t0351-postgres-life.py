@@ -60,6 +60,38 @@ def limits(s):
     w.close()
 
 
+def locks(s):
+    """What a sandbox keeps others waiting for is told by every command, and given up when the sandbox is idle."""
+    w = World(s.place, s.who, s.base)
+    s.server.sql("ALTER TABLE %s OWNER TO agent" % w.table)
+    alter = w.psql(0, "ALTER TABLE %s ADD COLUMN more int" % w.table)
+    wanted = ('locks public.%s (AccessExclusiveLock) for 0:00:' % w.table).encode()
+    done = w.inside(w.psql(0, "INSERT INTO %s VALUES (2)" % w.table))
+    s.check("locks of rows are no surprise", done.returncode == 0 and b" locks " not in done.stderr, t.said(done))
+    w.inside(w.psql(0, "CREATE TABLE mine_alone (a int)"))
+    done = w.inside(alter)
+    s.check("a run says which relations it leaves locked, and nothing of those that nobody else can see", done.returncode == 0 and wanted in done.stderr
+            and b"mine_alone" not in done.stderr and b"given up after 0:59:" in done.stderr.replace(b"after 1:00:00", b"after 0:59:"), t.said(done))
+    for words in (("list",), ("diff", "box"), ("commit", "box", "--dry-run")):
+        done = w.box.atoll(*words)
+        s.check("so does %s" % words[0], done.returncode == 0 and wanted in done.stderr, t.said(done))
+    found = json.loads(w.box.atoll("list", "--json").stdout)[0]["resources"][1]
+    s.check("and JSON", found.get("locks", [{}])[0].get("relation") == "public." + w.table and found["locks"][0]["mode"] == "AccessExclusiveLock"
+            and found["locks"][0]["seconds"] >= 0 and 3500 < found["given_up_in_seconds"] <= 3600, found)
+    w.box.rollback()
+    w.must(w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", w.psql(0, "INSERT INTO %s VALUES (2)" % w.table)))
+    s.check("an idle transaction that keeps nobody from a table stays", not pg.wait_until(w.lost, 4), w.lost())
+    w.box.rollback()
+    w.must(w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", alter))
+    s.check("one that does is given up, and says why", pg.wait_until(w.lost, 10) and
+            w.lost() == {0: "idle for 2s while it locked public.%s (AccessExclusiveLock)" % w.table}, w.lost())
+    s.check("and others go on", s.server.sql("SELECT count(*) FROM %s" % w.table) != "")
+    w.box.rollback()
+    w.must(w.box.atoll("run", "box", "--db-idle-limit", "none", "--", "sh", "-c", alter))
+    s.check("unless there is no such limit", "given_up_in_seconds" not in json.loads(w.box.atoll("list", "--json").stdout)[0]["resources"][1])
+    w.close()
+
+
 def delayed(s, w):
     """Commits, with a server that has committed and does not say so: it waits for a standby that is not there."""
     for text in ("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"):
@@ -183,7 +215,7 @@ def main(place, tap):
         server.sql("CREATE ROLE agent LOGIN")
         add_database(server, "stock")
         for who in place.users():
-            for part in (limits, killed_in_between, odd_places, given_up, durable, *([marker] if place.faults_bin else [])):
+            for part in (limits, locks, killed_in_between, odd_places, given_up, durable, *([marker] if place.faults_bin else [])):
                 if t.only(part.__name__) and (who == place.users()[0] or part in (killed_in_between, odd_places)):
                     part(Scene(place, tap, who, server))
     finally:
