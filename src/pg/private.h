@@ -116,16 +116,16 @@ struct pg_client {
 	bool chain;
 
 	/* its unit: a query, or a sequence of messages up to Sync */
-	bool unit;        /* one is under way */
-	bool synced;      /* and all of it was sent: no message is taken until it is answered */
-	bool failed;      /* an error was answered */
-	bool copy_in;     /* the server wants CopyData */
-	size_t copy_rest; /* of a CopyData message that is passed on in pieces */
-	bool barrier;     /* the script waits until everything sent so far was answered */
-	size_t executed;  /* Execute messages of an extended sequence so far */
+	bool unit;    /* one is under way */
+	bool synced;  /* and all of it was sent: no message is taken until it is answered */
+	bool failed;  /* an error was answered */
+	bool copy_in; /* the server wants CopyData */
+	bool barrier; /* the script waits until everything sent so far was answered */
 	bool reviving; /* a ROLLBACK TO in a failed transaction is under way: what follows waits, its meaning depends on it */
-	struct pg_pending_list pending; /* the messages of an extended sequence that are still to be answered */
 	bool quiet_parse; /* the proxy sends a query by Parse, Bind and Execute: the client knows nothing of the first two */
+	size_t copy_rest;               /* of a CopyData message that is passed on in pieces */
+	size_t executed;                /* Execute messages of an extended sequence so far */
+	struct pg_pending_list pending; /* the messages of an extended sequence that are still to be answered */
 	size_t shift; /* characters of the query string before what was sent: added to error positions */
 
 	/* its session */

@@ -599,6 +599,16 @@ def constraints(tap, proxy):
     w.close()
 
 
+def read_only(tap, w):
+    w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    a, b, c = w.query("CREATE TABLE ro (a int)"), w.run("CREATE TABLE ro (a int)"), w.query("BEGIN; CREATE TABLE ro (a int)")
+    tap.check("who is read-only by default is so in every transaction", a.state == b.state == c.state == "25006", a, b, c)
+    w.query("ROLLBACK")
+    a = w.query("BEGIN READ WRITE; CREATE TABLE ro (a int); ROLLBACK")
+    tap.check("but not in one that says otherwise", not a.errors, a)
+    w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+
+
 def session(tap, proxy):
     w = proxy.wire(DateStyle="Postgres, DMY", application_name="one")
     w.query("SET DateStyle = 'German'")
@@ -612,13 +622,8 @@ def session(tap, proxy):
     tap.check("a limit that would end the transaction of all has no effect", w.query("SHOW idle_in_transaction_session_timeout").rows == [["0"]])
     a = w.query("SET LOCAL work_mem = '1MB'")
     tap.check("set local outside a transaction warns and does nothing", a.warnings and a.warnings[0]["C"] == "25P01" and w.query("SHOW work_mem").rows == [["4MB"]], a)
-    w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
-    a, b, c = w.query("CREATE TABLE ro (a int)"), w.run("CREATE TABLE ro (a int)"), w.query("BEGIN; CREATE TABLE ro (a int)")
-    tap.check("who is read-only by default is so in every transaction", a.state == b.state == c.state == "25006", a, b, c)
-    w.query("ROLLBACK")
-    a = w.query("BEGIN READ WRITE; CREATE TABLE ro (a int); ROLLBACK")
-    tap.check("but not in one that says otherwise", not a.errors, a)
-    w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+    if "version=13" not in proxy.tell("status"):  # which does not report the setting
+        read_only(tap, w)
     w.query("CREATE FUNCTION opens() RETURNS int LANGUAGE plpgsql AS $$DECLARE c1 CURSOR FOR SELECT 1; BEGIN OPEN c1; RETURN 1; END$$")
     a, b = w.query("SELECT opens()"), w.query("SELECT opens()")
     tap.check("a cursor that a function leaves open ends with the statement", a.rows == b.rows == [["1"]], a, b)

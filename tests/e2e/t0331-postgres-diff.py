@@ -360,4 +360,5 @@ def main(place, tap):
         server.stop()
 
 
-t.run(main)
+if __name__ == "__main__":
+    t.run(main)

@@ -24,11 +24,22 @@ def binaries():
     return os.path.dirname(initdb) if initdb else None
 
 
+FURTHER = ("13", "18")  # major versions that scripts/install-deps brings besides the machine's own
+CACHE = "/var/cache/atoll-tests"
+
+
+def further():
+    """Major version and programs of each of them; None: it could not be fetched."""
+    for major in FURTHER:
+        path = os.path.join(CACHE, "postgresql-%s" % major, "bin")
+        yield major, path if os.access(os.path.join(path, "postgres"), os.X_OK) else None
+
+
 class Server:
     """PostgreSQL in a directory of its own, run by an ordinary user who has a name: the server wants one."""
 
-    def __init__(self, place, options=(), home=None):
-        self.bin = binaries()
+    def __init__(self, place, options=(), home=None, programs=None):
+        self.bin = programs or binaries()
         self.identity = {}
         self.home = home or place.fresh("pg")
         if os.geteuid() == 0:
@@ -41,7 +52,7 @@ class Server:
                         "max_prepared_transactions=5", "shared_buffers=16MB", *options)
         self.environment = {"PATH": self.bin + ":/usr/bin:/bin", "HOME": self.home, "LC_ALL": "C", "PGUSER": "owner",
                             "PGHOST": self.home, "PGPORT": str(PORT), "PGDATABASE": "shop"}
-        self.run(["initdb", "-D", self.data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--wal-segsize=1", "--no-sync", "--no-instructions"], check=True)
+        self.run(["initdb", "-D", self.data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--wal-segsize=1", "--no-sync"], check=True)
         with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as file:
             file.write("\n".join(self.options) + "\n")
         self.start()
