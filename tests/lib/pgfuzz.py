@@ -84,7 +84,8 @@ def extended(r, versions):
         if r.random() < 0.85:
             if name and r.random() < 0.7:
                 messages.append(("C", b"S" + name.encode() + b"\0"))
-            messages.append(pg.parse_message(statement(r, versions).replace("DISCARD ALL", "DISCARD PLANS"), name))  # versions differ in a pipeline
+            text = statement(r, versions).replace("DISCARD ALL", "DISCARD PLANS") or "SELECT 3"  # versions differ in a pipeline, also behind nothing
+            messages.append(pg.parse_message(text, name))
         if r.random() < 0.1:
             messages.append(("D", b"S" + name.encode() + b"\0"))
         if portal and r.random() < 0.7:
