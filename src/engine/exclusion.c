@@ -94,7 +94,7 @@ static int climb_alias(struct exclusion *e, const struct tree_stat *st, int dept
 static int climb(struct exclusion *e, int from, bool alone, int depth)
 {
 	AUTO_FD at = fcntl(from, F_DUPFD_CLOEXEC, 0);
-	struct tree_stat st, above;
+	struct tree_stat st = { 0 }, above = { 0 };
 	int r = at < 0 ? -errno : tree_stat(at, "", &st);
 
 	while (r >= 0) {
@@ -252,17 +252,16 @@ static void nap(void)
 	nanosleep(&(struct timespec){ 0, 500000 + random % 3500000 }, NULL);
 }
 
-/* One attempt: 1 with the locks in s->exclusion, 0 to try again, or a negative code. On 0 *ret_busy, which the caller frees,
- * says who was in the way, if `last` asks for it. */
+/* One attempt: 1 with the locks in s->exclusion, 0 to try again, or a negative code. last: there is no further one, and 0 is no answer. */
 static int attempt(struct session *s, bool last, struct atoll_error *err)
 {
 	CLEANUP(cleanup_exclusion) struct exclusion *e = NULL;
 	size_t blocked = 0;
 	int r = collect(s, &e);
 
-	if (r >= 0)
+	if (r >= 0 && e)
 		r = try_all(e, &blocked);
-	if (r == -EAGAIN)
+	if (r == -EAGAIN && e)
 		return last ? busy(s, &e->v[blocked], err) : 0;
 	if (r < 0)
 		return error_sys(err, r, "lock", s->box.name, "cannot lock the originals of \"%s\"", s->box.name);
