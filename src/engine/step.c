@@ -344,7 +344,8 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 
 	if (site->workspace_fd < 0)
 		return -ENODATA;
-	if (direction == BACKWARD)
+	/* A layer that is exchanged as a whole has no newer edits: what left it for a while goes back, also into a directory that hides the original. */
+	if (direction == BACKWARD && !site->how->switches)
 		r = merge_is_hidden(site->workspace_fd, step->path);
 	/* A newer edit has removed its directory, and it with that. */
 	if (r > 0)

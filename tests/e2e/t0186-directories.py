@@ -209,9 +209,30 @@ def below_a_replaced_directory(s):
     s.need("the whole resource by its path", sorted(os.listdir(s.path + "/d")) == ["y"])
 
 
+def killed_with_fifos(s):
+    """A full commit that is killed, at every ninth system call: recovery brings all or nothing, and what stays behind is where it was."""
+    s.run("rm -r d; mkdir d; echo x > d/y; mkfifo d/p q; mkdir new; mkfifo new/r; echo z > new/z; chmod 700 e")
+    view, before = s.run("find . | sort"), sorted(mf.manifest(s.path))
+    for number in range(1, 2000, 9):
+        s.box.program = s.place.faults_bin
+        killed = s.box.commit(fault="%d:kill" % number).returncode != 0
+        s.box.program = s.place.bin
+        s.ok(s.box.recover())
+        s.need("the view after kill %d" % number, s.run("find . | sort") == view, s.run("find . | sort"))
+        landed = os.path.exists(s.path + "/new/z")
+        s.need("all of it after kill %d" % number, not landed or (os.listdir(s.path + "/d") == ["y"] and s.mode("e") == 0o700))
+        if landed:
+            s.ok(s.box.undo())
+            s.need("the view after the undo, kill %d" % number, s.run("find . | sort") == view, s.run("find . | sort"))
+        s.need("the original after kill %d" % number, sorted(mf.manifest(s.path)) == before and s.mode("e") == 0o755)
+        if not killed or s.wrong:
+            return
+    s.need("the commit ends", False)
+
+
 TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times, rollback_with_a_fifo, replaced_directory_and_fifos,
-         over_a_fifo_of_the_original, below_a_replaced_directory]
+         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos]
 
 
 # ---- overriding what somebody else did ----
