@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -266,9 +268,19 @@ static bool is_directory(const struct rename_side *s)
 	return fstatat(s->dir, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* Everywhere else the kernel needs no help. */
+static bool is_overlay(const struct request *q)
+{
+	struct statfs fs;
+
+	return fstatfs(q->from.dir, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
 /* Whether a directory is to be renamed, in a way that can be done here. */
 static bool names_directory(const struct request *q)
 {
+	if (!is_overlay(q))
+		return false;
 	switch (q->flags) {
 	case 0:
 	case RENAME_NOREPLACE:
