@@ -148,7 +148,7 @@ def compared(messages):
                 result.pop()
             text = "error 23503"
         if text.startswith("error 25P02"):
-            while result and result[-1] in ("t", "T", "n"):
+            while result and result[-1] in ("t", "T", "n", "3"):
                 result.pop()
         if text.startswith(("error 42601", "error 25001")):
             text = text[:len("error 42601")]
