@@ -10,13 +10,20 @@ struct late {
 	size_t n;
 };
 
+/* A mark of overlayfs for a deleted name. All of them are links of one inode, which also has a name in the work directory: its ctime moves
+ * when that one goes. */
+static bool is_whiteout(const struct tree_stat *st)
+{
+	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
+}
+
 /* Atoll itself touches nothing there. But a link of the same inode may come or go elsewhere, which changes its ctime: then its own
  * content, or its directory, must have changed, too. */
 static bool is_late(const struct tree_entry *e, int64_t since)
 {
 	struct tree_stat parent;
 
-	if (e->stat.ctime < since)
+	if (e->stat.ctime < since || is_whiteout(&e->stat))
 		return false;
 	if (!S_ISDIR(e->stat.mode) && (e->stat.nlink == 1 || e->stat.mtime >= since))
 		return true;
