@@ -60,7 +60,8 @@ def one(place, combination, ground, seed, options):
     """One chain: (None or a report, how many kills hit)."""
     name, _, strategies, who = combination
     rng = random.Random("%s %d" % (name, seed))
-    generator = g.Generator(rng, place.uid(who), options.get("links", "0" if "hard-links" in mc.KNOWN else "1") == "1")
+    without = "killed-hard-links" in mc.KNOWN and options.get("kills") == "1"
+    generator = g.Generator(rng, place.uid(who), options.get("links", "0" if without else "1") == "1")
     base = generator.base()
     chain = generator.chain(strategies, rng.randrange(4, 14), options.get("kills", "0") == "1")
     try:
