@@ -82,7 +82,7 @@ def visit(place, who, server, fault, server_dies, outside=False):
 def walk(place, tap, who, server):
     number, wrong = count(place, who, server)
     step = 1 if t.TORTURE else max(1, number // SAMPLES)
-    sides = {"old": 0, "new": 0}
+    sides, earlier = {"old": 0, "new": 0}, len(HITS[False])
     faults = ["%d:kill" % n for n in range(1, number + 1, step)] + ["%d:kill-after" % number]
     for i, fault in enumerate(faults):
         found, side = visit(place, who, server, fault, server_dies=i % 5 == 4)
@@ -91,7 +91,8 @@ def walk(place, tap, who, server):
     tap.check("killed at %d of %d points, all four are old (%d) or new (%d), %s" % (len(faults), number, sides["old"], sides["new"], who),
               not wrong, *wrong[:6], "%d of them failed" % len(wrong))
     tap.check("both sides were seen, %s" % who, sides["old"] and sides["new"], sides)
-    tap.check("every kill hit, %s" % who, all(HITS[False]), HITS[False])
+    # How many calls a commit makes varies by a few: the very last one may not come.
+    tap.check("every kill hit, %s" % who, all(HITS[False][earlier:-1]), HITS[False][earlier:])
     return number
 
 
