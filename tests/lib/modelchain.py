@@ -149,7 +149,10 @@ class Box:
                 while isinstance(path, str) and path != ".":
                     self.visited |= {path, "."}
                     path = mt.parent_of(path)
-        self.check_view(*reversed(self.inside(script)), wanted)
+        failed, seen = self.inside(script)
+        if self.layered:  # while a run lasts, a file that overlayfs has copied shows its old inode number, and its other names the new one
+            seen = self.inside([])[1]
+        self.check_view(seen, failed, wanted)
 
 
 class World:
@@ -342,12 +345,12 @@ class World:
             return
         chosen = self.selected(box, paths)
         foreign = box.foreign()
-        arguments = [os.path.join(box.path, path) for path in paths]
+        arguments = [os.path.join(box.path, os.fsdecode(ops.b(path))) for path in paths]
         old = self.tree.copy()
         new = self.landed(box, chosen, not paths)
         untimed = {path for path, node in new.items() if node.kind == "dir" and node.mtime is None}
         loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
-        must = chosen.must_conflict(foreign) & box.changed()
+        must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path)}
         may = chosen.meets(foreign)
         done = self.command(box, "commit", arguments, fault)
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
@@ -362,12 +365,19 @@ class World:
             self.committed(box, chosen, Record(old, self.tree.copy(), box.base.copy(), untimed), paths)
         self.after(box, fault)
 
+    def is_harmless(self, box, path):
+        """Both sides made the same of it, or somebody else took it away before the sandbox made another: nothing would be overwritten."""
+        here, inside = self.tree.get(mt.join(box.root, path)), box.view.get(path)
+        if here is None:
+            return path not in box.base
+        return inside is not None and inside.look() == here.look()
+
     @staticmethod
     def refusals(box, paths):
         """Why a commit by path may be refused: there is nothing at a path, or a directory that was replaced lands only as a whole."""
         changed = box.changed()
         unchanged = any(not any(mt.is_at_or_below(path, top) for path in changed) for top in paths)
-        return ({5} if unchanged else set()) | ({4} if paths and box.layered else set())
+        return ({5} if unchanged else set()) | ({4} if paths else set())
 
     def committed(self, box, chosen, record, paths):
         box.history.append(record)
