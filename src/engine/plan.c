@@ -384,7 +384,10 @@ static int plan_directory(struct planner *p, size_t i, bool selected)
 /* What stays behind when the whole layer is exchanged for a fresh one is brought there when the commit is decided (finish.c). */
 static int plan_skipped(struct planner *p, const struct change *c)
 {
-	if (!p->how->switches || !c->has_after)
+	/* A directory of both sides is merged: only what is in it can stay behind. */
+	bool merged = c->has_before && S_ISDIR(c->before.mode) && S_ISDIR(c->after.mode);
+
+	if (!p->how->switches || !c->has_after || merged)
 		return 0;
 	p->cover = c->path;
 	return add_retire(p, c, NULL, 'k');
@@ -541,6 +544,59 @@ static bool lands_linked(const struct planner *p, const struct change *c)
 	       (!c->gone || p->ours) && selection_has(p->selection, c->path);
 }
 
+/* Marks all that is linked below the i-th change, a directory that lands as a whole, if something below it is shared: it will be copied with all that
+ * is in it. Returns whether that is new. */
+static bool spread_below(struct planner *p, size_t i, struct tree_inodes *copied, bool *failed)
+{
+	const char *top = p->changes->v[i].path;
+	bool new = false;
+
+	if (!is_shared(p, i))
+		return false;
+	for (size_t k = i; k < p->changes->n && path_is_below(p->changes->v[k].path, top); k++) {
+		struct change *c = &p->changes->v[k];
+
+		if (!lands_linked(p, c))
+			continue;
+		new |= !c->shared;
+		c->shared = true;
+		*failed |= !tree_inodes_add(copied, &c->after, 0);
+	}
+	return new;
+}
+
+/* A file that is copied in one place must be copied in all: its names would land as two files, and one of them stay in the workspace. */
+static int spread_shared(struct planner *p)
+{
+	CLEANUP(tree_inodes_release) struct tree_inodes copied = { 0 };
+	bool again = true, failed = false;
+
+	while (again && !failed) {
+		const char *within = NULL;
+
+		again = false;
+		for (size_t i = 0; i < p->changes->n && !failed; i++) {
+			struct change *c = &p->changes->v[i];
+			bool whole = (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && c->has_after &&
+				     S_ISDIR(c->after.mode);
+
+			if (within && path_is_below(c->path, within))
+				continue;
+			within = whole ? c->path : NULL;
+			if (whole)
+				again |= spread_below(p, i, &copied, &failed);
+		}
+		for (size_t i = 0; i < p->changes->n && copied.n; i++) {
+			struct change *c = &p->changes->v[i];
+
+			if (c->shared || !lands_linked(p, c) || !tree_inodes_find(&copied, &c->after))
+				continue;
+			c->shared = again = true;
+		}
+	}
+	return failed ? no_memory(p) : 0;
+}
+
 /* An inode that landed while one of its names stays in the workspace would be reachable from both sides: the next command inside would write
  * into the original. Marks each change that must land as a copy for that reason. */
 static int find_shared(struct planner *p)
@@ -562,7 +618,7 @@ static int find_shared(struct planner *p)
 		c->shared = lands_linked(p, c) && *tree_inodes_find(&landing, &c->after) < c->after.nlink;
 		p->has_shared |= c->shared;
 	}
-	return 0;
+	return p->has_shared ? spread_shared(p) : 0;
 }
 
 /* With a part selected: a rename lands with both its ends or not at all. */
@@ -666,8 +722,11 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 		rc = plan_change(&p, i);
 	if (rc >= 0)
 		rc = add_times(&p);
-	if (rc >= 0 && !has_substance(&p, first))
+	if (rc >= 0 && !has_substance(&p, first)) {
 		drop_steps_from(op, first);
+		/* What stays behind stays where it is. */
+		p.how->switches &= !p.has_skipped;
+	}
 	if (rc >= 0)
 		rc = part_plan(op, index, err);
 	peer_release(&p.original);

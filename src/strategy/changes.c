@@ -232,7 +232,7 @@ int pair_differs(const struct pair *p, bool exact, unsigned *ret_what)
 		what |= ATOLL_WHAT_OWNER;
 	if (p->a->mtime != p->b->mtime)
 		what |= ATOLL_WHAT_TIME;
-	if (S_ISREG(p->a->mode) && p->a->nlink > 1 && p->a->nlink != p->b->nlink)
+	if (!S_ISDIR(p->a->mode) && p->a->nlink > 1 && p->a->nlink != p->b->nlink)
 		what |= ATOLL_WHAT_LINKS;
 	/* A file of which the content lands lands as a whole; only of what can be run the attributes matter, for they may give powers. */
 	if (!exact && S_ISREG(p->a->mode) && (what & ATOLL_WHAT_CONTENT) && !(p->a->mode & 0111)) {
@@ -319,7 +319,7 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 		r = pair_differs(&pair, c->exact, &what);
 		if (r < 0)
 			return r;
-		linked = !what && S_ISREG(e->stat.mode) && e->stat.nlink > 1;
+		linked = !what && !S_ISDIR(e->stat.mode) && e->stat.nlink > 1;
 		if (linked)
 			what = ATOLL_WHAT_LINKS;
 		if (!what)

@@ -341,7 +341,7 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 		int rc;
 
 		b->top = tops[i];
-		if (fd == -ENOENT || fd == -ENOTDIR)
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 			rc = add_absent(b, tops[i]);
 		else
 			rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);

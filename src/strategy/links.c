@@ -17,7 +17,7 @@ struct group {
 
 static bool is_linked(const struct change *c)
 {
-	return c->has_after && S_ISREG(c->after.mode) && c->after.nlink > 1;
+	return c->has_after && !S_ISDIR(c->after.mode) && c->after.nlink > 1;
 }
 
 static void add_name(struct group *g, const struct change *c)

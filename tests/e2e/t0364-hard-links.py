@@ -37,6 +37,8 @@ CASES = [
     ("a file is changed through one name and linked anew", "echo 1 >a; ln a b", "echo 2 >>a; ln a c"),
     ("a directory of links is moved into a new one", "mkdir d; echo 1 >d/a; ln d/a d/b; ln d/a c", "mkdir e; mv d e/d; mv c e/c"),
     ("symbolic links with two names", "true", "ln -s nowhere s; ln s t; mkdir d; ln s d/u"),
+    ("a new directory shares a file and a symbolic link with names beside it", "echo 1 >j; ln -s x s; ln -P s h", "mkdir n; ln j n/a; ln -P h n/b"),
+    ("symbolic links get and lose names", "ln -s x s; ln -P s h; ln -s y u", "rm s; ln -P h t; ln -P u v"),
     ("every name of a file changes its mode", "mkdir d; echo 1 >a; ln a d/b", "chmod 600 a; rm d/b; ln a d/b"),
 ]
 
@@ -140,6 +142,21 @@ def by_path(tap, place, who, strategy):
     tap.check("the rest lands too, and all three commits can be taken back, %s, %s" % (strategy, who),
               rest.returncode == 0 and all(b.returncode == 0 for b in back) and left == ["a", "d"] and
               open(path + "/a", encoding="utf-8").read() == "x\n", left, t.said(rest), *map(t.said, back))
+    box.drop()
+
+
+def copied_together(tap, place, who):
+    """A directory is copied because of one file in it; the other files in it have names elsewhere that land with it."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, "overlay", dirs=[path])
+    shell(box, "echo 1 >stays; mkdir k", path)
+    box.new()
+    shell(box, "mkdir n m; ln stays n/shared; echo 2 >n/f; ln n/f m/f; echo 3 >m/g; ln m/g k/g", path, True)
+    done = box.commit(path + "/n", path + "/m", path + "/k")
+    linked = os.stat(path + "/n/f").st_ino == os.stat(path + "/m/f").st_ino and os.stat(path + "/m/g").st_ino == os.stat(path + "/k/g").st_ino
+    back = box.undo()
+    tap.check("what a copied directory shares with others stays one file, %s" % who, done.returncode == 0 and linked and
+              not shared(box, path) and back.returncode == 0 and sorted(os.listdir(path)) == ["k", "stays"], t.said(done), t.said(back))
     box.drop()
 
 
@@ -268,6 +285,7 @@ def main(place, tap):
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
             nothing_done(tap, place, who, strategy)
+        copied_together(tap, place, who)
         one_file(tap, place, who)
         database_link(tap, place, who)
     if place.is_root:
