@@ -419,12 +419,12 @@ def count(scenario, stage, command, before=None):
         trial.abandon()
 
 
-def walk(scenario, stage, points, faults, workers=2):
+def walk(scenario, stage, points, faults, workers=2, chain_size=CHAIN, counts_hits=True):
     """Visits all faults in chains; returns (how many were visited, what was found wrong). A chain's later commands may pass fewer points than
-    the one that was counted; more than a tenth of the kills may not be lost that way."""
+    the one that was counted; more than a tenth of the kills may not be lost that way. counts_hits: a kill that hit ends the command itself."""
     faults = list(faults)
     scenario.hits = scenario.misses = 0
-    chains = [faults[i:i + CHAIN] for i in range(0, len(faults), CHAIN)]
+    chains = [faults[i:i + chain_size] for i in range(0, len(faults), chain_size)]
 
     def one(chain):
         at, found = "preparing", []
@@ -443,6 +443,6 @@ def walk(scenario, stage, points, faults, workers=2):
         return found
 
     found = list(itertools.chain.from_iterable(t.parallel(one, chains, workers)))
-    if scenario.misses * 10 > scenario.hits + scenario.misses:
+    if counts_hits and scenario.misses * 10 > scenario.hits + scenario.misses:
         found.append("%d of %d kills did not hit" % (scenario.misses, scenario.hits + scenario.misses))
     return len(faults), found
