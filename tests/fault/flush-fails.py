@@ -20,8 +20,9 @@ LOG, DATABASE = "sqlite fsync log", "sqlite fsync database"
 FLUSH = "sync"  # part of the names of all calls that flush
 # Of a repository and a SQLite database: how many flushes of an operation may fail unnoticed, since the file is given up then. The fresh clone
 # of a database after a commit, with its copy: the old clone stays in use. And the index of a repository that was put back, when only what git
-# knows about its files is brought up to date: git looks at the files once more.
-REPLACED = {"commit": 2, "recover": 2, "undo": 2, "rollback": 2}
+# knows about its files is brought up to date: git looks at the files once more. A rollback that fails to put the repository inside in order before it
+# looks for edits (three files, with the directory of each) goes on: it drops them.
+REPLACED = {"commit": 2, "recover": 2, "undo": 2, "rollback": 8}
 EDIT = """set -e
 echo new >app/file; echo added >app/more
 cd svc; echo new >code; git commit -qam inside; echo built >output; cd ..
