@@ -91,7 +91,7 @@ def walk(place, tap, who, server):
     tap.check("killed at %d of %d points, all four are old (%d) or new (%d), %s" % (len(faults), number, sides["old"], sides["new"], who),
               not wrong, *wrong[:6], "%d of them failed" % len(wrong))
     tap.check("both sides were seen, %s" % who, sides["old"] and sides["new"], sides)
-    # How many calls a commit makes varies, by whether a database is copied anew for one: the last points may not come.
+    # The number of calls that a commit makes varies from run to run, for a reason that is not known: the last points may not come.
     hits = HITS[False][earlier:]
     tap.check("most of the kills hit, %s" % who, hits.count(False) <= max(2, len(hits) // 10) and hits[0], hits)
     return number

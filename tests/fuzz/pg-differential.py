@@ -19,7 +19,9 @@ DIFFERENCES_MAX = 5
 
 
 def compare(tap, server, program, place, label):
-    # Always the same sequences in the ordinary run, so that it fails for what was changed; others each time in the torture run.
+    # Always the same sequences in the ordinary run, so that it fails for what was changed; others each time in the torture run. A difference that
+    # is known and not mended: seed 599944838369 on PostgreSQL 13. "INSERT INTO d VALUES (5);SET TRANSACTION READ ONLY" with a deferred key is
+    # answered by SET and then the error; the server answers by the error alone.
     seed = int(os.environ.get("ATOLL_PG_SEED") or (random.randrange(1 << 40) if t.TORTURE else 1))
     fuzzer, differences, began = pgfuzz.Fuzzer(server, program, place), [], time.monotonic()
     done = 0
