@@ -483,7 +483,10 @@ static const struct command commands[] = {
 		  "can be put back is, and what is lost is named. A sandbox that is in use needs no recovery, or is being "
 		  "recovered: --wait waits for that.\n\n"
 		  "A copy of a state directory, or what a backup restored, is refused: its sandboxes are those of the other. "
-		  "With --adopt they are taken over, if the other is no longer where it was.",
+		  "With --adopt they are taken over, if the other is no longer where it was, and none of their files is in "
+		  "use through it. Files of a sandbox that lie outside of the state directory have one owner: if the other "
+		  "turns up again, moved, it refuses that sandbox and names the copy. If the copy is gone, --adopt there "
+		  "takes the sandbox back.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

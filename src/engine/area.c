@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/claim.h"
 #include "jail/jail.h"
 
 #define XFS_MAGIC 0x58465342
@@ -336,16 +337,16 @@ int area_remove(const char *path)
 	return 0;
 }
 
-void area_remove_candidates(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path)
+void area_remove_candidates(struct session *s, int seq, int root_fd, const char *root_path)
 {
 	for (int i = 0;; i++) {
-		AUTO_FREE char *place = candidate(a, i, root_fd, root_path);
+		AUTO_FREE char *place = candidate(s->a, i, root_fd, root_path);
 		AUTO_FREE char *area = NULL;
 
 		if (!place)
 			return;
-		area = *place ? str_format("%s/%s/%d", place, uuid, seq) : NULL;
-		if (area)
+		area = *place ? str_format("%s/%s/%d", place, s->box.uuid, seq) : NULL;
+		if (area && claim_may_remove(s, area))
 			area_remove(area);
 	}
 }

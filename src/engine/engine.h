@@ -59,8 +59,14 @@ void lock_remove(struct atoll *a, const char *uuid);
 int owner_check(struct atoll *a, struct store *store, struct atoll_error *err); /* ATOLL_REFUSED */
 /* Notes whose it is, unless that is on record. Within a transaction. */
 int owner_record(struct atoll *a, struct store *store, struct atoll_error *err);
-/* Takes it over from one that is no longer there. */
+/* Takes it over from one that is no longer there, with all areas that lie outside of the state directory. */
 int owner_adopt(struct atoll *a, struct atoll_error *err);
+/* The id of the registry; one that an older version made without an owner gets it now. Begins and ends a transaction of its own then. */
+int owner_registry(struct atoll *a, struct store *store, char ret[REGISTRY_ID_SIZE], struct atoll_error *err);
+/* Whether there is a state directory at a path. */
+bool owner_is_there(const char *path);
+/* Whether the registry with that id is in use there, and that is not the state directory of *a. */
+bool owner_is_elsewhere(struct atoll *a, const char *path, const char *registry);
 
 /* ---- session.c: one sandbox, opened for one operation ---- */
 
@@ -71,15 +77,20 @@ struct session {
 	struct resource *resources;
 	size_t n;
 	int lock_fd;
-	struct exclusion *exclusion; /* locks on the originals' trees, while an op changes them; NULL: none */
+	struct exclusion *exclusion;     /* locks on the originals' trees, while an op changes them; NULL: none */
+	char registry[REGISTRY_ID_SIZE]; /* the id of the registry; "" until it is needed */
+	struct claims *claims;           /* locks on areas outside of the state directory (claim.h); NULL: none */
+	char *lost_to; /* the state directory whose registry owns areas of this sandbox; NULL: this one does */
 };
 
 /* Finds the sandbox (NULL: the only one), takes its lock, reads it under the lock, settles what a crash left (unless looking only
  * and nothing is pending), opens its resources. */
 int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wait_ms, struct session *ret,
 		 struct atoll_error *err);
-/* The same without recovery and without opening originals; for recover and rm. */
-int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err);
+/* The same without recovery and without opening originals; for recover and rm. A sandbox that was lost to a copy of the state directory is
+ * refused, unless it is on its way out, or `lost` is set. */
+int session_open_raw(struct atoll *a, const char *name, int wait_ms, bool lost, struct session *ret,
+		     struct atoll_error *err);
 /* What is on record just now: no lock, no originals. */
 int session_peek(struct atoll *a, const char *name, struct session *ret, struct atoll_error *err);
 /* The same with a store that is open and stays the caller's: it must be taken out before session_release(). Takes over the strings of *box. */

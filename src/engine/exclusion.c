@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks on the directories of originals; exclusion.h says which, and why. */
 #include "engine/exclusion.h"
+#include "engine/claim.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -327,7 +328,7 @@ static int recover_other(struct session *s, const char *name, struct atoll_resul
 	struct session other = { .lock_fd = -EBADF };
 	struct atoll_result *ignored = NULL;
 	struct atoll_error why = { 0 };
-	int r = session_open_raw(s->a, name, 0, &other, &why);
+	int r = session_open_raw(s->a, name, 0, false, &other, &why);
 
 	/* Another process is recovering it, or it is gone. */
 	if (r == -ATOLL_BUSY || r == -ATOLL_NOT_FOUND)
@@ -353,11 +354,15 @@ static int find_cut_off(struct session *s, char **ret, struct atoll_error *err)
 	size_t n = 0;
 	int r = store_sandbox_list_prepared(s->store, &list, &n, err);
 
+	if (r >= 0 && n > 0 && !*s->registry)
+		r = owner_registry(s->a, s->store, s->registry, err);
+
 	for (size_t i = 0; i < n; i++) {
 		struct session other = { .lock_fd = -EBADF };
 
 		if (r >= 0 && !*ret && list[i].id != s->box.id && session_peek(s->a, list[i].name, &other, NULL) >= 0) {
-			if (overlap(s, &other))
+			/* What a copy of the state directory has taken over is recovered there. */
+			if (overlap(s, &other) && !claim_is_lost(&other, s->registry))
 				*ret = TAKE_PTR(list[i].name);
 			session_release(&other);
 		}

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "engine/claim.h"
 #include "engine/settings.h"
 #include "jail/jail.h"
 
@@ -120,6 +121,7 @@ static int record_pending(struct maker *m, struct atoll_error *err)
 static int hand_over(struct maker *m, struct atoll_error *err)
 {
 	struct session *s = &m->s;
+	int r;
 
 	s->resources = calloc(m->options->n_resources, sizeof *s->resources);
 	if (!s->resources)
@@ -137,12 +139,12 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 		m->rows[i] = (struct store_resource){ 0 };
 	}
 	for (size_t i = 0; i < s->n; i++) {
-		int r = resource_open(s, &s->resources[i], err);
-
+		r = resource_open(s, &s->resources[i], err);
 		if (r < 0)
 			return r;
 	}
-	return resource_set_excluded(s, err);
+	r = claim_take(s, err);
+	return r < 0 ? r : resource_set_excluded(s, err);
 }
 
 static bool shares_earlier(const struct session *s, size_t i)

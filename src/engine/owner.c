@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose the sandboxes of a state directory are. A copy of it, or what a backup restored, has the same sandboxes on record, with the same areas and
- * originals, but locks of its own: two of them would work on one workspace. So the registry notes in which directory it was begun.
+ * Whose the sandboxes of a state directory are. A copy of it, or what a backup restored, has the same sandboxes on record,
+ * with the same areas and originals, but locks of its own: two of them would work on one workspace. So the registry notes
+ * in which directory it was begun, and has an id, with which areas outside of that directory are marked (claim.c).
  */
-#include "engine/engine.h"
+#include "engine/claim.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
 
 static int look_at(int fd, struct store_owner *ret)
 {
@@ -75,25 +79,93 @@ int owner_check(struct atoll *a, struct store *store, struct atoll_error *err)
 	return MIN(check(a, store, false, &now, err), 0);
 }
 
+static int put_new(struct store *store, const struct store_owner *now, struct atoll_error *err)
+{
+	char id[REGISTRY_ID_SIZE];
+
+	random_uuid(id);
+	return store_owner_put(store, now, id, err);
+}
+
 int owner_record(struct atoll *a, struct store *store, struct atoll_error *err)
 {
 	struct store_owner now;
 	int r = check(a, store, false, &now, err);
 
-	return r == 0 ? store_owner_put(store, &now, err) : MIN(r, 0);
+	return r == 0 ? put_new(store, &now, err) : MIN(r, 0);
 }
 
+int owner_registry(struct atoll *a, struct store *store, char ret[REGISTRY_ID_SIZE], struct atoll_error *err)
+{
+	int r = store_registry_get(store, ret, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	r = store_begin(store, true, err);
+	if (r >= 0)
+		r = owner_record(a, store, err);
+	if (r >= 0)
+		r = store_commit(store, err);
+	store_abort(store);
+	return r < 0 ? r : MIN(store_registry_get(store, ret, err), 0);
+}
+
+bool owner_is_there(const char *path)
+{
+	AUTO_FREE char *database = path ? str_format("%s/atoll.db", path) : NULL;
+
+	return database && access(database, F_OK) == 0;
+}
+
+/* A copy of it that was put in its place since has the same id on record, but not itself as the owner. */
+bool owner_is_elsewhere(struct atoll *a, const char *path, const char *registry)
+{
+	CLEANUP(cleanup_store) struct store *store = NULL;
+	char id[REGISTRY_ID_SIZE] = "";
+	struct store_owner known = { 0 }, here = { 0 };
+	AUTO_FD fd = -EBADF;
+	bool there;
+
+	if (!owner_is_there(path) || store_open(path, &store, NULL) < 0 || store_registry_get(store, id, NULL) <= 0 ||
+	    strcmp(id, registry) != 0 || store_owner_get(store, &known, NULL) <= 0)
+		return false;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	there = fd >= 0 && look_at(fd, &here) >= 0 && is_same(&here, &known);
+	free(known.path);
+	known = (struct store_owner){ 0 };
+	return there && look_at(a->state_fd, &known) >= 0 && !is_same(&here, &known);
+}
+
+/* The areas are locked before anything is written: one that is in use, or whose owner is there, leaves all as it was. Then
+ * the registry gets a new id, and marks the areas with it one by one. Killed in between, each area has one owner, and the
+ * rest can be taken over again. */
 int owner_adopt(struct atoll *a, struct atoll_error *err)
 {
 	CLEANUP(cleanup_store) struct store *store = NULL;
+	char id[REGISTRY_ID_SIZE] = "";
+	struct claims *claims = NULL;
 	struct store_owner now;
+	bool ours = false;
 	int r = store_open(a->state_dir, &store, err);
 
 	if (r >= 0)
 		r = store_begin(store, true, err);
-	if (r >= 0)
+	if (r >= 0) {
 		r = check(a, store, true, &now, err);
-	if (r == 0)
-		r = store_owner_put(store, &now, err);
-	return r < 0 ? r : store_commit(store, err);
+		ours = r > 0;
+	}
+	if (ours)
+		r = store_registry_get(store, id, err);
+	if (r >= 0)
+		r = claim_lock_all(a, store, id, &claims, err);
+	if (r >= 0 && !*id) {
+		random_uuid(id);
+		r = store_owner_put(store, &now, id, err);
+	}
+	if (r >= 0)
+		r = store_commit(store, err);
+	if (r >= 0)
+		r = claim_mark_all(a, claims, id, err);
+	claim_unlock_all(claims);
+	return r;
 }

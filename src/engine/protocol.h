@@ -252,6 +252,8 @@ int salvage_mark_lost(struct op *op, struct atoll_error *err);
 /* recover.c */
 int recover_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
 bool recover_is_needed(struct session *s, struct atoll_error *err);
+/* Whether nothing but its removal is left: rm has begun, or new never ended. */
+bool recover_is_removal(const struct session *s);
 /* Whether an original may stand half-way, or waits to be told. What else is left to do is about the workspace. */
 bool recover_concerns_originals(struct session *s);
 

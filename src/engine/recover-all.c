@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "engine/claim.h"
 
 /* ---- locks of sandboxes that are no more ---- */
 
@@ -80,6 +81,13 @@ static int find_left(struct atoll *a, char ***ret, size_t *ret_n, struct atoll_e
 	return r;
 }
 
+static int refuse_lost(struct session *s, struct atoll_error *err)
+{
+	int r = owner_registry(s->a, s->store, s->registry, err);
+
+	return r >= 0 && claim_is_lost(s, s->registry) && !recover_is_removal(s) ? claim_refuse(s, err) : r;
+}
+
 /* The same of one that is named. */
 static int find_named(struct atoll *a, const char *name, char ***ret, size_t *ret_n, struct atoll_error *err)
 {
@@ -88,6 +96,8 @@ static int find_named(struct atoll *a, const char *name, char ***ret, size_t *re
 
 	if (r >= 0)
 		r = owner_check(a, s.store, err);
+	if (r >= 0)
+		r = refuse_lost(&s, err);
 	if (r >= 0 && leftovers_may_exist(&s)) {
 		*ret = calloc(1, sizeof **ret);
 		if (*ret)

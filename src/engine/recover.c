@@ -27,10 +27,15 @@ static bool never_finished(const struct session *s)
 	return s->n == 0;
 }
 
+bool recover_is_removal(const struct session *s)
+{
+	return s->box.removing || never_finished(s);
+}
+
 bool recover_is_needed(struct session *s, struct atoll_error *err)
 {
 	struct store_op op = { 0 };
-	bool needed = s->box.removing || never_finished(s);
+	bool needed = recover_is_removal(s);
 
 	for (size_t i = 0; i < s->n && !needed; i++)
 		needed = s->resources[i].row.dirty;
@@ -207,7 +212,7 @@ int recover_session(struct session *s, struct atoll_result **ret, struct atoll_e
 		return error_oom(err, "recover");
 	*ret = result;
 	sys_fault_mark("recover");
-	if (s->box.removing || never_finished(s)) {
+	if (recover_is_removal(s)) {
 		AUTO_FREE char *name = strdup(s->box.name);
 
 		r = sandbox_remove_everything(s, err);
@@ -233,7 +238,7 @@ int recover_work(struct operation *o, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
 	const struct atoll_recover_options *options = o->options;
-	int r = session_open_raw(o->a, o->name, options->wait_ms, &s, err);
+	int r = session_open_raw(o->a, o->name, options->wait_ms, false, &s, err);
 
 	if (r == -ATOLL_BUSY && !is_left(o))
 		return 0;

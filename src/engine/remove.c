@@ -68,7 +68,7 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || tree_stat(fd, "", &before) < 0)
 		return;
-	area_remove_candidates(s->a, s->box.uuid, r->row.seq, fd, root);
+	area_remove_candidates(s, r->row.seq, fd, root);
 	area_keep_times(fd, &before);
 }
 
@@ -110,14 +110,14 @@ static int forget_all(struct session *s, struct atoll_error *err)
 	int first = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		int rc = forget_outside(&s->resources[i], first < 0 ? NULL : err);
+		int rc = s->resources[i].lost ? 0 : forget_outside(&s->resources[i], first < 0 ? NULL : err);
 
 		first = first < 0 ? first : rc;
 	}
 	return first;
 }
 
-/* One that fails never stops the others; all that stay are named. */
+/* One that fails never stops the others; all that stay are named. Areas that a copy of the state directory has taken over are left alone. */
 static int remove_areas(struct session *s, struct atoll_error *err)
 {
 	AUTO_STRBUF left = STRBUF_INIT;
@@ -125,10 +125,10 @@ static int remove_areas(struct session *s, struct atoll_error *err)
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct resource *r = &s->resources[i];
-		int rc = remove_area(r, &left);
+		int rc = r->lost ? 0 : remove_area(r, &left);
 
 		first = first < 0 ? first : rc;
-		if (r->row.state == ATOLL_PENDING)
+		if (r->row.state == ATOLL_PENDING && !r->lost)
 			remove_unrecorded(s, r);
 	}
 	if (first < 0)
@@ -239,7 +239,8 @@ static int check_removal(struct session *s, const struct atoll_remove_options *o
 {
 	int r = 0;
 
-	if (s->box.removing)
+	/* What is lost to a copy of the state directory is recovered, and kept, there. */
+	if (s->box.removing || s->lost_to)
 		return 0;
 	if (options->abandon)
 		return abandon_session(s, ret, err);
@@ -257,7 +258,7 @@ static int remove_work(struct operation *o, struct atoll_error *err)
 	const struct atoll_remove_options *options = o->options;
 	struct session s = { .lock_fd = -EBADF };
 	int r = options->force || options->abandon
-			? session_open_raw(o->a, o->name, options->wait_ms, &s, err)
+			? session_open_raw(o->a, o->name, options->wait_ms, true, &s, err)
 			: session_open(o->a, o->name, LOCK_CHANGE, options->wait_ms, &s, err);
 
 	if (r >= 0)

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/claim.h"
 #include "engine/keeper.h"
 #include "engine/protocol.h"
 #include "engine/record.h"
@@ -282,6 +283,8 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 {
 	struct server server = { .s = s, .k = in->keeper, .note = &in->note, .lock_fd = in->lock_fd, .slot = in->slot };
 	struct run_view v = { 0 };
+	AUTO_FREE const int *areas = NULL;
+	size_t n_areas = claim_fds(s, &areas);
 	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, err);
 
 	if (r >= 0) {
@@ -309,7 +312,9 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .userns = o->userns,
 					  .profile = o->profile,
 					  .door = { set_door, in },
-					  .hold_fd = in->lock_fd };
+					  .hold_fd = in->lock_fd,
+					  .hold_fds = areas,
+					  .n_hold_fds = n_areas };
 
 		if (in->keeper && in->keeper->holds) {
 			in->keeper->lock_fd = in->lock_fd;

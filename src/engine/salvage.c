@@ -10,6 +10,7 @@
 #include <linux/fs.h>
 
 #include "base/sys.h"
+#include "engine/claim.h"
 
 int salvage_open_all(struct session *s, struct atoll_error *err)
 {
@@ -17,6 +18,8 @@ int salvage_open_all(struct session *s, struct atoll_error *err)
 
 	for (size_t i = 0; i < s->n && r >= 0; i++)
 		r = resource_open_mended(s, &s->resources[i], err);
+	if (r >= 0)
+		r = claim_take(s, err);
 	return r < 0 ? r : resource_set_excluded(s, err);
 }
 

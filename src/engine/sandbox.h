@@ -12,7 +12,7 @@ int sandbox_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 		 struct atoll_error *err);
 
 /* Removes what an interrupted new may have made in any of the places it could have chosen. */
-void area_remove_candidates(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path);
+void area_remove_candidates(struct session *s, int seq, int root_fd, const char *root_path);
 
 /* spec.c: a resource as given by a user, resolved and accepted, or refused with the reason. */
 int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resource_spec *spec,

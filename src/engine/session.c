@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/claim.h"
 #include "engine/exclusion.h"
 
 #define NAME_MAX_SIZE 64
@@ -213,14 +214,19 @@ static int lock_and_read(struct session *s, const char *name, enum lock_mode mod
 		s->lock_fd = lock_release(s->lock_fd);
 		store_sandbox_release(&s->box);
 	}
-	return r < 0 ? r : load_resources(s, err);
+	if (r >= 0)
+		r = load_resources(s, err);
+	return r < 0 ? r : claim_take(s, err);
 }
 
-int session_open_raw(struct atoll *a, const char *name, int wait_ms, struct session *ret, struct atoll_error *err)
+int session_open_raw(struct atoll *a, const char *name, int wait_ms, bool lost, struct session *ret,
+		     struct atoll_error *err)
 {
 	struct session s = { .a = a, .lock_fd = -EBADF };
 	int r = lock_and_read(&s, name, LOCK_CHANGE, wait_ms, err);
 
+	if (r >= 0 && !lost && !recover_is_removal(&s))
+		r = claim_refuse(&s, err);
 	if (r < 0) {
 		session_release(&s);
 		return r;
@@ -260,6 +266,8 @@ int session_open(struct atoll *a, const char *name, enum lock_mode mode, int wai
 	struct session s = { .a = a, .lock_fd = -EBADF };
 	int r = lock_and_read(&s, name, mode, wait_ms, err);
 
+	if (r >= 0 && !recover_is_removal(&s))
+		r = claim_refuse(&s, err);
 	/* Deep trees want many fds; a command that is run keeps the limit it had. */
 	if (mode == LOCK_CHANGE)
 		fd_raise_limit();
@@ -296,6 +304,7 @@ void session_release(struct session *s)
 	free(s->resources);
 	store_sandbox_release(&s->box);
 	exclusion_release(s);
+	claim_release(s);
 	s->store = store_close(s->store);
 	s->lock_fd = lock_release(s->lock_fd);
 	*s = (struct session){ .lock_fd = -EBADF };

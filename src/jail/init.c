@@ -343,7 +343,8 @@ int init_main(int setup, void *arg)
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
 	/* So that no lock, pipe or layer of the caller stays open through pid 1. */
-	fd_close_others(STDERR_FILENO + 1, (int[]){ signal_fd, in->socket, in->hold_fd }, 3, NULL, 0);
+	fd_close_others(STDERR_FILENO + 1, (int[]){ signal_fd, in->socket, in->hold_fd }, 3, in->hold_fds,
+			in->n_hold_fds);
 	if (report.failure.step != VIEW_STEP_NONE)
 		return fail(in, &report, VIEW_STEP_NONE, 0);
 	if (exec_error != 0) {

@@ -193,7 +193,9 @@ struct jail_spec {
 	/* What the command gets beside the standard fds, which are never closed: all others are. A directory of the host is a way out. */
 	const int *pass_fds;
 	size_t n_pass_fds;
-	int hold_fd; /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
+	int hold_fd;         /* kept open by pid 1, closed in the command (the sandbox's lock), or -EBADF */
+	const int *hold_fds; /* likewise: locks on its areas */
+	size_t n_hold_fds;
 };
 
 /* ---- profile.c ---- */

@@ -327,6 +327,8 @@ struct init {
 	bool no_net;     /* and nobody watches what it does there */
 	int announce_fd; /* of the gateway, or -EBADF */
 	int hold_fd;
+	const int *hold_fds;
+	size_t n_hold_fds;
 	int socket;         /* SOCK_SEQPACKET: reports out, bytes in; its end is the caller's death */
 	int caller_socket;  /* the other end, which is the caller's */
 	sigset_t signals;   /* the mask the command starts with */

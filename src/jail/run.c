@@ -520,6 +520,8 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .limits = spec->limits,
 				  .cwd = spec->cwd,
 				  .hold_fd = spec->hold_fd,
+				  .hold_fds = spec->hold_fds,
+				  .n_hold_fds = spec->n_hold_fds,
 				  .terminal = spec->terminal,
 				  .session = spec->session,
 				  .stdio = spec->stdio,

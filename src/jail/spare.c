@@ -142,7 +142,8 @@ int spare_serve(const struct init *in, int signal_fd)
 
 	read_limits(&limits);
 	fd_close_others(STDERR_FILENO + 1,
-			(int[]){ signal_fd, in->socket, in->requests, in->hold_fd, in->wall.userns_fd }, 5, NULL, 0);
+			(int[]){ signal_fd, in->socket, in->requests, in->hold_fd, in->wall.userns_fd }, 5,
+			in->hold_fds, in->n_hold_fds);
 	/* A signal that a command sends to its process group reaches nobody outside; nor does it lead one. */
 	(void)setsid();
 	for (uint32_t turn = 0;; turn++) {

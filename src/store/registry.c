@@ -23,16 +23,18 @@ int store_owner_get(struct store *s, struct store_owner *ret, struct atoll_error
 	return ret->path ? 1 : error_oom(err, "store");
 }
 
-int store_owner_put(struct store *s, const struct store_owner *owner, struct atoll_error *err)
+int store_owner_put(struct store *s, const struct store_owner *owner, const char *registry, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
-	int r = store_prepare(s, "INSERT OR REPLACE INTO owner VALUES(1,?,?,?)", &stmt, err);
+	int r = store_prepare(s, "INSERT OR REPLACE INTO owner(one,id,born,path,registry) VALUES(1,?,?,?,?)", &stmt,
+			      err);
 
 	if (r < 0)
 		return r;
 	bind_id(stmt, 1, &owner->id);
 	sqlite3_bind_int64(stmt, 2, owner->born);
 	bind_text(stmt, 3, owner->path);
+	sqlite3_bind_text(stmt, 4, registry, -1, SQLITE_TRANSIENT);
 	return store_run(s, stmt, err);
 }
 
@@ -59,6 +61,19 @@ static void copy_text(char *to, size_t size, sqlite3_stmt *stmt, int i)
 	const char *text = (const char *)sqlite3_column_text(stmt, i);
 
 	snprintf(to, size, "%s", text ? text : "");
+}
+
+int store_registry_get(struct store *s, char ret[REGISTRY_ID_SIZE], struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = store_prepare(s, "SELECT registry FROM owner", &stmt, err);
+
+	*ret = 0;
+	if (r >= 0)
+		r = store_next(s, stmt, err);
+	if (r > 0)
+		copy_text(ret, REGISTRY_ID_SIZE, stmt, 0);
+	return r;
 }
 
 static int read_sandbox(sqlite3_stmt *stmt, struct store_sandbox *ret, struct atoll_error *err)

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 6
+#define SCHEMA_VERSION 7
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -21,6 +21,10 @@
 
 #define OWNER_TABLE \
 	"CREATE TABLE owner(one INTEGER PRIMARY KEY CHECK(one=1), id BLOB, born INTEGER NOT NULL, path BLOB NOT NULL);"
+/* The id of the registry, by which areas outside of the state directory tell whose they are. */
+#define REGISTRY_COLUMN                                                   \
+	"ALTER TABLE owner ADD COLUMN registry TEXT NOT NULL DEFAULT '';" \
+	"UPDATE owner SET registry=lower(hex(randomblob(16)));"
 /* Lists of records in a few rows each; see pack.h and base.c. */
 #define PACKED_TABLES                                                                                                    \
 	"CREATE TABLE plan(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, part INTEGER NOT NULL,"              \
@@ -49,7 +53,7 @@ static const char schema[] =
 	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
 	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES
-		UNFINISHED_INDEX;
+		UNFINISHED_INDEX REGISTRY_COLUMN;
 
 /* What brings a database of version i + 1 to the next one. */
 static const struct {
@@ -61,6 +65,7 @@ static const struct {
 	{ PACKED_TABLES, migrate_rows },
 	{ UNFINISHED_INDEX, NULL },
 	{ "", migrate_areas },
+	{ REGISTRY_COLUMN, NULL },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

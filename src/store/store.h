@@ -46,7 +46,10 @@ struct store_owner {
 	char *path;
 };
 int store_owner_get(struct store *s, struct store_owner *ret, struct atoll_error *err); /* 1, or 0 if there is none */
-int store_owner_put(struct store *s, const struct store_owner *owner, struct atoll_error *err);
+int store_owner_put(struct store *s, const struct store_owner *owner, const char *registry, struct atoll_error *err);
+/* The id of this registry, which tells it from every other, copies that were taken over included. */
+#define REGISTRY_ID_SIZE 37
+int store_registry_get(struct store *s, char ret[REGISTRY_ID_SIZE], struct atoll_error *err); /* 1, or 0 and "" */
 
 struct store_sandbox {
 	int64_t id;

@@ -218,6 +218,7 @@ struct resource {
 	int root_fd;  /* the original: the directory, or a file resource's parent */
 	int work_fd;  /* its work area, -EBADF for none */
 	int stage_fd; /* its stage area; may be a second fd of the same directory */
+	bool lost;    /* another registry owns one of its areas: nothing of it may be touched */
 	char *root_path;
 	const char **siblings; /* names of other file resources in the same directory */
 	size_t n_siblings;

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 300
-"""A state directory that was moved: its sandboxes, their edits and their undo data are found where it is now."""
+# timeout: 600
+"""A state directory that was moved: its sandboxes, their edits and their undo data are found where it is now. One that was moved and then copied:
+an area outside of it has one owner at every instant, and the other registry neither uses nor removes it."""
+import glob
 import os
+import sqlite3
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -48,11 +52,170 @@ def moved(place, tap, who, strategy, as_file):
     t.remove_tree(path)
 
 
+# ---- two registries, one area ----
+
+
+OWNED = b"is owned by the copy of the state directory at \"%s\""
+KINDS = ("overlay", "copy_on_write", "snapshot", "git_worktree", "file")
+
+
+class Pair:
+    """A sandbox whose area lies beside its original, its state directory after a move, and a copy of that."""
+
+    def __init__(self, place, who, kind, names=("box",), program=None, top=None):
+        self.place, self.own = place, not top
+        self.top = top or place.mount("btrfs" if kind == "snapshot" else "ext4", who=who, subvolumes=kind == "snapshot")
+        self.path = t.build_tree(place, who, BASE, below=self.top)
+        state = os.path.join(place.fresh("state", who), "atoll")
+        self.made, self.moved, self.copied = [], [], []
+        for name in names:
+            box = t.Box(place, who, None if kind in ("git_worktree", "file") else kind, name=name, state=state,
+                        dirs=[] if kind in ("git_worktree", "file") else [self.path], files=[self.path + "/a"] if kind == "file" else [])
+            extra = ()
+            if kind == "git_worktree":
+                for argv in (["init", "-q"], ["config", "user.name", "n"], ["config", "user.email", "e"], ["add", "."], ["commit", "-qm", "1"]):
+                    self.made.append(box.command(["git", "-C", self.path, *argv]))
+                extra = ("--git", self.path)
+            self.made += [box.new(*extra), box.run("sh", "-c", "echo 2 > a", cwd=self.path)]
+            self.moved.append(t.Box(place, who, name=name, state=state + "-moved"))
+            self.copied.append(t.Box(place, who, name=name, state=state + "-copy", program=program))
+        os.rename(state, state + "-moved")
+        subprocess.run(["cp", "-a", state + "-moved", state + "-copy"], check=True)
+        self.areas = glob.glob(self.top + "/.atoll-*/*/*")
+        if kind == "snapshot":
+            self.areas = glob.glob(self.top + "/**/.atoll-*/*/*", recursive=True)
+
+    def is_whole(self):
+        return all(done.returncode == 0 for done in self.made) and len(self.areas) >= len(self.moved)
+
+    def close(self):
+        for box in self.moved + self.copied:
+            box.drop()
+        t.remove_tree(self.path)
+        if self.own:
+            self.place.unmount(self.top)
+
+
+def adopted(place, tap, who, kind):
+    tail = "%s, %s" % (kind, who)
+    pair = Pair(place, who, kind)
+    moved, copied, path = pair.moved[0], pair.copied[0], pair.path
+    adopt, diff = copied.recover("--adopt"), copied.diff("--name-status")
+    tap.check("a copy takes over areas outside of the state directory, %s" % tail,
+              pair.is_whole() and adopt.returncode == 0 and b"M\ta" in diff.stdout, *[t.said(done) for done in pair.made], pair.areas,
+              t.said(adopt), t.said(diff))
+    done = [moved.run("true", cwd=path), moved.diff(), moved.commit(), moved.undo(), moved.rollback(), moved.recover("box"),
+            moved.atoll("rm", "box"), moved.recover("--adopt")]
+    tap.check("the directory that lost them refuses, and names the copy, %s" % tail,
+              all(d.returncode in (4, 125) and d.stderr.count(b"\n") == 1 and copied.state.encode() in d.stderr for d in done) and
+              all(OWNED % copied.state.encode() in d.stderr for d in done[:-1]) and read(path, "a") == "1\n", *[t.said(d) for d in done])
+    done = [moved.atoll("list"), moved.atoll("show", "box"), moved.recover(), moved.rm()]
+    diff = copied.diff("--name-status")
+    tap.check("it lists and removes its sandbox, and leaves what the copy owns, %s" % tail,
+              not any(d.returncode for d in done) and b"M\ta" in diff.stdout, *[t.said(d) for d in done], t.said(diff))
+    done = [copied.commit(*(["-m", "2"] if kind == "git_worktree" else []))]
+    landed = read(path, "a")
+    done += [copied.undo(), copied.rm()]
+    tap.check("the copy commits, undoes, and leaves nothing when it is removed, %s" % tail,
+              not any(d.returncode for d in done) and landed == "2\n" and read(path, "a") == "1\n" and not any(map(os.path.exists, pair.areas)),
+              *[t.said(d) for d in done], landed)
+    pair.close()
+
+
+def in_use(place, tap, who):
+    pair = Pair(place, who, "overlay")
+    moved, copied = pair.moved[0], pair.copied[0]
+    runs = subprocess.Popen([moved.program, "run", "box", "--", "sh", "-c", "echo in; exec sleep 60"], cwd=pair.path, env=moved.environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **moved.identity())
+    runs.stdout.readline()
+    busy = copied.recover("--adopt")
+    runs.kill()
+    runs.communicate()
+    refused = copied.recover("--adopt")
+    after = [moved.diff(), moved.commit()]
+    tap.check("areas that a run uses are not taken over, nor those of a directory that is known to be there, %s" % who,
+              pair.is_whole() and busy.returncode == 6 and b"in use" in busy.stderr and refused.returncode in (4, 6) and
+              not any(done.returncode for done in after) and read(pair.path, "a") == "2\n", t.said(busy), t.said(refused), *[t.said(d) for d in after])
+    pair.close()
+
+
+def taken_back(place, tap, who):
+    pair = Pair(place, who, "overlay")
+    moved, copied = pair.moved[0], pair.copied[0]
+    adopt = copied.recover("--adopt")
+    t.remove_tree(copied.state)
+    done = [moved.diff(), moved.recover("--adopt"), moved.commit()]
+    tap.check("areas of a copy that is gone can be taken back, %s" % who,
+              pair.is_whole() and adopt.returncode == 0 and [d.returncode for d in done] == [4, 0, 0] and b"--adopt" in done[0].stderr and
+              read(pair.path, "a") == "2\n", t.said(adopt), *[t.said(d) for d in done])
+    pair.close()
+
+
+def make_old(state):
+    """Makes the registry one of a version before there were marks."""
+    database = sqlite3.connect(state + "/atoll.db")
+    database.executescript("ALTER TABLE owner DROP COLUMN registry; PRAGMA user_version=6")
+    database.close()
+
+
+def unmarked(place, tap, who):
+    pair = Pair(place, who, "overlay")
+    moved, copied = pair.moved[0], pair.copied[0]
+    adopt = copied.recover("--adopt")
+    make_old(moved.state)
+    make_old(copied.state)
+    for area in pair.areas:
+        os.unlink(area + "/owner")
+    done = [moved.diff(), copied.diff(), copied.commit(), moved.commit()]
+    tap.check("areas without a mark are those of the first registry that opens them, %s" % who,
+              pair.is_whole() and adopt.returncode == 0 and [d.returncode for d in done] == [0, 4, 4, 0] and OWNED % moved.state.encode() in done[1].stderr
+              and read(pair.path, "a") == "2\n", t.said(adopt), *[t.said(d) for d in done])
+    pair.close()
+
+
+def killed(place, tap, who):
+    """Adoption is killed at every step: each sandbox has one owner then, and adopting again ends it."""
+    if not place.faults_bin:
+        tap.skip("adoption killed at every step, %s" % who, "needs the program with fault injection")
+        return
+    wrong, point, over = [], 0, False
+    top = place.mount("ext4", who=who)
+    while not over and point < 200:
+        point += 1
+        pair = Pair(place, who, "overlay", names=("one", "two"), program=place.faults_bin, top=top)
+        adopt = pair.copied[0].recover("--adopt", fault="%d:kill" % point)
+        over = adopt.returncode == 0
+        owners = []
+        for moved, copied in zip(pair.moved, pair.copied):
+            owners.append((copied.diff().returncode, moved.run("true", cwd=pair.path).returncode))
+        os.rename(pair.moved[0].state, pair.moved[0].state + "-gone")
+        again = pair.copied[0].recover("--adopt")
+        diffs = [copied.diff("--name-status") for copied in pair.copied]
+        if not (pair.is_whole() and all(owner in ((0, 125), (4, 0)) for owner in owners) and again.returncode == 0 and
+                all(b"M\ta" in done.stdout for done in diffs) and adopt.returncode in (0, -9)):
+            wrong += ["point %d: %s" % (point, owners), t.said(adopt), t.said(again), *[t.said(done) for done in diffs]]
+        os.rename(pair.moved[0].state + "-gone", pair.moved[0].state)
+        pair.close()
+    place.unmount(top)
+    tap.check("adoption killed at every step leaves one owner of each sandbox, and is completed by another, %s" % who,
+              not wrong and over and point > 5, point, *wrong[:12])
+
+
 def main(place, tap):
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
             moved(place, tap, who, strategy, False)
         moved(place, tap, who, None, True)
+        if not place.is_root:
+            tap.skip("areas outside of the state directory, %s" % who, "needs root, who can mount a file system")
+            continue
+        for kind in KINDS:
+            if t.only(kind):
+                adopted(place, tap, who, kind)
+        in_use(place, tap, who)
+        taken_back(place, tap, who)
+        unmarked(place, tap, who)
+        killed(place, tap, who)
 
 
 if __name__ == "__main__":

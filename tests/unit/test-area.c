@@ -162,6 +162,7 @@ TEST(areas_of_several_resources_share_their_sandboxes_directory)
 
 TEST(what_an_interrupted_new_made_in_any_place_is_found_by_its_uuid)
 {
+	struct session s = { .a = &a, .box.uuid = UUID };
 	struct atoll_error err = { 0 };
 	AUTO_FD fd = -EBADF;
 	char deep[4300];
@@ -173,7 +174,7 @@ TEST(what_an_interrupted_new_made_in_any_place_is_found_by_its_uuid)
 	CHECK_OK(mkdir(deep, 0755));
 	CHECK_EQ(choose(deep, false, &err), 0);
 	fd = open(deep, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	area_remove_candidates(&a, UUID, 1, fd, deep);
+	area_remove_candidates(&s, 1, fd, deep);
 	CHECK(!scene_has(AT_FDCWD, work));
 	CHECK_EQ(scene_count(open(original, O_RDONLY | O_DIRECTORY)), 1);
 }

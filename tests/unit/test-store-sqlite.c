@@ -78,7 +78,7 @@ TEST(a_newer_version_is_refused_and_nothing_changed)
 	CHECK_EQ(open_code(&err), ATOLL_CORRUPT);
 	CHECK_CONTAINS(err.message, "1000");
 	CHECK_CONTAINS(err.object, "atoll.db");
-	sql("PRAGMA user_version=6");
+	sql("PRAGMA user_version=7");
 	CHECK_EQ(open_code(&err), ATOLL_OK);
 }
 
