@@ -230,9 +230,53 @@ def killed_with_fifos(s):
     s.need("the commit ends", False)
 
 
+# From within the directory that is renamed. A directory that the sandbox made is renamed by the kernel with every strategy.
+WITHIN = """
+import errno, os
+os.chdir("d")
+held = open("in", "a")
+os.rename("../d", "../moved")
+for what in (lambda: open("made", "w").close(), os.getcwd, lambda: os.listdir("."), lambda: open("../moved/beside", "w").close()):
+    try:
+        what()
+        print("done")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+held.write("more\\n")
+held.close()
+os.chdir("../moved")
+open("later", "w").close()
+os.chdir("..")
+os.mkdir("own")
+os.chdir("own")
+os.rename("../own", "../owned")
+open("made", "w").close()
+"""
+
+
+def read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def renamed_while_a_process_works_in_it(s):
+    """overlay makes a renamed directory of the original anew: a process that works in the old one is in a directory that was removed."""
+    said = s.ok(s.box.run(t.PYTHON, "-c", WITHIN, cwd=s.path)).stdout.decode().split()
+    if s.box.strategy == "overlay":
+        s.need("what the process is told", said == ["ENOENT", "ENOENT", "done", "done"], said)
+    else:
+        s.need("what the process is told", said == ["done"] * 4, said)
+    s.ok(s.box.commit("--quiet"))
+    names = ["beside", "in", "later", "other", "sub"] + (["made"] if s.box.strategy != "overlay" else [])
+    s.need("what landed", sorted(os.listdir(s.path + "/moved")) == sorted(names) and read(s.path + "/moved/in") == "inside\nmore\n" and
+           not os.path.exists(s.path + "/d") and os.listdir(s.path + "/owned") == ["made"], sorted(os.listdir(s.path + "/moved")))
+    s.ok(s.box.undo("--quiet"))
+    s.need("after the undo", sorted(os.listdir(s.path + "/d")) == ["in", "other", "sub"] and not os.path.exists(s.path + "/moved"))
+
+
 TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times, rollback_with_a_fifo, replaced_directory_and_fifos,
-         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos]
+         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, renamed_while_a_process_works_in_it]
 
 
 # ---- overriding what somebody else did ----
