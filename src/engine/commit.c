@@ -282,6 +282,9 @@ static int stage_and_land(struct op *op, struct atoll_error *err)
 	r = stage_all(op, err);
 	if (r >= 0)
 		r = part_prepare_all(op, err);
+	/* One flush for what was staged and what the parts have written. */
+	if (r >= 0)
+		r = stage_flush_all(op, err);
 	if (r >= 0)
 		r = decide_prepare(op, err);
 	/* Last, so that nobody is kept from writing for long. */

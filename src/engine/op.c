@@ -85,6 +85,9 @@ void op_release(struct op *op)
 	for (size_t i = 0; op->changes && i < op->s->n; i++)
 		changes_free(op->changes[i]);
 	free(op->changes);
+	for (size_t i = 0; op->syncs && i < op->s->n; i++)
+		tree_sync_free(op->syncs[i]);
+	free(op->syncs);
 	if (op->selections)
 		selection_free(op->selections, op->s->n);
 	store_steps_free(op->steps, op->n);

@@ -86,9 +86,11 @@ static int make_slot(struct op *op, struct resource *r, const char *slot, int *r
 	int rc = dir < 0 ? dir : sys_mkdir(dir, slot, 0700);
 
 	if (rc >= 0)
-		rc = sys_fsync(dir);
-	if (rc >= 0)
 		rc = *ret = fd_open_beneath(dir, slot, O_RDONLY | O_DIRECTORY);
+	if (rc >= 0)
+		rc = tree_sync_add(op->syncs[r - op->s->resources], dir, "", 0);
+	if (rc >= 0)
+		rc = tree_sync_add(op->syncs[r - op->s->resources], *ret, "", 0);
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the changes of \"%s\" in \"%s\"",
 				  r->row.path, r->row.stage)
 		      : 0;
@@ -103,6 +105,7 @@ static int prepare_one(struct op *op, struct store_step *step, struct atoll_erro
 					.refs = op->options->refs,
 					.ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS,
 					.changes = op->changes[r - op->s->resources],
+					.sync = op->syncs ? op->syncs[r - op->s->resources] : NULL,
 					.tell = tell,
 					.tell_arg = &teller };
 	AUTO_FD dir = -EBADF;
@@ -113,10 +116,7 @@ static int prepare_one(struct op *op, struct store_step *step, struct atoll_erro
 	if (rc < 0)
 		return rc;
 	step->dropped = rc == 0;
-	rc = dir < 0 ? 0 : sys_fsync(dir);
-	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot make the changes of \"%s\" durable",
-				  r->row.path)
-		      : 0;
+	return 0;
 }
 
 int part_prepare_all(struct op *op, struct atoll_error *err)
@@ -182,6 +182,18 @@ int part_move(struct step_site *site, const struct store_step *step, enum direct
 		return dir;
 	r = site->r->ops->part_move(site->r, dir, direction == FORWARD, &site->why);
 	return r < 0 ? answer(site, r) : 1;
+}
+
+int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync)
+{
+	AUTO_FD dir = -EBADF;
+
+	if (step->dropped || !site->r->ops->part_touched)
+		return 0;
+	dir = open_part(site, step);
+	if (dir < 0)
+		return dir == -ENOENT && site->op->salvage ? 0 : dir;
+	return site->r->ops->part_touched(site->r, dir, sync);
 }
 
 /* ---- the end ---- */

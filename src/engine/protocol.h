@@ -66,9 +66,11 @@ struct op {
 	const struct atoll_commit_options *options; /* commits only */
 	struct selection *selections;               /* commits only; parallel to s->resources */
 	struct changes **changes;                   /* commits only */
-	bool salvage;            /* recovery: what somebody removed from the areas is done without, and reported */
-	bool lost;               /* and something was */
-	int *held;               /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
+	struct tree_sync *
+		*syncs; /* commits only, parallel to s->resources: what was staged and is not flushed yet, or NULL */
+	bool salvage;   /* recovery: what somebody removed from the areas is done without, and reported */
+	bool lost;      /* and something was */
+	int *held;      /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
 	atomic_size_t held_room; /* how many more may be */
 	struct tree_inodes
 		leased; /* inodes of which one name is held: a lease on each of very many names takes quadratic time */
@@ -180,6 +182,8 @@ void strays_remove(struct session *s);
 
 /* stage.c */
 int stage_all(struct op *op, struct atoll_error *err);
+/* Makes durable what stage_all() and part_prepare_all() have written: with one flush per resource, where that is enough. */
+int stage_flush_all(struct op *op, struct atoll_error *err);
 
 /* step.c: one step, on disk */
 enum step_state { STEP_OLD, STEP_NEW, STEP_BETWEEN, STEP_FOREIGN }; /* BETWEEN: metadata, half set */

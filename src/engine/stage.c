@@ -474,8 +474,6 @@ static int stage_steps(struct stager *s)
 		if (staged < 0)
 			return staged;
 	}
-	if (r >= 0 && !s->busy)
-		r = tree_sync_flush(s->sync);
 	/* Everything planned is older than this moment. */
 	if (r >= 0 && !s->busy)
 		r = tree_stamp(s->stage_fd, &s->how->prepared_at);
@@ -501,7 +499,7 @@ static int stage_resource(struct op *op, size_t index, size_t *busy, struct atol
 	*busy += s.busy;
 	peer_release(&s.workspace);
 	project_release(&s.project);
-	tree_sync_free(s.sync);
+	op->syncs[index] = s.sync;
 	tree_links_release(&s.links);
 	fd_close(s.stage_fd);
 	fd_close(s.work_fd);
@@ -523,6 +521,9 @@ int stage_all(struct op *op, struct atoll_error *err)
 	size_t busy = 0;
 	sigset_t before;
 
+	op->syncs = calloc(op->s->n ? op->s->n : 1, sizeof *op->syncs);
+	if (!op->syncs)
+		return error_oom(err, "commit");
 	for (size_t i = 0; i < op->s->n; i++) {
 		int r;
 
@@ -541,4 +542,19 @@ int stage_all(struct op *op, struct atoll_error *err)
 	return error_set(err, ATOLL_BUSY, 0, "commit", op->s->box.name,
 			 "%zu file%s still open for writing; end the process that holds %s", busy,
 			 busy == 1 ? " is" : "s are", busy == 1 ? "it" : "them");
+}
+
+int stage_flush_all(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct store_resource *row = &op->s->resources[i].row;
+		int r = op->syncs[i] ? tree_sync_flush(op->syncs[i]) : 0;
+
+		if (r < 0)
+			return error_sys(err, r, "commit", row->path,
+					 "cannot make the staged changes of \"%s\" durable in \"%s\"", row->path,
+					 row->stage);
+		op->syncs[i] = tree_sync_free(op->syncs[i]);
+	}
+	return 0;
 }

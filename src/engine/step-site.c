@@ -145,8 +145,12 @@ int step_site_sync(struct step_site *site)
 		const char *slash = strrchr(step->path, '/');
 		size_t size = slash ? (size_t)(slash - step->path) : 0;
 
-		if (step->resource != site->r->row.id || step->kind == STORE_STEP_PART)
+		if (step->resource != site->r->row.id)
 			continue;
+		if (step->kind == STORE_STEP_PART) {
+			r = part_sync(site, step, sync);
+			continue;
+		}
 		stages |= step->slot && step->slot[0] != 'k';
 		keeps |= step->slot && step->slot[0] == 'k';
 		if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME) {

@@ -82,6 +82,8 @@ int step_is_newer(struct step_site *site, const char *top, const char *below, co
 /* part.c: as step_state() and step_move(). */
 int part_state(struct step_site *site, const struct store_step *step);
 int part_move(struct step_site *site, const struct store_step *step, enum direction direction);
+/* Adds what part_move() has renamed to the closing flush. */
+int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync);
 int step_meta_state(struct step_site *site, const struct store_step *step);
 int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction, bool checked);
 

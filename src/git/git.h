@@ -123,6 +123,9 @@ int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, con
 		     void *arg);
 /* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */
 int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp);
+/* The same in two parts. The caller flushes the file before it is put in its place, and the directory of the ref afterwards. */
+int git_refs_stage(int dir_fd, const struct git_id *id, const char *tmp, int *ret_fd);
+int git_refs_put(int dir_fd, const char *name, const char *tmp, int *ret_parent);
 /* Appends to the log of a ref (or HEAD) if there is one. Not durable by itself, as git's are not. */
 int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const struct git_id *to, const char *who,
 		 const char *message);

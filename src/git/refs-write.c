@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-static int write_value(int dir_fd, const char *tmp, const struct git_id *id)
+int git_refs_stage(int dir_fd, const struct git_id *id, const char *tmp, int *ret_fd)
 {
 	AUTO_FD fd = -EBADF;
 	int r = sys_unlink(dir_fd, tmp, 0);
@@ -22,7 +22,9 @@ static int write_value(int dir_fd, const char *tmp, const struct git_id *id)
 	r = sys_write(fd, id->hex, strlen(id->hex));
 	if (r >= 0)
 		r = sys_write(fd, "\n", 1);
-	return r < 0 ? r : sys_fsync(fd);
+	if (r >= 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
 }
 
 /* Where there was a packed ref alone, an empty directory of that name may be left from others. */
@@ -35,7 +37,7 @@ static int put(int dir_fd, const char *tmp, int parent, const char *name)
 	return r;
 }
 
-int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp)
+int git_refs_put(int dir_fd, const char *name, const char *tmp, int *ret_parent)
 {
 	const char *slash = strrchr(name, '/');
 	AUTO_FREE char *above = slash ? strndup(name, (size_t)(slash - name)) : NULL;
@@ -47,12 +49,22 @@ int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const 
 	if (!above)
 		return -ENOMEM;
 	parent = fd_make_path(dir_fd, above);
-	r = parent < 0 ? parent : write_value(dir_fd, tmp, id);
+	r = parent < 0 ? parent : put(dir_fd, tmp, parent, slash + 1);
 	if (r >= 0)
-		r = put(dir_fd, tmp, parent, slash + 1);
-	if (r >= 0)
-		r = sys_fsync(parent);
+		*ret_parent = TAKE_FD(parent);
 	return r;
+}
+
+int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp)
+{
+	AUTO_FD fd = -EBADF, parent = -EBADF;
+	int r = git_refs_is_name(name) ? git_refs_stage(dir_fd, id, tmp, &fd) : -EINVAL;
+
+	if (r >= 0)
+		r = sys_fsync(fd);
+	if (r >= 0)
+		r = git_refs_put(dir_fd, name, tmp, &parent);
+	return r < 0 ? r : sys_fsync(parent);
 }
 
 /* The lines of a log end in one line each: whatever is in a message. */

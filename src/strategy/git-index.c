@@ -25,12 +25,13 @@ char *git_index_own_name(const struct resource *r, const char *what)
 	return str_format("atoll-%s.%s", r->uuid, what);
 }
 
-static int save_entries(int dir_fd, const char *name, const struct git_entries *e, size_t hex_size)
+static int save_entries(int dir_fd, const char *name, const struct git_entries *e, size_t hex_size,
+			struct tree_sync *sync)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
 
 	git_entries_format(e, hex_size, &text);
-	return text.failed ? -ENOMEM : git_add_file(dir_fd, name, strbuf_str(&text), text.size);
+	return text.failed ? -ENOMEM : git_stage_file(dir_fd, name, strbuf_str(&text), text.size, sync);
 }
 
 /* "MODE HASH\tPATH", each ended by NUL, as update-index reads them. */
@@ -108,7 +109,7 @@ int git_index_note(const struct git_index_file *f, struct git_landing *l)
 	return 0;
 }
 
-static int save_marked(int dir_fd, const char *name, const struct git_entries *e, unsigned mark)
+static int save_marked(int dir_fd, const char *name, const struct git_entries *e, unsigned mark, struct tree_sync *sync)
 {
 	AUTO_STRBUF paths = STRBUF_INIT;
 
@@ -117,19 +118,19 @@ static int save_marked(int dir_fd, const char *name, const struct git_entries *e
 			strbuf_add(&paths, e->v[i].path, strlen(e->v[i].path) + 1);
 	if (paths.failed)
 		return -ENOMEM;
-	return paths.size ? git_add_file(dir_fd, name, paths.data, paths.size) : 0;
+	return paths.size ? git_stage_file(dir_fd, name, paths.data, paths.size, sync) : 0;
 }
 
-int git_index_save(int dir_fd, const struct git_landing *l)
+int git_index_save(int dir_fd, const struct git_landing *l, struct tree_sync *sync)
 {
 	size_t hex_size = strlen(l->new.hex);
-	int r = save_marked(dir_fd, INDEX_SKIP, &l->index, GIT_MARK_SKIP);
+	int r = save_marked(dir_fd, INDEX_SKIP, &l->index, GIT_MARK_SKIP, sync);
 
 	if (r >= 0)
-		r = save_marked(dir_fd, INDEX_ASSUME, &l->index, GIT_MARK_ASSUME);
+		r = save_marked(dir_fd, INDEX_ASSUME, &l->index, GIT_MARK_ASSUME, sync);
 	if (r >= 0)
-		r = save_entries(dir_fd, INDEX_OLD, &l->index, hex_size);
-	return r < 0 ? r : save_entries(dir_fd, INDEX_NEW, &l->to, hex_size);
+		r = save_entries(dir_fd, INDEX_OLD, &l->index, hex_size, sync);
+	return r < 0 ? r : save_entries(dir_fd, INDEX_NEW, &l->to, hex_size, sync);
 }
 
 /* ---- changing it ---- */
@@ -139,9 +140,7 @@ static int put_in_place(int dir_fd, const char *name)
 	AUTO_FD fd = fd_open_beneath(dir_fd, name, O_RDONLY);
 	int rc = fd < 0 ? fd : sys_fsync(fd);
 
-	if (rc >= 0)
-		rc = sys_rename(dir_fd, name, dir_fd, "index", 0);
-	return rc < 0 ? rc : sys_fsync(dir_fd);
+	return rc < 0 ? rc : sys_rename(dir_fd, name, dir_fd, "index", 0);
 }
 
 static int copy_aside(int dir_fd, const char *name)
@@ -325,6 +324,26 @@ int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, st
 					 "\"%s\" of \"%s\" has something else staged since the commit", new.v[i].path,
 					 repo->top);
 	return rc;
+}
+
+int git_index_is_behind(int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES wanted = { 0 }, other = { 0 };
+	AUTO_GIT_INDEX_FILE index = { 0 };
+	int rc = load_record(dir_fd, forward ? INDEX_NEW : INDEX_OLD, &wanted);
+
+	if (rc >= 0)
+		rc = load_record(dir_fd, forward ? INDEX_OLD : INDEX_NEW, &other);
+	if (rc < 0)
+		return error_sys(err, rc, "recover", repo->top, "the record of the commit of \"%s\" cannot be read",
+				 repo->top);
+	if (!wanted.n || !other.n)
+		return 0;
+	rc = git_index_load(repo, &wanted, strlen(wanted.v[0].id.hex), "recover", &index, err);
+	for (size_t i = 0; i < wanted.n && i < other.n && rc >= 0; i++)
+		if (!is_in_index(&index.entries, &wanted.v[i]) && is_in_index(&index.entries, &other.v[i]))
+			return 1;
+	return MIN(rc, 0);
 }
 
 void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo)

@@ -2,8 +2,12 @@
 /*
  * Moving a branch of the original, with its index, to the new side and back.
  *
- * The branch says which side it is: forward it moves first, backward last. A mark in the part's directory says that the index and other refs
- * may be on the other one; whoever ends the op, on whichever side, makes them follow.
+ * The branch says which side it is: forward it moves first, backward last. The index and other refs may be on the other one after a crash; whoever
+ * ends the op, on whichever side, makes them follow. What is renamed is written and flushed before; the directories are flushed with those of all
+ * other steps (part_touched()).
+ *
+ * Where other refs land too, marks in the part's directory tell a move that was cut off from one that has not begun: before a move begins, nobody
+ * else's change may be in the way of those refs.
  */
 #include "strategy/git.h"
 
@@ -14,7 +18,9 @@
 #include "base/sys.h"
 
 #define PART "part"
-#define MOVING "moving"
+#define BEGUN "begun"   /* made while preparing: the first move, forward, may have begun */
+#define MOVING "moving" /* made before any other move */
+#define NEXT "next"     /* the file that is to become the branch, in the git directory */
 
 struct part {
 	struct git_repo repo;
@@ -35,15 +41,34 @@ static void part_release(struct part *p)
 
 /* ---- the record ---- */
 
-int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m)
+int git_part_stage_ref(const struct git_repo *repo, const struct git_id *id, const char *name, struct tree_sync *sync)
 {
-	AUTO_STRBUF text = STRBUF_INIT;
-	int r = git_index_save(dir_fd, l);
+	AUTO_FD fd = -EBADF;
+	int rc = git_refs_stage(repo->dir_fd, id, name, &fd);
 
-	if (r >= 0)
-		r = git_moves_save(dir_fd, m);
-	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", s->branch, l->old.hex, l->new.hex, l->who, l->message);
-	return r < 0 ? r : text.failed ? -ENOMEM : git_add_file(dir_fd, PART, text.data, text.size);
+	if (rc >= 0)
+		rc = tree_sync_add_anywhere(sync, fd, "");
+	return rc < 0 ? rc : tree_sync_add_anywhere(sync, repo->dir_fd, "");
+}
+
+int git_part_save(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
+		  const struct git_moves *m, struct tree_sync *sync)
+{
+	AUTO_FREE char *next = git_index_own_name(r, NEXT);
+	AUTO_STRBUF text = STRBUF_INIT;
+	int rc = next ? git_index_save(dir_fd, l, sync) : -ENOMEM;
+
+	if (rc >= 0)
+		rc = git_moves_save(dir_fd, m, sync);
+	if (rc >= 0 && m->n)
+		rc = git_stage_file(dir_fd, BEGUN, "", 0, sync);
+	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", w->state.branch, l->old.hex, l->new.hex, l->who, l->message);
+	if (rc >= 0)
+		rc = text.failed ? -ENOMEM : git_stage_file(dir_fd, PART, text.data, text.size, sync);
+	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
+		rc = git_part_stage_ref(&w->repo, &l->new, next, sync);
+	r->part_at = rc < 0 ? 0 : 1 + PART_OLD;
+	return rc;
 }
 
 static int parse_part(char *text, struct part *p)
@@ -211,12 +236,26 @@ int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err)
 	return rc < 0 ? rc : side_of(&p, err);
 }
 
+/* Going forward for the first time the file is there, and durable. */
+static int put_ref(struct resource *r, const struct part *p, bool forward, const struct git_id *to)
+{
+	AUTO_FREE char *next = git_index_own_name(r, NEXT), *tmp = git_index_own_name(r, "ref");
+	AUTO_FD fd = -EBADF, parent = -EBADF;
+	int rc = !next || !tmp ? -ENOMEM : forward ? git_refs_put(p->repo.dir_fd, p->branch, next, &parent) : -ENOENT;
+
+	if (rc != -ENOENT)
+		return rc;
+	rc = git_refs_stage(p->repo.dir_fd, to, tmp, &fd);
+	if (rc >= 0)
+		rc = sys_fsync(fd);
+	return rc < 0 ? rc : git_refs_put(p->repo.dir_fd, p->branch, tmp, &parent);
+}
+
 static int set_ref(struct resource *r, const struct part *p, bool forward, struct atoll_error *err)
 {
 	const struct git_id *from = forward ? &p->old : &p->new, *to = forward ? &p->new : &p->old;
-	AUTO_FREE char *tmp = git_index_own_name(r, "ref");
 	const char *message = forward ? p->message : "atoll: undo";
-	int rc = tmp ? git_refs_write(p->repo.dir_fd, p->branch, to, tmp) : -ENOMEM;
+	int rc = put_ref(r, p, forward, to);
 
 	if (rc >= 0)
 		rc = git_refs_log(p->repo.dir_fd, p->branch, from, to, p->who, message);
@@ -269,9 +308,32 @@ static int move_backward(struct resource *r, int dir_fd, const struct part *p, s
 	return rc < 0 ? rc : set_ref(r, p, false, err);
 }
 
-static bool was_cut_off(int dir_fd)
+static bool is_marked(int dir_fd, const char *mark)
 {
-	return faccessat(dir_fd, MOVING, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return faccessat(dir_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Whether this move brings one to its end, on either side, that was begun before. */
+static bool was_cut_off(int dir_fd, bool forward)
+{
+	return is_marked(dir_fd, MOVING) || (!forward && is_marked(dir_fd, BEGUN));
+}
+
+/* The first move is marked already. */
+static int mark_move(int dir_fd, const struct part *p, bool forward)
+{
+	bool marked = !p->moves.n || (forward && is_marked(dir_fd, BEGUN));
+	AUTO_FD fd = marked ? -EBADF : sys_open(dir_fd, MOVING, O_WRONLY | O_CREAT, 0600);
+
+	return marked ? 0 : fd < 0 ? fd : sys_fsync(dir_fd);
+}
+
+static void unmark_move(int dir_fd, const struct part *p)
+{
+	if (!p->moves.n)
+		return;
+	sys_unlink(dir_fd, MOVING, 0);
+	sys_unlink(dir_fd, BEGUN, 0);
 }
 
 /* What was begun is brought to its end, with what is ours; before anything is begun nobody else's may be in the way. */
@@ -279,7 +341,7 @@ static int check_way(int dir_fd, const struct part *p, bool forward, struct atol
 {
 	int rc = forward || git_id_equal(&p->old, &p->new) ? 0 : check_way_back(dir_fd, p, err);
 
-	if (rc < 0 || was_cut_off(dir_fd))
+	if (rc < 0 || was_cut_off(dir_fd, forward))
 		return rc;
 	rc = forward ? 0 : git_moves_check_unused(&p->repo, &p->moves, err);
 	return rc < 0 ? rc : git_moves_check(&p->repo, &p->moves, err);
@@ -292,12 +354,13 @@ static int move(struct resource *r, int dir_fd, const struct part *p, bool forwa
 	if (rc < 0)
 		return rc;
 	sys_fault_mark("git-move");
-	rc = git_put_file(dir_fd, MOVING, "", 0);
+	r->part_at = 0;
+	rc = mark_move(dir_fd, p, forward);
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "cannot write to \"%s\"", r->row.stage);
 	rc = forward ? move_forward(r, dir_fd, p, err) : move_backward(r, dir_fd, p, err);
 	if (rc >= 0)
-		sys_unlink(dir_fd, MOVING, 0);
+		r->part_at = 1 + (forward ? PART_NEW : PART_OLD);
 	return rc;
 }
 
@@ -317,11 +380,31 @@ int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_err
 	return rc == (forward ? PART_NEW : PART_OLD) ? 0 : move(r, dir_fd, &p, forward, err);
 }
 
+/* Other refs are moved and flushed by git. */
+int git_part_touched(struct resource *r, int dir_fd, struct tree_sync *sync)
+{
+	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
+	struct atoll_error ignored = { 0 };
+	AUTO_FD parent = -EBADF;
+	const char *name;
+	int rc = load(r, dir_fd, &p, &ignored) < 0 ? -EIO : 0;
+
+	if (rc < 0 || git_id_equal(&p.old, &p.new))
+		return rc;
+	rc = fd_open_parent(p.repo.dir_fd, p.branch, &parent, &name);
+	/* Nothing was renamed there, and git has packed the ref. */
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return 0;
+	if (rc >= 0)
+		rc = tree_sync_add_anywhere(sync, parent, "");
+	return rc < 0 ? rc : tree_sync_add_anywhere(sync, p.repo.dir_fd, "");
+}
+
 /* ---- the end ---- */
 
 static void remove_own(struct resource *r, const struct git_repo *repo)
 {
-	static const char *const names[] = { "index", "index.lock", "ref", "lock" };
+	static const char *const names[] = { "index", "index.lock", "ref", "lock", NEXT };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		AUTO_FREE char *name = git_index_own_name(r, names[i]);
@@ -355,23 +438,37 @@ static int end_unrecorded(struct resource *r, struct atoll_error *err)
 		(void)git_refs_head(&(struct git_refs){ -EBADF, repo.dir_fd }, &s.branch, &id);
 	if (r->work_fd >= 0)
 		sys_unlink(r->work_fd, GIT_NEXT, 0);
+	git_pin_unstage(r, &repo);
 	return end_in(r, &repo, s.branch, err);
 }
 
-/* A move that was cut off: the index and the other refs follow the branch. */
+static int follow_index(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
+{
+	int rc = git_id_equal(&p->old, &p->new) ? 0 : git_index_is_behind(dir_fd, &p->repo, forward, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = git_part_lock(r, &p->repo, p->branch, "recover", err);
+	if (rc >= 0)
+		rc = git_index_set(r, dir_fd, &p->repo, forward, err);
+	if (rc < 0)
+		return rc;
+	rc = sys_fsync(p->repo.dir_fd);
+	return rc < 0 ? error_sys(err, rc, "recover", p->repo.top, "cannot write the index of \"%s\"", p->repo.top) : 0;
+}
+
+/* A move that may have been cut off: the index and the other refs follow the branch. */
 static int complete(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
 {
 	int rc;
 
-	if (!was_cut_off(dir_fd) || (side != PART_NEW && side != PART_OLD))
+	if (side != PART_NEW && side != PART_OLD)
 		return 0;
-	rc = git_part_lock(r, &p->repo, p->branch, "recover", err);
-	if (rc >= 0 && !git_id_equal(&p->old, &p->new))
-		rc = git_index_set(r, dir_fd, &p->repo, side == PART_NEW, err);
-	if (rc >= 0)
+	rc = r->part_at == 1 + side ? 0 : follow_index(r, dir_fd, p, side == PART_NEW, err);
+	if (rc >= 0 && r->part_at != 1 + side)
 		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
 	if (rc >= 0)
-		sys_unlink(dir_fd, MOVING, 0);
+		unmark_move(dir_fd, p);
 	return rc;
 }
 
@@ -391,6 +488,7 @@ static int end_workspace(struct resource *r, int dir_fd, const struct part *p, i
 		git_index_refresh(r, dir_fd, &p->repo);
 	if (side == PART_OLD && committing) {
 		git_stale_drop(dir_fd);
+		git_pin_unstage(r, &p->repo);
 		sys_unlink(r->work_fd, GIT_NEXT, 0);
 		return 0;
 	}
@@ -411,5 +509,6 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 	rc = complete(r, dir_fd, &p, side, err);
 	if (rc >= 0)
 		rc = end_workspace(r, dir_fd, &p, side, err);
+	r->part_at = 0;
 	return rc < 0 ? rc : end_in(r, &p.repo, p.branch, err);
 }

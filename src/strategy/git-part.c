@@ -62,21 +62,34 @@ static int begin_part(struct resource *r, bool dry, struct atoll_error *err)
 }
 
 static int put_on_record(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
-			 const struct git_moves *m, struct atoll_error *err)
+			 const struct git_moves *m, struct tree_sync *sync, struct atoll_error *err)
 {
-	AUTO_FREE char *next = str_format("%s\n", l->new.hex);
-	int rc = next ? git_part_save(dir_fd, &w->state, l, m) : -ENOMEM;
+	int rc = git_part_save(r, dir_fd, w, l, m, sync);
 
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
-		rc = git_stale_save(dir_fd, w, &l->to);
+		rc = git_stale_save(dir_fd, w, &l->to, sync);
 	/* Where other refs land alone the inside stays where it is. */
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
-		rc = git_put_file(r->work_fd, GIT_NEXT, next, strlen(next));
+		rc = git_pin_stage(r, &w->repo, &l->new, sync);
+	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
+		rc = git_state_stage_next(r, &l->new, sync);
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
 }
 
+/* Git flushes a pack, but not its name. */
+static int sync_packs(const struct git_work *w, struct tree_sync *sync, struct atoll_error *err)
+{
+	AUTO_FD packs = fd_open_beneath(w->repo.dir_fd, "objects/pack", O_RDONLY | O_DIRECTORY);
+	int rc = packs < 0 ? packs : tree_sync_add_anywhere(sync, packs, "");
+
+	/* Somebody may have put a link there; or there was nothing to land. */
+	return rc < 0 && rc != -ELOOP && rc != -ENOENT
+		       ? error_sys(err, rc, "commit", w->repo.top, "cannot look at the objects of \"%s\"", w->repo.top)
+		       : 0;
+}
+
 static int land_objects(const struct git_work *w, struct git_landing *l, const struct git_moves *m,
-			struct atoll_error *err)
+			struct tree_sync *sync, struct atoll_error *err)
 {
 	AUTO_STRBUF revisions = STRBUF_INIT;
 	AUTO_FD pack = -EBADF;
@@ -90,7 +103,9 @@ static int land_objects(const struct git_work *w, struct git_landing *l, const s
 	rc = git_objects_pack(&w->repo, w->objects, revisions.data, &pack, err);
 	if (rc >= 0)
 		rc = git_landing_identify(w, l, err);
-	return rc < 0 ? rc : git_objects_land(&w->repo, pack, err);
+	if (rc >= 0)
+		rc = git_objects_land(&w->repo, pack, err);
+	return rc < 0 ? rc : sync_packs(w, sync, err);
 }
 
 /* The branch, or nothing of it if only other refs are to land. */
@@ -118,8 +133,8 @@ static int prepare(struct git_work *w, int dir_fd, const struct part_request *q,
 		rc = git_landing_identify(w, &l, err);
 	if (rc < 0 || q->dry)
 		return rc < 0 ? rc : 1;
-	rc = land_objects(w, &l, &m, err);
-	return rc < 0 ? rc : put_on_record(w->r, dir_fd, w, &l, &m, err);
+	rc = land_objects(w, &l, &m, q->sync, err);
+	return rc < 0 ? rc : put_on_record(w->r, dir_fd, w, &l, &m, q->sync, err);
 }
 
 static const char *short_name(const char *ref)

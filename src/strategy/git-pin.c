@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
+#define STAGED "pin" /* the file that holds the value of a pin before it has its place */
 #define LOCK_TRIES 20
 #define LOCK_PAUSE_NS 50000000L
 
@@ -50,27 +51,66 @@ static int lock_own(const struct git_repo *repo, const char *uuid, const char *r
 	return r;
 }
 
-static int write_pin(struct resource *r, const struct git_repo *repo, const char *ref, const struct git_id *id)
+/* A file that was staged is durable already. */
+static int put_staged(const struct git_repo *repo, const char *ref, const char *staged)
 {
-	AUTO_FREE char *tmp = git_index_own_name(r, "ref");
-	int rc = tmp ? lock_own(repo, r->uuid, ref) : -ENOMEM, dropped;
+	AUTO_FD parent = -EBADF;
+	int rc = git_refs_put(repo->dir_fd, ref, staged, &parent);
+
+	return rc < 0 ? rc : sys_fsync(parent);
+}
+
+static int write_pin(struct resource *r, const struct git_repo *repo, const char *ref, const struct git_id *id,
+		     bool is_staged)
+{
+	AUTO_FREE char *tmp = git_index_own_name(r, "ref"), *staged = git_index_own_name(r, STAGED);
+	int rc = tmp && staged ? lock_own(repo, r->uuid, ref) : -ENOMEM, dropped;
 
 	if (rc < 0)
 		return rc;
-	rc = git_refs_write(repo->dir_fd, ref, id, tmp);
+	rc = is_staged ? put_staged(repo, ref, staged) : -ENOENT;
+	if (rc == -ENOENT)
+		rc = git_refs_write(repo->dir_fd, ref, id, tmp);
 	dropped = git_lock_drop(repo->dir_fd, ref, r->uuid);
 	return rc < 0 ? rc : dropped;
+}
+
+static int pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
+	       bool is_staged, const char *operation, struct atoll_error *err)
+{
+	AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, name);
+	int rc = ref ? write_pin(r, repo, ref, id, is_staged) : -ENOMEM;
+
+	return rc < 0 ? error_sys(err, rc, operation, repo->top, "cannot write a ref in the git directory of \"%s\"",
+				  repo->top)
+		      : 0;
 }
 
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err)
 {
-	AUTO_FREE char *ref = str_format("refs/atoll/%s/%s", r->uuid, name);
-	int rc = ref ? write_pin(r, repo, ref, id) : -ENOMEM;
+	return pin(r, repo, name, id, false, operation, err);
+}
 
-	return rc < 0 ? error_sys(err, rc, operation, repo->top, "cannot write a ref in the git directory of \"%s\"",
-				  repo->top)
-		      : 0;
+int git_pin_stage(struct resource *r, const struct git_repo *repo, const struct git_id *id, struct tree_sync *sync)
+{
+	AUTO_FREE char *staged = git_index_own_name(r, STAGED);
+
+	return staged ? git_part_stage_ref(repo, id, staged, sync) : -ENOMEM;
+}
+
+int git_pin_staged(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
+		   const char *operation, struct atoll_error *err)
+{
+	return pin(r, repo, name, id, true, operation, err);
+}
+
+void git_pin_unstage(struct resource *r, const struct git_repo *repo)
+{
+	AUTO_FREE char *staged = git_index_own_name(r, STAGED);
+
+	if (staged)
+		sys_unlink(repo->dir_fd, staged, 0);
 }
 
 /* ---- and away again ---- */

@@ -111,7 +111,7 @@ int git_moves_find(const struct git_work *w, const struct part_request *q, struc
 
 /* ---- the record ---- */
 
-int git_moves_save(int dir_fd, const struct git_moves *m)
+int git_moves_save(int dir_fd, const struct git_moves *m, struct tree_sync *sync)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
 
@@ -120,7 +120,7 @@ int git_moves_save(int dir_fd, const struct git_moves *m)
 			    m->v[i].new.hex);
 	if (text.failed)
 		return -ENOMEM;
-	return m->n ? git_add_file(dir_fd, REFS, text.data, text.size) : 0;
+	return m->n ? git_stage_file(dir_fd, REFS, text.data, text.size, sync) : 0;
 }
 
 static int parse_line(char *line, struct git_moves *ret)

@@ -18,7 +18,7 @@
 
 /* ---- the record ---- */
 
-int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entries *landing)
+int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entries *landing, struct tree_sync *sync)
 {
 	AUTO_GIT_ENTRIES stale = { 0 };
 	AUTO_STRBUF text = STRBUF_INIT;
@@ -34,7 +34,7 @@ int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entrie
 	if (r < 0 || !stale.n)
 		return r;
 	git_entries_format(&stale, strlen(w->head.hex), &text);
-	return text.failed ? -ENOMEM : git_add_file(dir_fd, STALE, text.data, text.size);
+	return text.failed ? -ENOMEM : git_stage_file(dir_fd, STALE, text.data, text.size, sync);
 }
 
 void git_stale_drop(int dir_fd)

@@ -32,12 +32,18 @@ int git_put_file(int dir_fd, const char *name, const char *content, size_t size)
 	return r < 0 ? r : sys_fsync(dir_fd);
 }
 
-int git_add_file(int dir_fd, const char *name, const char *content, size_t size)
+int git_stage_file(int dir_fd, const char *name, const char *content, size_t size, struct tree_sync *sync)
 {
-	AUTO_FD fd = sys_open(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	int r = fd < 0 ? fd : sys_write(fd, content, size);
+	AUTO_FD fd = -EBADF;
+	int r = tree_remove(dir_fd, name); /* left by a commit that was killed */
 
-	return r < 0 ? r : sys_fsync(fd);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	fd = sys_open(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	r = fd < 0 ? fd : sys_write(fd, content, size);
+	if (r >= 0)
+		r = tree_sync_add_anywhere(sync, fd, "");
+	return r < 0 ? r : tree_sync_add_anywhere(sync, dir_fd, "");
 }
 
 /* "key value" in each line. malloc'ed, or NULL. */
@@ -51,11 +57,11 @@ static char *value_of(const char *text, const char *key)
 	return NULL;
 }
 
-int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err)
+static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
 	AUTO_GIT_STATE s = { 0 };
-	int rc = fd_read_file(r->work_fd, GIT_STATE, 1 << 16, &text, NULL);
+	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
 	if (rc >= 0) {
 		s.branch = value_of(text, "branch");
@@ -75,25 +81,64 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 			rc = -EINVAL;
 	}
 	if (rc < 0)
-		return error_sys(err, rc, "open", r->row.path,
-				 "what is known of the repository \"%s\" is gone from \"%s\"", r->row.path,
-				 r->row.work);
+		return rc;
 	*ret = s;
 	s = (struct git_state){ 0 };
 	return 0;
 }
 
+int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error *err)
+{
+	int rc = load(r, GIT_STATE, ret);
+
+	return rc < 0 ? error_sys(err, rc, "open", r->row.path,
+				  "what is known of the repository \"%s\" is gone from \"%s\"", r->row.path,
+				  r->row.work)
+		      : 0;
+}
+
+int git_state_load_next(struct resource *r, struct git_state *ret)
+{
+	return load(r, GIT_NEXT, ret);
+}
+
+static int format(const struct git_state *s, struct strbuf *text)
+{
+	strbuf_addf(text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
+		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
+	if (*s->seen.hex)
+		strbuf_addf(text, "seen %s\n", s->seen.hex);
+	if (s->left_out)
+		strbuf_addf(text, "left-out %zu\n", s->left_out);
+	return text->failed ? -ENOMEM : 0;
+}
+
 int git_state_save(struct resource *r, const struct git_state *s, struct atoll_error *err)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
-	int rc;
+	int rc = format(s, &text);
 
-	strbuf_addf(&text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
-		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
-	if (*s->seen.hex)
-		strbuf_addf(&text, "seen %s\n", s->seen.hex);
-	if (s->left_out)
-		strbuf_addf(&text, "left-out %zu\n", s->left_out);
-	rc = text.failed ? -ENOMEM : git_put_file(r->work_fd, GIT_STATE, text.data, text.size);
+	if (rc >= 0)
+		rc = git_put_file(r->work_fd, GIT_STATE, text.data, text.size);
 	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
+}
+
+int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync)
+{
+	AUTO_GIT_STATE s = { 0 };
+	AUTO_STRBUF text = STRBUF_INIT;
+	int rc = load(r, GIT_STATE, &s);
+
+	s.base = *base;
+	s.unsettled = true;
+	if (rc >= 0)
+		rc = format(&s, &text);
+	return rc < 0 ? rc : git_stage_file(r->work_fd, GIT_NEXT, text.data, text.size, sync);
+}
+
+int git_state_take_next(struct resource *r)
+{
+	int rc = sys_rename(r->work_fd, GIT_NEXT, r->work_fd, GIT_STATE, 0);
+
+	return rc < 0 ? rc : sys_fsync(r->work_fd);
 }

@@ -208,41 +208,31 @@ static int git_view(struct resource *r, struct strategy_view *ret, struct atoll_
 
 /* ---- after a commit ---- */
 
-static int land_at(struct resource *r, const struct git_repo *repo, struct git_state *s, const struct git_id *id,
-		   struct atoll_error *err)
+static int land_at(struct resource *r, const struct git_repo *repo, const struct git_id *id, struct atoll_error *err)
 {
-	int rc = git_pin(r, repo, "tip", id, "commit", err);
+	int rc = git_pin_staged(r, repo, "tip", id, "commit", err);
 
-	/* What somebody stages from now on does not come along any more. */
-	s->unsettled = true;
-	s->base = *id;
-	if (rc >= 0)
-		rc = git_state_save(r, s, err);
 	if (rc < 0)
 		return rc;
-	rc = sys_unlink(r->work_fd, GIT_NEXT, 0);
-	return rc < 0 && rc != -ENOENT ? cannot_make(r, rc, err) : 0;
+	rc = git_state_take_next(r);
+	return rc < 0 ? cannot_make(r, rc, err) : 0;
 }
 
 /* The inside follows: it stands at the commit that landed. */
 static int git_landed(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
 {
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
-	AUTO_GIT_STATE s = { 0 };
-	AUTO_FREE char *next = NULL;
-	struct git_id id;
+	AUTO_GIT_STATE s = { 0 }, next = { 0 };
 	int rc = git_repo_reopen(r->row.path, "commit", &repo, err);
 
 	if (rc >= 0)
 		rc = git_state_load(r, &s, err);
 	if (rc < 0)
 		return rc;
-	rc = fd_read_file(r->work_fd, GIT_NEXT, 4096, &next, NULL);
-	if (rc < 0 && rc != -ENOENT)
-		return cannot_make(r, rc, err);
-	if (rc == -ENOENT || !git_id_parse(next, &id))
+	rc = git_state_load_next(r, &next);
+	if (rc == -ENOENT)
 		return git_settle_files(r, &repo, &s, "commit", err);
-	return land_at(r, &repo, &s, &id, err);
+	return rc < 0 ? cannot_make(r, rc, err) : land_at(r, &repo, &next.base, err);
 }
 
 /* ---- leaving the original ---- */
@@ -292,6 +282,7 @@ const struct strategy_ops strategy_git = {
 	.part_prepare = git_part_prepare,
 	.part_side = git_part_side,
 	.part_move = git_part_move,
+	.part_touched = git_part_touched,
 	.part_end = git_part_end,
 	.part_left = git_part_left,
 };

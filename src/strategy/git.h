@@ -8,7 +8,7 @@
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
  *	git-index        while the inside is put at a commit: its next index. Git locks and writes it here, where no command inside comes
- *	git-next         while a commit is under way: the commit that is to be the branch's tip
+ *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
  * In the original, before a commit: the refs below refs/atoll/UUID, which keep from gc what the sandbox is built on.
@@ -47,8 +47,13 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 int git_state_save(struct resource *r, const struct git_state *s, struct atoll_error *err);
 /* A small file, whole and durable or not at all. */
 int git_put_file(int dir_fd, const char *name, const char *content, size_t size);
-/* A new one, whose content is durable; its name is when the directory is. */
-int git_add_file(int dir_fd, const char *name, const char *content, size_t size);
+/* The same, but durable only when sync is flushed. */
+int git_stage_file(int dir_fd, const char *name, const char *content, size_t size, struct tree_sync *sync);
+/* The state after the commit that is under way, at another base: written while that is prepared, and put in its place when it has landed. -errno;
+ * -ENOENT if no commit is under way. */
+int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync);
+int git_state_load_next(struct resource *r, struct git_state *ret);
+int git_state_take_next(struct resource *r);
 
 /* ---- git-settle.c ---- */
 
@@ -72,6 +77,14 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err);
+/* The same in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes its place later. Without
+ * that file it is written anew. */
+int git_pin_stage(struct resource *r, const struct git_repo *repo, const struct git_id *id, struct tree_sync *sync);
+int git_pin_staged(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
+		   const char *operation, struct atoll_error *err);
+void git_pin_unstage(struct resource *r, const struct git_repo *repo);
+/* A file in the git directory that is to become a ref; durable, with its name, when sync is flushed. -errno. */
+int git_part_stage_ref(const struct git_repo *repo, const struct git_id *id, const char *name, struct tree_sync *sync);
 /* Drops them all, whichever there are. */
 int git_unpin(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
 /* As git_lock_take(), with some patience. */
@@ -97,7 +110,7 @@ int git_strays_find(struct git_work *w, const struct git_refs *inside, struct at
 /* ---- git-stale.c: files of the workspace that fell behind the commit that landed ---- */
 
 /* Records in the part's directory what the new commit has at the paths of which the workspace holds an older version that does not land. */
-int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entries *landing);
+int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entries *landing, struct tree_sync *sync);
 /* The commit did not land. */
 void git_stale_drop(int dir_fd);
 /* The part's move is over: where the workspace still holds those files, they get the commit's version. Idempotent, until it is done once. */
@@ -233,7 +246,7 @@ void git_moves_release(struct git_moves *m);
 bool git_moves_can_land(const struct git_work *w, const char *name);
 int git_moves_find(const struct git_work *w, const struct part_request *q, struct git_moves *ret,
 		   struct atoll_error *err);
-int git_moves_save(int dir_fd, const struct git_moves *m);
+int git_moves_save(int dir_fd, const struct git_moves *m, struct tree_sync *sync);
 int git_moves_load(int dir_fd, struct git_moves *ret);
 int git_moves_side(const struct git_repo *repo, const struct git_move *m); /* enum part_side or -errno */
 /* ATOLL_CONFLICT if one of them stands on neither side. */
@@ -258,22 +271,27 @@ int git_index_load(const struct git_repo *repo, const struct git_entries *paths,
 		   struct git_index_file *ret, struct atoll_error *err);
 /* Fills l->index. 0 or -ENOMEM. */
 int git_index_note(const struct git_index_file *f, struct git_landing *l);
-int git_index_save(int dir_fd, const struct git_landing *l);
-/* The entries of one side; what is known of their files is brought up to date. Idempotent. */
+int git_index_save(int dir_fd, const struct git_landing *l, struct tree_sync *sync);
+/* The entries of one side; what is known of their files is brought up to date. Idempotent. The new index is durable, its name when the git
+ * directory is flushed. */
 int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);
 /* ATOLL_CONFLICT if somebody has staged something else in one of the entries. */
 int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, struct atoll_error *err);
+/* Whether an entry of the index is as the other side has it, and not as this one: 1, 0 or a failure. */
+int git_index_is_behind(int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);
 /* Going back the files come after the index, which does not know them yet. Only for speed. */
 void git_index_refresh(struct resource *r, int dir_fd, const struct git_repo *repo);
 /* Of what is Atoll's own for a while in the git directory. malloc'ed. */
 char *git_index_own_name(const struct resource *r, const char *what);
 
 /* ---- git-move.c ---- */
-int git_part_save(int dir_fd, const struct git_state *s, const struct git_landing *l, const struct git_moves *m);
+int git_part_save(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
+		  const struct git_moves *m, struct tree_sync *sync);
 int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
 		  struct atoll_error *err);
 int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err);
 int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
+int git_part_touched(struct resource *r, int dir_fd, struct tree_sync *sync);
 int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err);
 bool git_part_left(struct resource *r);
 

@@ -23,7 +23,10 @@
 
 struct tree_sync {
 	int fs_fd; /* open since the beginning: syncfs tells an error only to those who were there before it */
+	uint64_t dev;
 	bool whole;
+	int *apart; /* objects on other filesystems, which a syncfs of this one does not reach */
+	size_t n_apart;
 	size_t n;
 	struct {
 		int fd;
@@ -37,11 +40,20 @@ static void forget_few(struct tree_sync *s)
 		fd_close(s->few[--s->n].fd);
 }
 
+static void forget_apart(struct tree_sync *s)
+{
+	while (s->n_apart > 0)
+		fd_close(s->apart[--s->n_apart]);
+	free(s->apart);
+	s->apart = NULL;
+}
+
 struct tree_sync *tree_sync_free(struct tree_sync *s)
 {
 	if (!s)
 		return NULL;
 	forget_few(s);
+	forget_apart(s);
 	fd_close(s->fs_fd);
 	free(s);
 	return NULL;
@@ -61,6 +73,8 @@ int tree_sync_new(int fs_fd, struct tree_sync **ret)
 		r = -EINVAL;
 	if (r == 0)
 		r = s->fs_fd = fd_reopen(fs_fd, O_RDONLY);
+	if (r >= 0)
+		s->dev = st.dev;
 	if (r < 0) {
 		tree_sync_free(s);
 		return r;
@@ -110,6 +124,35 @@ int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t byt
 	return 0;
 }
 
+int tree_sync_add_anywhere(struct tree_sync *s, int dirfd, const char *name)
+{
+	AUTO_FD fd = tree_open_node(dirfd, name);
+	struct tree_stat st;
+	int r = fd < 0 ? fd : tree_stat(fd, "", &st);
+	int *grown;
+
+	if (r < 0 || st.dev == s->dev)
+		return r < 0 ? r : tree_sync_add(s, fd, "", 0);
+	grown = reallocarray(s->apart, s->n_apart + 1, sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	s->apart = grown;
+	s->apart[s->n_apart++] = TAKE_FD(fd);
+	return 0;
+}
+
+static int flush_apart(const struct tree_sync *s)
+{
+	for (size_t i = 0; i < s->n_apart; i++) {
+		AUTO_FD fd = fd_reopen(s->apart[i], O_RDONLY);
+		int r = fd < 0 ? fd : sys_fsync(fd);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int flush_few(struct tree_sync *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -131,11 +174,14 @@ static int flush_few(struct tree_sync *s)
 
 int tree_sync_flush(struct tree_sync *s)
 {
-	int r = s->whole ? 0 : flush_few(s);
+	int r = flush_apart(s);
 
+	if (r == 0 && !s->whole)
+		r = flush_few(s);
 	if (r == 0 && s->whole)
 		r = sys_syncfs(s->fs_fd);
 	forget_few(s);
+	forget_apart(s);
 	s->whole = false;
 	return r;
 }

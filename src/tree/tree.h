@@ -288,6 +288,8 @@ int tree_sync_new(int fs_fd, struct tree_sync **ret); /* any fd on the filesyste
 struct tree_sync *tree_sync_free(struct tree_sync *s);
 /* A file or directory; name "" is the fd itself. */
 int tree_sync_add(struct tree_sync *s, int dirfd, const char *name, uint64_t bytes);
+/* The same for what may lie on another filesystem: there it is flushed by itself. Not for several threads. */
+int tree_sync_add_anywhere(struct tree_sync *s, int dirfd, const char *name);
 /* Everything on the filesystem: for very many. From then on what is added changes nothing, in whichever thread. */
 void tree_sync_add_all(struct tree_sync *s);
 /* Afterwards the set is empty, also after a failure: a second flush would lie. */

@@ -118,6 +118,25 @@ TEST(any_fd_on_the_filesystem_will_do)
 	CHECK_EQ(tree_sync_new(link, &s), -EINVAL);
 }
 
+TEST(what_lies_on_another_filesystem_is_flushed_by_itself)
+{
+	struct tree_sync *s = sync_here();
+	char name[] = "/dev/shm/atoll-sync-XXXXXX";
+	AUTO_FD elsewhere = mkstemp(name);
+
+	CHECK_OK(elsewhere);
+	CHECK_OK(unlink(name));
+	tap_write(tap_dirfd, "f", "x");
+	for (int i = 0; i < 6; i++)
+		CHECK_OK(tree_sync_add_anywhere(s, elsewhere, ""));
+	CHECK_OK(tree_sync_add_anywhere(s, tap_dirfd, "f"));
+	CHECK_OK(tree_sync_flush(s));
+	CHECK_EQ(tree_sync_add_anywhere(s, tap_dirfd, "missing"), -ENOENT);
+	tree_sync_add_all(s);
+	CHECK_OK(tree_sync_add_anywhere(s, elsewhere, ""));
+	tree_sync_free(s);
+}
+
 TEST(writeback_begins_without_opening_specials_or_leaving_the_tree)
 {
 	AUTO_FD d = scene_dir(tap_dirfd, "d");
