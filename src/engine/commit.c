@@ -129,6 +129,17 @@ static int list_steps(struct op *op, struct atoll_error *err)
 
 /* ---- the journal ---- */
 
+/* On record with the plan: recovery, which may have to make the decision, knows no selection. */
+static bool stays_active(const struct op *op, size_t index)
+{
+	const struct changes *c = op->changes[index];
+
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !is_selected(op, index, &c->v[i]))
+			return true;
+	return false;
+}
+
 static int write_plan(struct op *op, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, true, err);
@@ -140,6 +151,7 @@ static int write_plan(struct op *op, struct atoll_error *err)
 		if (!op->resources[i].op)
 			continue;
 		op->resources[i].op = op->row.id;
+		op->resources[i].stays_active = stays_active(op, i);
 		r = store_op_resource_put(op->s->store, &op->resources[i], err);
 	}
 	if (r >= 0)

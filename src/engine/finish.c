@@ -69,18 +69,6 @@ static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct
 	return rc;
 }
 
-static bool stays_active(const struct op *op, size_t index)
-{
-	const struct changes *c = op->changes ? op->changes[index] : NULL;
-
-	for (size_t i = 0; c && i < c->n; i++)
-		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED &&
-		    !(c->v[i].part ? part_is_selected(&op->s->resources[index], &op->selections[index])
-				   : selection_has(&op->selections[index], c->v[i].path)))
-			return true;
-	return false;
-}
-
 static int land_resource(struct op *op, size_t index, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -97,7 +85,7 @@ static int land_resource(struct op *op, size_t index, struct atoll_error *err)
 				   : rebase_paths(op, r, how->landed_at, err);
 	if (rc >= 0 && r->row.state == ATOLL_CREATED)
 		rc = state_move(&r->row, ATOLL_ACTIVE, "commit", err);
-	if (rc >= 0 && !stays_active(op, index))
+	if (rc >= 0 && !how->stays_active)
 		rc = state_move(&r->row, ATOLL_COMMITTED, "commit", err);
 	return rc < 0 ? rc : store_resource_update(op->s->store, &r->row, err);
 }

@@ -172,7 +172,8 @@ int store_op_resource_put(struct store *s, const struct store_op_resource *o, st
 	sqlite3_stmt *stmt;
 	int r = store_prepare(
 		s,
-		"INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at) VALUES(?,?,?,?,?,?,?)",
+		"INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at,stays_active)"
+		" VALUES(?,?,?,?,?,?,?,?)",
 		&stmt, err);
 
 	if (r < 0)
@@ -184,6 +185,7 @@ int store_op_resource_put(struct store *s, const struct store_op_resource *o, st
 	bind_id(stmt, 5, &o->fresh);
 	sqlite3_bind_int64(stmt, 6, o->prepared_at);
 	sqlite3_bind_int64(stmt, 7, o->landed_at);
+	sqlite3_bind_int(stmt, 8, o->stays_active);
 	return store_run(s, stmt, err);
 }
 
@@ -207,7 +209,8 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 	size_t n = 0;
 	int r = store_prepare(
 		s,
-		"SELECT op,resource,source,switches,fresh,prepared_at,landed_at FROM op_resource WHERE op=? ORDER BY resource",
+		"SELECT op,resource,source,switches,fresh,prepared_at,landed_at,stays_active FROM op_resource"
+		" WHERE op=? ORDER BY resource",
 		&stmt, err);
 
 	if (r < 0)
@@ -226,6 +229,7 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 		column_id(stmt, 4, &o->fresh);
 		o->prepared_at = sqlite3_column_int64(stmt, 5);
 		o->landed_at = sqlite3_column_int64(stmt, 6);
+		o->stays_active = sqlite3_column_int(stmt, 7);
 	}
 	if (r < 0)
 		return r;

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 7
+#define SCHEMA_VERSION 8
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -52,8 +52,8 @@ static const char schema[] =
 	"CREATE INDEX op_of ON op(sandbox, id);"
 	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
-	" landed_at INTEGER NOT NULL, PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES
-		UNFINISHED_INDEX REGISTRY_COLUMN;
+	" landed_at INTEGER NOT NULL, stays_active INTEGER NOT NULL DEFAULT 0,"
+	" PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES UNFINISHED_INDEX REGISTRY_COLUMN;
 
 /* What brings a database of version i + 1 to the next one. */
 static const struct {
@@ -66,6 +66,7 @@ static const struct {
 	{ UNFINISHED_INDEX, NULL },
 	{ "", migrate_areas },
 	{ REGISTRY_COLUMN, NULL },
+	{ "ALTER TABLE op_resource ADD COLUMN stays_active INTEGER NOT NULL DEFAULT 0;", NULL },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

@@ -131,6 +131,7 @@ struct store_op_resource {
 	struct tree_id fresh; /* identity of the empty layer that takes its place */
 	int64_t prepared_at;  /* stamp on the original's filesystem when the plan was complete */
 	int64_t landed_at;    /* stamp taken when everything was in place; written with the decision */
+	bool stays_active;    /* the commit leaves further edits in the workspace */
 };
 
 enum store_step_kind {

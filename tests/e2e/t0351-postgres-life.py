@@ -206,6 +206,25 @@ def marker(s):
     w.close()
 
 
+def partial(s):
+    """A commit of some paths and the database is killed between the server's COMMIT and the journal's record of it."""
+    w = World(s.place, s.who, s.base, program=s.place.faults_bin)
+    w.edit("echo -n kept >other")
+    done = w.box.commit(os.path.join(w.dir, "file"), w.name(0), fault="1:kill",
+                        program_environment={"ATOLL_FAULT_FROM": "decide"})
+    before, recovered, shown = w.sides(), w.box.recover(), w.shown()
+    s.check("partial: the commit was killed after the server's COMMIT", before == ["new", "new"], t.said(done), before)
+    s.check("partial: recovery leaves a directory with further edits active", recovered.returncode == 0 and w.all("new") and
+            [r["state"] for r in shown] == ["active", "committed"], t.said(recovered), shown)
+    done = w.box.atoll("rm", "box")
+    s.check("partial: rm refuses to drop these edits", done.returncode == 4, t.said(done))
+    done = w.box.commit()
+    found = os.path.exists(os.path.join(w.dir, "other"))
+    s.check("partial: the next commit lands them", done.returncode == 0 and found and w.shown()[0]["state"] == "committed",
+            t.said(done), w.shown())
+    w.close()
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the life of a PostgreSQL transaction", "PostgreSQL is not installed")
@@ -215,7 +234,8 @@ def main(place, tap):
         server.sql("CREATE ROLE agent LOGIN")
         add_database(server, "stock")
         for who in place.users():
-            for part in (limits, locks, killed_in_between, odd_places, given_up, durable, *([marker] if place.faults_bin else [])):
+            with_faults = [marker, partial] if place.faults_bin else []
+            for part in (limits, locks, killed_in_between, odd_places, given_up, durable, *with_faults):
                 if t.only(part.__name__) and (who == place.users()[0] or part in (killed_in_between, odd_places)):
                     part(Scene(place, tap, who, server))
     finally:
