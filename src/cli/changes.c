@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "cli/locks.h"
 #include "cli/output.h"
 #include "cli/quote.h"
 
@@ -258,6 +259,7 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 	}
 	r = list(cli, info, selection, &p, err);
 	if (style->format == CHANGES_JSON) {
+		locks_json_elements(&j, info);
 		json_array_end(&j);
 		json_finish(&j);
 	}

@@ -60,7 +60,8 @@ int cmd_commit(struct cli *cli, const struct options *o)
 	};
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
-	struct atoll_error err;
+	AUTO_INFO *info = NULL;
+	struct atoll_error err, ignored;
 	int r;
 
 	progress_init(&progress, cli->quiet);
@@ -71,7 +72,9 @@ int cmd_commit(struct cli *cli, const struct options *o)
 		r = commit_target(cli, o, &options, &result, &err);
 	progress_clear(&progress);
 	/* What was not committed stays locked. */
-	if ((r < 0 || options.dry_run) && result && result->sandbox && !cli->quiet)
-		locks_warn_of(cli, result->sandbox);
-	return report_result(cli, r, result, &err, stdout, options_has(o, "json"));
+	if ((r < 0 || options.dry_run) && result && result->sandbox)
+		(void)atoll_show(cli->a, result->sandbox, &info, &ignored);
+	if (info && !cli->quiet)
+		locks_warn(info);
+	return report_result_with(cli, r, result, info, &err, stdout, options_has(o, "json"));
 }

@@ -12,7 +12,7 @@ static void print_json(struct atoll_result **results, size_t n)
 	json_init(&j, stdout, true);
 	json_array(&j, NULL);
 	for (size_t i = 0; i < n; i++)
-		report_json(&j, results[i]);
+		report_json(&j, results[i], NULL);
 	json_array_end(&j);
 	json_finish(&j);
 }

@@ -68,7 +68,7 @@ static int removed(struct cli *cli, const char *name, int r, const struct atoll_
 					      .error = r < 0 ? *err : (struct atoll_error){ 0 } };
 
 	if (j)
-		report_json(j, result ? result : &nothing);
+		report_json(j, result ? result : &nothing, NULL);
 	if (result)
 		print_sides(result);
 	return r < 0 ? message_fail(cli, err) : 0;

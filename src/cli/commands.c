@@ -372,7 +372,11 @@ static const struct command commands[] = {
 		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a "
 		  "sandbox of that name exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
 		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a "
-		  "terminal the output goes through a pager.",
+		  "terminal the output goes through a pager.\n\n"
+		  "--json prints an array with an object for each change. A relation that a database's transaction "
+		  "locks so that others wait is no change; its object has \"change\": \"locked\", the relation as \"path\", "
+		  "the \"mode\" of the lock, for how many \"seconds\" the transaction has been open, and, if an idle "
+		  "transaction is ended by a limit, in how many: \"given_up_in_seconds\".",
 	  .examples = "atoll diff fix --stat # how much\n"
 		      "atoll diff fix --patch src # text changes below src\n"
 		      "atoll diff --json # for programs\n" },
@@ -395,6 +399,9 @@ static const struct command commands[] = {
 		  "prepared on their servers first, which needs max_prepared_transactions there: what cannot be prepared is "
 		  "refused by name before anything is changed. Status 7 says that a server could not be asked or told; "
 		  "the next command tries again.\n\n"
+		  "--json prints the result as one object. After a commit that did not land, or a dry run, the object of a "
+		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
+		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
 		  "Operands are read as by atoll diff.",
 	  .examples = "atoll commit fix -m 'port to v2' # everything\n"
 		      "atoll commit fix src/a.c # one file; the rest stays\n"

@@ -10,20 +10,62 @@
 
 #define SECOND_NS 1000000000LL
 
-/* "public.t (AccessExclusiveLock)" as its two parts. */
-static void lock_json(struct json *j, char *line, int64_t seconds)
+/* Ends "public.t (AccessExclusiveLock)" behind the relation, and returns the mode, or NULL. */
+static const char *split(char *line)
 {
 	char *mode = strrchr(line, '(');
 
+	if (!mode || mode == line)
+		return NULL;
+	mode[-1] = 0;
+	mode[strlen(mode) - 1] = 0;
+	return mode + 1;
+}
+
+static void lock_json(struct json *j, char *line, int64_t seconds)
+{
+	const char *mode = split(line);
+
 	json_object(j, NULL);
-	if (mode && mode > line) {
-		mode[-1] = 0;
-		mode[strlen(mode) - 1] = 0;
-	}
 	json_string(j, "relation", line);
-	json_string(j, "mode", mode && mode > line ? mode + 1 : NULL);
+	json_string(j, "mode", mode);
 	json_int(j, "seconds", seconds);
 	json_object_end(j);
+}
+
+/* The members that every change has, and the lock's own. */
+static void lock_json_element(struct json *j, const struct atoll_resource_info *r, char *line)
+{
+	const char *mode = split(line);
+
+	json_object(j, NULL);
+	json_string(j, "change", "locked");
+	json_string(j, "path", line);
+	json_bool(j, "part", true);
+	json_int(j, "resource", r->seq);
+	json_string(j, "resource_path", r->path);
+	json_array(j, "what");
+	json_array_end(j);
+	json_null(j, "old");
+	json_null(j, "new");
+	json_null(j, "note");
+	json_string(j, "mode", mode);
+	json_int(j, "seconds", r->locked_ns / SECOND_NS);
+	if (r->given_up_ns >= 0)
+		json_int(j, "given_up_in_seconds", r->given_up_ns / SECOND_NS);
+	json_object_end(j);
+}
+
+void locks_json_elements(struct json *j, const struct atoll_info *info)
+{
+	for (size_t i = 0; i < info->n_resources; i++) {
+		const struct atoll_resource_info *r = &info->resources[i];
+		AUTO_FREE char *lines = r->locks ? strdup(r->locks) : NULL;
+		char *save = NULL, *line = lines ? strtok_r(lines, "\n", &save) : NULL;
+
+		for (; line; line = strtok_r(NULL, "\n", &save))
+			lock_json_element(j, r, line);
+	}
 }
 
 void locks_json(struct json *j, const struct atoll_resource_info *r)

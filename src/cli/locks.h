@@ -9,6 +9,8 @@
 #include "cli/commands.h"
 
 void locks_json(struct json *j, const struct atoll_resource_info *r); /* "locks": [{…}], where there are some */
+/* Each locked relation as an element of the array of changes: it is none, as what is skipped is none. */
+void locks_json_elements(struct json *j, const struct atoll_info *info);
 void locks_warn(const struct atoll_info *info);
 void locks_warn_of(struct cli *cli, const char *name); /* NULL: the only sandbox */
 

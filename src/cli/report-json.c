@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A result as JSON object. */
 #include "base/json.h"
+#include "cli/locks.h"
 #include "cli/report.h"
 
 static void put_error(struct json *j, const struct atoll_result *result)
@@ -21,7 +22,14 @@ static void put_error(struct json *j, const struct atoll_result *result)
 	json_object_end(j);
 }
 
-static void put_resource(struct json *j, const struct atoll_resource_result *r)
+static void put_locks(struct json *j, const struct atoll_info *info, int seq)
+{
+	for (size_t i = 0; info && i < info->n_resources; i++)
+		if (info->resources[i].seq == seq)
+			locks_json(j, &info->resources[i]);
+}
+
+static void put_resource(struct json *j, const struct atoll_resource_result *r, const struct atoll_info *info)
 {
 	json_object(j, NULL);
 	json_int(j, "resource", r->seq);
@@ -34,6 +42,7 @@ static void put_resource(struct json *j, const struct atoll_resource_result *r)
 	json_int(j, "deleted", (int64_t)r->deleted);
 	json_int(j, "meta", (int64_t)r->meta);
 	json_int(j, "skipped", (int64_t)r->skipped);
+	put_locks(j, info, r->seq);
 	json_object_end(j);
 }
 
@@ -51,7 +60,7 @@ static void put_item(struct json *j, const struct atoll_item *item)
 	json_object_end(j);
 }
 
-void report_json(struct json *j, const struct atoll_result *result)
+void report_json(struct json *j, const struct atoll_result *result, const struct atoll_info *info)
 {
 	json_object(j, NULL);
 	json_bool(j, "success", result->success);
@@ -66,7 +75,7 @@ void report_json(struct json *j, const struct atoll_result *result)
 	put_error(j, result);
 	json_array(j, "resources");
 	for (size_t i = 0; i < result->n_resources; i++)
-		put_resource(j, &result->resources[i]);
+		put_resource(j, &result->resources[i], info);
 	json_array_end(j);
 	json_array(j, "items");
 	for (size_t i = 0; i < result->n_items; i++)

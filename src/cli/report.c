@@ -222,11 +222,17 @@ static void print_result(struct cli *cli, const struct atoll_result *result, FIL
 int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
 		  bool json)
 {
+	return report_result_with(cli, r, result, NULL, err, out, json);
+}
+
+int report_result_with(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_info *info,
+		       const struct atoll_error *err, FILE *out, bool json)
+{
 	struct json j;
 
 	if (result && json) {
 		json_init(&j, out, true);
-		report_json(&j, result);
+		report_json(&j, result, info);
 		json_finish(&j);
 	} else if (result && r == 0) {
 		print_result(cli, result, out);

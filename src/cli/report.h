@@ -10,14 +10,17 @@
 #include "cli/commands.h"
 
 /* Prints the outcome of an operation that returned r: the result to out, what went wrong to standard error. result may
- * be NULL. Returns the exit status of the error's code, 0 on success. */
+ * be NULL. info may be NULL; else the JSON says what the sandbox keeps locked. Returns the exit status of the error's
+ * code, 0 on success. */
+int report_result_with(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_info *info,
+		       const struct atoll_error *err, FILE *out, bool json);
 int report_result(struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err, FILE *out,
 		  bool json);
 /* Only what there is to say on standard error. */
 int report_trouble(const struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err);
 
 struct json;
-void report_json(struct json *j, const struct atoll_result *result);
+void report_json(struct json *j, const struct atoll_result *result, const struct atoll_info *info); /* info: or NULL */
 
 static inline void report_result_release(struct atoll_result **result)
 {

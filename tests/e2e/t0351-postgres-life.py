@@ -60,6 +60,10 @@ def limits(s):
     w.close()
 
 
+def as_json(w, *words):
+    return json.loads(w.box.atoll(*words, "--json").stdout)
+
+
 def locks(s):
     """What a sandbox keeps others waiting for is told by every command, and given up when the sandbox is idle."""
     w = World(s.place, s.who, s.base)
@@ -78,7 +82,18 @@ def locks(s):
     found = json.loads(w.box.atoll("list", "--json").stdout)[0]["resources"][1]
     s.check("and JSON", found.get("locks", [{}])[0].get("relation") == "public." + w.table and found["locks"][0]["mode"] == "AccessExclusiveLock"
             and found["locks"][0]["seconds"] >= 0 and 3500 < found["given_up_in_seconds"] <= 3600, found)
+    lock = ("public." + w.table, "AccessExclusiveLock")
+    listed = [c for c in as_json(w, "diff", "box") if c["change"] == "locked"]
+    s.check("diff --json has an object for each lock", len(listed) == 1 and
+            [listed[0][key] for key in ("path", "mode", "resource", "resource_path")] == [*lock, 2, w.name(0)] and
+            listed[0]["seconds"] >= 0 and 3500 < listed[0]["given_up_in_seconds"] <= 3600, listed)
+    result = as_json(w, "commit", "box", "--dry-run", "--quiet")["resources"]
+    s.check("commit --json has the locks that stay, with --quiet too", "locks" not in result[0] and
+            [(x["relation"], x["mode"]) for x in result[1]["locks"]] == [lock] and
+            3500 < result[1]["given_up_in_seconds"] <= 3600, result)
     w.box.rollback()
+    left = as_json(w, "diff", "box"), as_json(w, "commit", "box")["resources"]
+    s.check("neither has any where nothing is locked", left[0] == [] and not any("locks" in r for r in left[1]), left)
     w.must(w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", w.psql(0, "INSERT INTO %s VALUES (2)" % w.table)))
     s.check("an idle transaction that keeps nobody from a table stays", not pg.wait_until(w.lost, 4), w.lost())
     w.box.rollback()
