@@ -9,7 +9,8 @@
 
 void pg_client_tag(struct pg_client *c, const char *tag)
 {
-	pg_message_text(&c->out, 'C', tag);
+	if (!pg_script_keep_tag(c, tag, strlen(tag) + 1))
+		pg_message_text(&c->out, 'C', tag);
 }
 
 void pg_client_warn(struct pg_client *c, const char *state, const char *message)

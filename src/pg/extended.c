@@ -73,8 +73,9 @@ static void remember(struct pg_client *c, const char *name, const struct pg_stat
 		pg_proxy_lose(c->proxy, "out of memory");
 }
 
-/* What the server must never run, whatever is executed under whichever name: it gets something instead that it describes in the same way, takes in a
- * failed transaction too, and that fails when it is run. */
+/* What the server must never run, whatever is executed under whichever name. It gets a placeholder instead: one that
+ * fails when it is run, that the server describes in the same way, and that it accepts or refuses in a failed
+ * transaction as it would the client's own statement. */
 static bool is_never_sent(enum pg_statement_kind kind)
 {
 	return kind == PG_COMMIT || kind == PG_ROLLBACK || kind == PG_TWO_PHASE || kind == PG_MALFORMED ||
@@ -92,9 +93,10 @@ static void add_text(struct pg_client *c, const char *text, const struct pg_stat
 			b, "COMMIT syntax error"); /* the server refuses it as it would refuse the client's */
 		return;
 	}
-	/* In a failed transaction the server refuses to parse DEALLOCATE ALL. */
-	if (is_never_sent(s->kind) && !(s->kind == PG_DEALLOCATE_ALL && c->broken)) {
-		pg_buffer_add(b, "ROLLBACK TO SAVEPOINT ", 22);
+	if (is_never_sent(s->kind)) {
+		const char *verb = s->kind == PG_DEALLOCATE_ALL ? "DEALLOCATE " : "ROLLBACK TO SAVEPOINT ";
+
+		pg_buffer_add(b, verb, strlen(verb));
 		pg_buffer_add(b, c->proxy->savepoint, strlen(c->proxy->savepoint));
 		pg_message_add_string(b, "_refused");
 		return;

@@ -26,6 +26,7 @@
 #define PG_HIGH_WATER ((size_t)256 << 10) /* more than this waits for nobody: the other side is not read */
 #define PG_ROWS_MAX ((size_t)64 << 20)
 #define PG_READ_SIZE ((size_t)64 << 10)
+#define PG_TAG_SIZE 64 /* the server's COMPLETION_TAG_BUFSIZE */
 
 struct pg_proxy;
 struct pg_client;
@@ -126,7 +127,8 @@ struct pg_client {
 	size_t copy_rest;               /* of a CopyData message that is passed on in pieces */
 	size_t executed;                /* Execute messages of an extended sequence so far */
 	struct pg_pending_list pending; /* the messages of an extended sequence that are still to be answered */
-	size_t shift; /* characters of the query string before what was sent: added to error positions */
+	size_t shift;               /* characters of the query string before what was sent: added to error positions */
+	char last_tag[PG_TAG_SIZE]; /* kept by pg_script_keep_tag(); "": none */
 
 	/* its session */
 	struct pg_settings defaults, settings;
@@ -320,6 +322,9 @@ void pg_script_query(struct pg_client *c, const struct pg_message *m);
 void pg_script_prepare(struct pg_client *c, const char *text); /* for pg_script_next(), at the barrier */
 void pg_script_next(struct pg_client *c);
 void pg_script_done(struct pg_client *c); /* the server has carried out one of its statements */
+/* Keeps the tag of the last statement of a query string outside a block until its deferred constraints are checked: a
+ * server commits before it answers that statement. False: the tag is to be sent now. */
+bool pg_script_keep_tag(struct pg_client *c, const char *tag, size_t size);
 /* The lexer for a text of this client; *ret_why: NULL, or why it cannot be read safely. */
 const char *pg_script_parameter(const struct pg_proxy *p, const char *name); /* as the server reports it; or "" */
 struct pg_lexer pg_script_lexer(const struct pg_client *c, const char *text, size_t size, const char **ret_why);

@@ -191,7 +191,7 @@ static void other(struct pg_proxy *p, const struct pg_message *m)
 		c->copy_in = false;
 	if (m->type == 'C' || m->type == 'I')
 		pg_script_done(c);
-	if (count_answer(c, m->type))
+	if (count_answer(c, m->type) && !(m->type == 'C' && pg_script_keep_tag(c, m->body, m->size)))
 		pass(c, m);
 	if (c->gone && m->type == 'G')
 		pg_client_leave(c); /* it wants data of somebody who is no more there */

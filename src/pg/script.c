@@ -272,7 +272,7 @@ void pg_script_next(struct pg_client *c)
 		return;
 	}
 	if (pg_transaction_is_ours(c, &s->v[from], alone)) {
-		s->at++;
+		s->done = ++s->at;
 		pg_transaction_run(c, &s->v[from]);
 		return;
 	}
@@ -291,4 +291,14 @@ void pg_script_done(struct pg_client *c)
 
 	if (s->done < s->at && !s->extended)
 		pg_transaction_done(c, &s->v[s->done++]);
+}
+
+bool pg_script_keep_tag(struct pg_client *c, const char *tag, size_t size)
+{
+	const struct pg_script *s = &c->proxy->script;
+
+	if (s->n == 0 || s->done < s->n || s->extended || c->in_block || size > sizeof(c->last_tag))
+		return false;
+	memcpy(c->last_tag, tag, size);
+	return true;
 }

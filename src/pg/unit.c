@@ -119,6 +119,9 @@ bool pg_unit_message(struct pg_client *c, const struct pg_message *m)
 static void ended(struct pg_client *c, bool committed)
 {
 	c->proxy->active_at = clock_monotonic_ns();
+	if (committed && *c->last_tag)
+		pg_message_text(&c->out, 'C', c->last_tag);
+	*c->last_tag = 0;
 	pg_message_ready(&c->out, c->in_block ? (c->broken ? 'E' : 'T') : 'I');
 	c->unit = c->synced = c->failed = c->skip_to_sync = c->quiet_parse = false;
 	c->shift = c->executed = 0;

@@ -36,7 +36,8 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 TEST_UID = 54321  # nobody on any machine: an ordinary user without passwd entry or subordinate ids
 TORTURE = os.environ.get("ATOLL_TORTURE", "") not in ("", "0")
 KEPT_ENVIRONMENT = ("ATOLL", "ATOLL_FAULTS_BIN", "ATOLL_TORTURE", "ATOLL_OLD_KERNEL", "TEST_TMP", "BUILD", "SRC", "PATH",
-                    "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_ERROR_FILE", "ATOLL_TEST_ONLY")
+                    "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_ERROR_FILE", "ATOLL_TEST_ONLY",
+                    "ATOLL_PG_SEQUENCES", "ATOLL_PG_SEED")
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 _libc = ctypes.CDLL(None, use_errno=True)
