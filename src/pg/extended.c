@@ -270,13 +270,30 @@ static bool is_ours(struct pg_client *c, const struct pg_known *k, bool first)
 	return false;
 }
 
+/* PREPARE and DEALLOCATE change what a name stands for at their place among the messages, as Parse and Close do: the
+ * client may have sent a Parse of the same name before their answer comes. */
+static bool changes_name(struct pg_client *c, struct pg_pending *pending, const struct pg_known *known)
+{
+	struct pg_statement s;
+	char name[PG_NAME_SIZE];
+
+	if (known->kind != PG_PREPARE && known->kind != PG_DEALLOCATE)
+		return false;
+	s = read_one(c, known->text);
+	if (pg_token_name(&s.name, name, sizeof(name)) && *name) {
+		pg_pending_keep(c, pending, false, name);
+		pg_transaction_done(c, &s);
+	}
+	return true;
+}
+
 static void pass_execute(struct pg_client *c, const struct pg_message *m, const struct pg_known *known)
 {
 	struct pg_buffer *b = &c->proxy->to_server;
 	struct pg_pending *pending = pg_pending_add(c, 'E');
 
 	pg_buffer_add(b, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
-	if (!known || !known->text || !pending)
+	if (!known || !known->text || !pending || changes_name(c, pending, known))
 		return;
 	pending->text = strdup(known->text);
 	if (!pending->text)

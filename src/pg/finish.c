@@ -73,19 +73,56 @@ static void keep_settings(struct pg_client *c, bool commit)
 		pg_proxy_lose(c->proxy, "out of memory");
 }
 
-static void end(struct pg_client *c, bool commit)
+static void ended(struct pg_client *c, bool commit)
 {
 	void (*after)(struct pg_client * c, bool committed) = c->after;
+
+	c->after = NULL;
+	after(c, commit);
+}
+
+/* Released, so that the next ROLLBACK TO does not undo it. If it failed (a client may cancel it) the constraints stay as
+ * they are, which is better than to lose the transaction of all. */
+static void constraints_restored(struct pg_client *c, bool succeeded)
+{
+	send_end(c, succeeded);
+	c->dirty = c->broken = false;
+	ended(c, false);
+}
+
+/* By their definitions. Nothing that is deferred waits to be checked here. */
+static void restore_constraints(struct pg_client *c, bool succeeded)
+{
+	struct pg_proxy *p = c->proxy;
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	strbuf_adds(&sql, "SET CONSTRAINTS ALL IMMEDIATE");
+	if (p->captured.size > 0)
+		strbuf_addf(&sql, "; SET CONSTRAINTS %s DEFERRED", strbuf_str(&p->captured));
+	c->dirty = true;
+	if (!succeeded)
+		constraints_restored(c, false);
+	else if (sql.failed)
+		pg_proxy_lose(p, "out of memory");
+	else
+		pg_group_query(c, strbuf_str(&sql), constraints_restored);
+}
+
+static void end(struct pg_client *c, bool commit)
+{
+	bool restore = !commit && c->dirty && c->released_constraints;
 
 	send_end(c, commit);
 	keep_settings(c, commit);
 	pg_names_clear(&c->cursors);
 	pg_known_clear(&c->portals);
 	c->was_dirty = c->was_dirty || c->dirty;
-	c->dirty = c->broken = c->touched_constraints = c->in_block = false;
+	c->dirty = c->broken = c->touched_constraints = c->released_constraints = c->in_block = false;
 	c->executed = 0;
-	c->after = NULL;
-	after(c, commit);
+	if (restore)
+		pg_group_query(c, list_sql, restore_constraints);
+	else
+		ended(c, commit);
 }
 
 static void violated(struct pg_client *c)
@@ -136,6 +173,10 @@ static void check(struct pg_client *c, bool all)
 		end_locals(c);
 		return;
 	}
+	/* A server ends the savepoints first: READ ONLY that was set in one no longer counts when the constraints are checked. */
+	pg_settings_releases(&c->log, &sql);
+	if (sql.size > 0)
+		c->released_constraints = c->touched_constraints;
 	strbuf_addf(&sql, "SET CONSTRAINTS %s IMMEDIATE", all ? "ALL" : p->deferred);
 	if (p->deferred)
 		strbuf_addf(&sql, "; SET CONSTRAINTS %s DEFERRED", p->deferred);

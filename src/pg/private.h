@@ -74,7 +74,7 @@ struct pg_pending {
 	bool changed;             /* name, was and was_prepared say what to restore */
 	bool of_portal;           /* name is a portal's */
 	bool was_prepared;        /* name was in prepared */
-	char *name;               /* of the statement or portal that Parse, Bind or Close changes */
+	char *name;               /* of the statement or portal that the message changes */
 	struct pg_known *was;     /* what was known of it; NULL: nothing */
 	struct pg_buffer unnamed; /* Parse and Close of the unnamed statement: the text that was kept */
 	char *text;               /* Execute: the statement, if the proxy has to know that it succeeded; or NULL */
@@ -111,6 +111,7 @@ struct pg_client {
 	bool was_dirty; /* ever */
 	bool broken;    /* the server's (sub)transaction has failed */
 	bool touched_constraints;
+	bool released_constraints; /* by SET CONSTRAINTS in a savepoint that was released: ROLLBACK TO does not undo that */
 	struct pg_names cursors; /* to be closed at its end */
 	struct pg_settings log;
 	void (*after)(struct pg_client *c, bool committed); /* what follows its end */

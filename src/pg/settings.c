@@ -271,6 +271,16 @@ static void add_quoted(struct strbuf *sql, char quote, const char *text)
 	strbuf_addc(sql, quote);
 }
 
+void pg_settings_releases(const struct pg_settings *log, struct strbuf *ret_sql)
+{
+	for (size_t i = log->n; i-- > 0;)
+		if (log->v[i].mark) {
+			strbuf_adds(ret_sql, "RELEASE SAVEPOINT ");
+			add_quoted(ret_sql, '"', log->v[i].key);
+			strbuf_adds(ret_sql, "; ");
+		}
+}
+
 /* By set_config(), which takes the value as a string, as the server takes those of a startup message: SET would make one name of a list. */
 char *pg_settings_sql(const char *name, const char *value)
 {

@@ -33,6 +33,8 @@ void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql);
 int pg_settings_copy(struct pg_settings *to, const struct pg_settings *from);
 /* SQL that takes a session from one client's settings to another's; nothing if they are equal. */
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql);
+/* SQL that releases all savepoints of the log, the innermost first: several may have the same name. */
+void pg_settings_releases(const struct pg_settings *log, struct strbuf *ret_sql);
 /* SQL that ends what SET LOCAL did. 0 or -ENOMEM. */
 int pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *defaults,
 			  const struct pg_settings *log, struct strbuf *ret_sql);

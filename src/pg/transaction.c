@@ -181,6 +181,9 @@ void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
 	case PG_SET_CONSTRAINTS:
 		c->touched_constraints = true;
 		break;
+	case PG_RELEASE:
+		c->released_constraints = c->touched_constraints;
+		break;
 	case PG_DECLARE_HOLD:
 		c->proxy->held_cursors = true;
 		break;

@@ -201,6 +201,31 @@ def states(tap, proxy):
     w.close()
 
 
+def names_in_a_pipeline(tap, proxy):
+    """PREPARE and DEALLOCATE count at their place: what is sent behind them, before their answers, is newer."""
+    w, execute = proxy.wire(), ("E", b"\0\0\0\0\0")
+    w.send(pg.parse_message("PREPARE n AS SELECT 7"), pg.bind_message(), execute, ("C", b"Sn\0"),
+           pg.parse_message("COMMIT", "n"), ("S", b""))
+    w.until("Z")
+    w.query("BEGIN")
+    a = w.run("", statement="n", parse=False)
+    tap.check("a COMMIT that was parsed behind a PREPARE of the same name commits", a.tags == ["COMMIT"] and a.status == "I", a)
+    w.send(pg.parse_message("DEALLOCATE n"), pg.bind_message(), execute, pg.parse_message("SELECT 8", "n"), ("S", b""))
+    w.until("Z")
+    w.query("DEALLOCATE ALL")
+    a = w.run("", statement="n", parse=False)
+    tap.check("DEALLOCATE ALL removes what was parsed behind a DEALLOCATE of the same name", a.state == "26000", a)
+    w.send(pg.parse_message("COMMIT", "n"), ("S", b""))
+    w.until("Z")
+    w.send(pg.parse_message("SELECT 1/0"), pg.bind_message(), execute, pg.parse_message("DEALLOCATE n"), pg.bind_message(),
+           execute, ("S", b""))
+    w.until("Z")
+    w.query("BEGIN")
+    a = w.run("", statement="n", parse=False)
+    tap.check("a DEALLOCATE that the server skips leaves the name as it was", a.tags == ["COMMIT"] and a.status == "I", a)
+    w.close()
+
+
 def skipped(tap, proxy):
     """After an error the server skips all messages up to Sync: names stand for what they stood for before."""
     w = proxy.wire()
@@ -584,6 +609,9 @@ def constraints(tap, proxy):
     tap.check("of several the last one has no answer", a.tags == ["SELECT 1", "INSERT 0 1"] and a.state == "23503", a)
     a = w.query("INSERT INTO child VALUES (1); SET TRANSACTION READ ONLY")
     tap.check("nor has one that the proxy carries out", a.tags == ["INSERT 0 1"] and a.state == "25006", a)
+    w.query("BEGIN; SAVEPOINT s; INSERT INTO child VALUES (1); SET TRANSACTION READ ONLY")
+    a = w.query("COMMIT")
+    tap.check("READ ONLY of a savepoint ends with it before the check", a.state == "23503" and a.status == "I", a)
     w.query("BEGIN")
     a = w.query("INSERT INTO child VALUES (1)")
     b = w.query("COMMIT")
@@ -602,6 +630,13 @@ def constraints(tap, proxy):
     a = w.query("BEGIN; INSERT INTO other VALUES (1)")
     tap.check("what was deferred by a command is immediate in the next transaction", a.state == "23505", a)
     w.query("ROLLBACK")
+    for end in ("RELEASE s; ROLLBACK", "COMMIT"):
+        w.query("BEGIN; INSERT INTO child VALUES (1); SAVEPOINT s; SAVEPOINT s; SET CONSTRAINTS ALL DEFERRED")
+        w.query("SET CONSTRAINTS ALL IMMEDIATE; " * (end != "COMMIT") + end)
+        w.query("ROLLBACK")
+        a = w.query("BEGIN; INSERT INTO child VALUES (1)")
+        tap.check("SET CONSTRAINTS in a savepoint ends with the transaction that fails: " + end, not a.errors, a)
+        w.query("ROLLBACK")
     w.query("ALTER TABLE child ALTER CONSTRAINT child_a_fkey DEFERRABLE INITIALLY IMMEDIATE")
     a = w.query("BEGIN; INSERT INTO child VALUES (77)")
     tap.check("a constraint that is no longer deferred is checked at once", a.state == "23503" and a.status == "E", a)
@@ -889,7 +924,7 @@ def main(place, tap):
     try:
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
         for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: states(tap, proxy),
-                     lambda: skipped(tap, proxy), lambda: two_clients(tap, proxy),
+                     lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
                      lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()

@@ -37,7 +37,8 @@ def battery(place, tap, server):
     wire, life, diff = suite("t0300-pg-proxy"), suite("t0330-postgres"), suite("t0331-postgres-diff")
     proxy = pg.Proxy(server, place.helper("tests/pg/proxy-server"), place, wait_ms=400, message_max=1000000)
     wire.simple(tap, proxy, server)
-    for part in (wire.blocks, wire.extended, wire.states, wire.skipped, wire.two_clients, wire.cancel, wire.copies, wire.constraints, wire.session):
+    for part in (wire.blocks, wire.extended, wire.states, wire.names_in_a_pipeline, wire.skipped, wire.two_clients,
+                 wire.cancel, wire.copies, wire.constraints, wire.session):
         part(tap, proxy)
     tap.check("the transaction was never lost", proxy.tell("status").startswith("ok open"), proxy.tell("status"))
     proxy.close()
