@@ -120,8 +120,8 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 		*run->err = run->site->why;
 		return -(int)run->err->code;
 	}
-	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place", step->path,
-			 r->row.path);
+	return error_sys(run->err, rc, "commit", step->path, "cannot put \"%s\" of \"%s\" in place",
+			 *step->path ? step->path : ".", r->row.path);
 }
 
 static int move_switch(struct run *run, struct resource *r)

@@ -215,6 +215,29 @@ static int check_parent(struct checker *c, const struct store_step *step)
 	return 0;
 }
 
+/* What the user's own rights do not allow is refused before anything has landed; the set-group-ID bit, once lost, could
+ * not be put back by an undo. */
+static int check_meta(struct checker *c, const struct store_step *step)
+{
+	const struct store_look *before = &step->before, *after = &step->after;
+	AUTO_FD fd = -EBADF;
+	struct tree_stat st;
+
+	if (jail_is_root() || (before->mode == after->mode && before->uid == after->uid && before->gid == after->gid))
+		return 0;
+	fd = fd_open_beneath(c->r->root_fd, step->path, O_PATH | O_DIRECTORY);
+	if (fd < 0 || tree_stat(fd, "", &st) < 0)
+		return 0; /* made by an earlier step, or gone: that is found later */
+	if (st.uid != geteuid() && !jail_maps_uid(st.uid))
+		return refuse(c, *step->path ? step->path : ".",
+			      "is a directory of another user: its mode and owner cannot be changed");
+	if (((before->mode | after->mode) & S_ISGID) && tree_keeps_set_gid(fd, &st) == 0)
+		return refuse(
+			c, *step->path ? step->path : ".",
+			"belongs to a group that you are not in: a new mode would take its set-group-ID bit for good");
+	return 0;
+}
+
 static int check_steps(struct checker *c)
 {
 	int r = 0;
@@ -225,6 +248,8 @@ static int check_steps(struct checker *c)
 		if (step->resource == c->r->row.id && step->kind != STORE_STEP_TIME &&
 		    step->kind != STORE_STEP_RETIRE && *step->path)
 			r = check_parent(c, step);
+		if (r >= 0 && step->resource == c->r->row.id && step->kind == STORE_STEP_META)
+			r = check_meta(c, step);
 	}
 	return r;
 }

@@ -262,8 +262,10 @@ int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll
 
 /* ---- strategies ---- */
 
-/* The root and what lies directly in it, up to so many: creating depends neither on the depth of the tree nor on its breadth. */
+/* The root and what lies directly in it, up to so many, and fewer further down: creating depends neither on the
+ * depth of the tree nor on its breadth. */
 #define OWNERS_LOOKED_AT 4096
+#define OWNERS_LOOKED_AT_BELOW 1024
 
 /* Neighbours nearly always have one owner: `known` is the latest that was found to be mapped. */
 static bool is_mapped(const struct tree_stat *st, struct tree_stat *known)
@@ -297,37 +299,137 @@ static DIR *open_list(int root_fd)
 	return dir;
 }
 
-/* The first that belongs to somebody whom the namespace does not know: 1 with its name, 0 or -errno. */
-static int find_unmapped(int root_fd, char **ret)
-{
-	struct tree_stat known = { .uid = geteuid(), .gid = getegid() }, st;
-	CLEANUP(close_dir) DIR *dir = open_list(root_fd);
-	const struct dirent *e;
-	int r = dir ? tree_stat(root_fd, "", &st) : -errno;
+/* One directory on the way down. */
+struct level {
+	char *path; /* below the root */
+	struct level *next;
+};
 
-	if (!dir || r < 0)
-		return r;
-	if (!is_mapped(&st, &known)) {
-		*ret = strdup(".");
-		return *ret ? 1 : -ENOMEM;
+struct search {
+	int root_fd;
+	struct tree_stat root, known;
+	struct level *first, **last; /* directories that are still to be read, in the order in which they were met */
+	int left;                    /* how many entries may still be looked at */
+	char **ret;
+};
+
+static struct level *pop_level(struct search *s)
+{
+	struct level *level = s->first;
+
+	s->first = level->next;
+	if (!s->first)
+		s->last = &s->first;
+	return level;
+}
+
+static void release_levels(struct search *s)
+{
+	while (s->first) {
+		struct level *level = pop_level(s);
+
+		free(level->path);
+		free(level);
 	}
-	for (int n = 0; n < OWNERS_LOOKED_AT; n++) {
+}
+
+static int push_level(struct search *s, char *path)
+{
+	struct level *level = calloc(1, sizeof *level);
+
+	if (!level)
+		return -ENOMEM;
+	level->path = path;
+	*s->last = level;
+	s->last = &level->next;
+	return 0;
+}
+
+/* In the root itself every entry counts. Further down only those that the user could write: overlayfs copies
+ * neither them nor what lies in them (EOVERFLOW); what the user cannot write cannot be written inside either. */
+static bool is_hindrance(struct search *s, int dir_fd, const char *name, const struct tree_stat *st, bool below)
+{
+	if (is_mapped(st, &s->known))
+		return false;
+	return !below || (!S_ISLNK(st->mode) && faccessat(dir_fd, name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+/* 1 with its path, 0 or -errno. */
+static int look_at_entry(struct search *s, int dir_fd, const char *dir, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	struct tree_stat st;
+	int r = tree_stat(dir_fd, name, &st);
+
+	if (r < 0)
+		return r == -ENOENT || (*dir && r == -EACCES) ? 0 : r;
+	path = *dir ? str_format("%s/%s", dir, name) : strdup(name);
+	if (!path)
+		return -ENOMEM;
+	if (is_hindrance(s, dir_fd, name, &st, *dir)) {
+		*s->ret = TAKE_PTR(path);
+		return 1;
+	}
+	if (!S_ISDIR(st.mode) || st.dev != s->root.dev || st.mnt_id != s->root.mnt_id)
+		return 0;
+	r = push_level(s, path);
+	if (r >= 0)
+		(void)TAKE_PTR(path);
+	return r;
+}
+
+static int look_into(struct search *s, const char *path)
+{
+	AUTO_FD fd = fd_open_beneath(s->root_fd, path, O_PATH | O_DIRECTORY);
+	CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : open_list(fd);
+	int r = 0;
+
+	if (!dir)
+		return *path ? 0 : -errno;
+	while (r == 0 && s->left > 0) {
+		const struct dirent *e;
+
 		errno = 0;
 		e = readdir(dir);
 		if (!e)
-			return -errno;
+			return *path ? 0 : -errno;
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		r = tree_stat(root_fd, e->d_name, &st);
-		if (r < 0 && r != -ENOENT)
-			return r;
-		if (r < 0 || is_mapped(&st, &known))
-			continue;
-		*ret = strdup(e->d_name);
+		s->left--;
+		r = look_at_entry(s, fd, path, e->d_name);
+	}
+	return r;
+}
+
+/* The first that belongs to somebody whom the namespace does not know: 1 with its name, 0 or -errno. */
+static int find_unmapped(int root_fd, char **ret)
+{
+	CLEANUP(release_levels)
+	struct search s = { .root_fd = root_fd,
+			    .known = { .uid = geteuid(), .gid = getegid() },
+			    .left = OWNERS_LOOKED_AT,
+			    .ret = ret };
+	int r = tree_stat(root_fd, "", &s.root);
+
+	s.last = &s.first;
+	if (r < 0)
+		return r;
+	if (!is_mapped(&s.root, &s.known)) {
+		*ret = strdup(".");
 		return *ret ? 1 : -ENOMEM;
 	}
-	return 0;
+	r = look_into(&s, "");
+	s.left = OWNERS_LOOKED_AT_BELOW;
+	while (r == 0 && s.first && s.left > 0) {
+		struct level *level = pop_level(&s);
+
+		r = look_into(&s, level->path);
+		free(level->path);
+		free(level);
+	}
+	return r;
 }
+
 static int try_overlay(const struct store_resource *row, int root_fd, struct strbuf *reason)
 {
 	AUTO_FREE char *unmapped = NULL;

@@ -143,9 +143,6 @@ int tree_copy_data(int from_fd, int to_fd, uint64_t size)
 	return r < 0 ? r : sys_truncate(to_fd, (off_t)MIN(size, st.size));
 }
 
-/* A group that our user namespace does not map is seen as this one. */
-#define NOBODYS_GROUP 65534
-
 /* Attributes, after the owner. */
 static int copy_xattrs(int from_fd, int to_fd, bool capabilities, bool *lost)
 {

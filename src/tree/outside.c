@@ -80,7 +80,42 @@ int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what)
 	return r;
 }
 
+static bool is_member(gid_t gid)
+{
+	int n = getgroups(0, NULL);
+	AUTO_FREE gid_t *groups = n > 0 ? reallocarray(NULL, (size_t)n, sizeof *groups) : NULL;
+
+	if (gid == getegid())
+		return true;
+	n = groups ? getgroups(n, groups) : 0;
+	for (int i = 0; i < n; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
+int tree_keeps_set_gid(int fd, const struct tree_stat *st)
+{
+	int r;
+
+	if (!tree_outside_is_there())
+		return geteuid() == 0 || is_member(st->gid);
+	if (st->gid != NOBODYS_GROUP)
+		return 1; /* mapped: this process has power over it */
+	r = tree_outside_copy(fd, fd, TREE_OUTSIDE_MEMBER);
+	return r == -EPERM ? 0 : r < 0 ? r : 1;
+}
+
 /* ---- outside ---- */
+
+static int look_at_group(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return is_member(st.st_gid) ? 0 : -EPERM;
+}
 
 static int copy_group(int from, int to)
 {
@@ -134,9 +169,10 @@ bool tree_outside_serve(int socket)
 
 	if (r < 0)
 		return r != -EPIPE;
-	answer = what == TREE_OUTSIDE_GROUP  ? copy_group(fds[0], fds[1])
-		 : what == TREE_OUTSIDE_ACLS ? copy_acls(fds[0], fds[1])
-					     : tree_project_copy(fds[0], fds[1]);
+	answer = what == TREE_OUTSIDE_GROUP    ? copy_group(fds[0], fds[1])
+		 : what == TREE_OUTSIDE_ACLS   ? copy_acls(fds[0], fds[1])
+		 : what == TREE_OUTSIDE_MEMBER ? look_at_group(fds[0])
+					       : tree_project_copy(fds[0], fds[1]);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)

@@ -42,7 +42,11 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 
 /* ---- outside.c ---- */
 
-enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS, TREE_OUTSIDE_PROJECT };
+/* A group that our user namespace does not map is seen as this one. */
+#define NOBODYS_GROUP 65534
+
+/* MEMBER changes nothing: -EPERM if the user is not in the group of from_fd. */
+enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS, TREE_OUTSIDE_PROJECT, TREE_OUTSIDE_MEMBER };
 bool tree_outside_is_there(void);
 /* Gives to_fd the group, the ACLs or the project id of from_fd: 0 or -errno. Either may be O_PATH, but for a project id. */
 int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what);

@@ -227,6 +227,10 @@ void tree_outside_use(int socket);
 /* The process outside, when the other end can be read: answers one request. False at its end. */
 bool tree_outside_serve(int socket);
 
+/* Whether a chmod() by this process leaves the directory, whose stat is st, the set-group-ID bit: the kernel takes
+ * it from a user who is not in the directory's group. 1, 0 or -errno. */
+int tree_keeps_set_gid(int fd, const struct tree_stat *st);
+
 /* ---- project.c: ids by which a filesystem counts the space of a tree ---- */
 
 /* Whether the directory takes only entries of its own project (-EXDEV of a rename otherwise). */

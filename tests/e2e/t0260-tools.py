@@ -95,6 +95,25 @@ def apt(g):
     g.lands("apt-get download", done, "dpkg --info hello_*.deb; tree/usr/bin/hello", b"Hello, world!")
 
 
+DPKG = "PATH=$PATH:/sbin:/usr/sbin dpkg --root=root --log=/dev/null --force-not-root --force-script-chrootless "
+
+
+def dpkg(g):
+    g.outside("""mkdir -p pkg/DEBIAN pkg/usr/bin pkg/usr/share/doc/hi; echo 'echo hi' > pkg/usr/bin/hi; echo 1 > pkg/usr/share/doc/hi/doc
+printf 'Package: hi\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n' > pkg/DEBIAN/control
+chmod -R g-s pkg; dpkg-deb --root-owner-group -b pkg hi.deb >/dev/null; rm -r pkg
+mkdir -p root/var/lib/dpkg/updates root/var/lib/dpkg/info; touch root/var/lib/dpkg/status""")
+    for g.box.strategy in ("overlay", "copy_on_write"):
+        g.box.new()
+        done = g.run(DPKG + "-i hi.deb")
+        g.lands("dpkg installs, %s" % g.box.strategy, done, "sh root/usr/bin/hi; " + DPKG + "-s hi", b"install ok installed")
+        done = g.run(DPKG + "-P hi")
+        g.lands("dpkg purges, %s" % g.box.strategy, done, "test ! -e root/usr/share/doc/hi; echo gone", b"gone")
+        back = [g.box.undo(), g.box.undo()]
+        g.check("dpkg: both come back, %s" % g.box.strategy, not any(d.returncode for d in back) and not os.path.exists(g.path + "/root/usr"), *back)
+        g.box.rm()
+
+
 def web(g):
     with open(g.path + "/page", "w", encoding="ascii") as file:
         file.write("old\n")
@@ -154,12 +173,12 @@ def vim(g):
     g.lands("and what was written lands", g.run("true"), "cat text", b"first line\nsecond line\n")
 
 
-NEEDS = {git: "git", make: "make", npm: "npm", apt: "apt-get", web: "curl", vim: "vim"}
+NEEDS = {git: "git", make: "make", npm: "npm", apt: "apt-get", dpkg: "dpkg-deb", web: "curl", vim: "vim"}
 
 
 def main(place, tap):
     for who in place.users():
-        for tool in (git, make, venv, npm, apt, web, vim):
+        for tool in (git, make, venv, npm, apt, dpkg, web, vim):
             if not t.only(tool.__name__):
                 continue
             if shutil.which(NEEDS.get(tool, "sh")) is None:

@@ -198,6 +198,58 @@ def foreign_group(place, tap):
     box.drop()
 
 
+def deep_group(place, tap):
+    """Below the top: overlayfs copies nothing of a group that is not mapped (EOVERFLOW), so another strategy is chosen beforehand."""
+    path = t.build_tree(place, "user", [["mkdir", "a", 0o755], ["mkdir", "a/sub", 0o755], ["create", "a/sub/f", "old\n", 0o664]])
+    box = Member(place, "user", dirs=[path])
+    for name in ("a/sub", "a/sub/f"):
+        os.chown(os.path.join(path, name), 0, 0)
+    alone = [box.new(), box.atoll("show", "box", "--json"), box.rm()]
+    tap.check("what the user cannot write keeps nobody from an overlay, wherever it lies",
+              not any(d.returncode for d in alone) and b'"overlay"' in alone[1].stdout, *[t.said(d) for d in alone])
+    for name in ("a/sub", "a/sub/f"):
+        os.chown(os.path.join(path, name), t.TEST_UID, SHARED)
+    os.chmod(path + "/a/sub", 0o2775)
+    before = look(path)
+    done = [box.new("--strategy", "overlay"), box.new(), box.atoll("show", "box", "--json"),
+            box.run("sh", "-c", "umask 2; echo more >> a/sub/f; echo new > a/sub/new", cwd=path), box.commit()]
+    landed = [os.stat(path + "/a/sub/" + name).st_gid for name in ("f", "new")]
+    done.append(box.undo())
+    tap.check("a directory of a shared group below the top is found before overlay is chosen, and can be worked in",
+              done[0].returncode == 4 and b'"a/sub" belongs to' in done[0].stderr and not any(d.returncode for d in done[1:]) and
+              b'"copy_on_write"' in done[2].stdout and landed == [SHARED, SHARED] and look(path) == before, *[t.said(d) for d in done], landed,
+              before, look(path))
+    box.drop()
+
+
+def given_group(place, tap, strategy):
+    """A user namespace maps one group, unless /etc/subgid grants more: no other can be given inside."""
+    path = t.build_tree(place, "user", [["create", "f", "old\n", 0o644]])
+    box = Member(place, "user", strategy, dirs=[path])
+    box.new()
+    done = box.run(t.PYTHON, "-c", "import os\ntry:\n    os.chown('f', -1, %d)\nexcept OSError as e:\n    print(e.errno)" % SHARED, cwd=path)
+    tap.check("a further group of the user's cannot be given inside: EPERM, %s" % strategy, done.stdout == b"1\n", t.said(done))
+    box.drop()
+
+
+def set_group_id(place, tap):
+    """The kernel takes the set-group-id bit from a directory when its owner, who is not in the group, changes its mode."""
+    for owner, group, refused, why in ((t.TEST_UID, SHARED + 1, True, b"set-group-ID"), (0, SHARED, True, b"another user"), (t.TEST_UID, SHARED, False, b"")):
+        path = t.build_tree(place, "user", [["mkdir", "d", 0o755], ["create", "f", "old\n", 0o644]])
+        os.chown(path + "/d", owner, group)
+        os.chmod(path + "/d", 0o2777)
+        before = look(path)
+        box = Member(place, "user", "copy_on_write", dirs=[path])
+        done = [box.new(), box.run("sh", "-c", "chmod g-w d; echo more >> f", cwd=path), box.commit()]
+        mode = t.mode_of(path + "/d")
+        done += [box.commit("f"), box.undo()] if refused else [box.undo(), box.commit(), box.undo()]
+        good = [d.returncode for d in done] == [0, 0, 4 if refused else 0, 0, 0] + ([] if refused else [0])
+        tap.check("a mode that cannot be set, or not be put back, is refused before anything lands: owner %d, group %d" % (owner, group),
+                  good and why in done[2].stderr and mode == (0o2777 if refused else 0o2757) and look(path) == before, *[t.said(d) for d in done],
+                  oct(mode), before, look(path))
+        box.drop()
+
+
 # ---- what filesystems keep beside: projects and flags ----
 
 def with_project(place, tap, who, strategy):
@@ -263,6 +315,10 @@ def main(place, tap):
     if place.is_root:
         shared_group(place, tap)
         foreign_group(place, tap)
+        deep_group(place, tap)
+        set_group_id(place, tap)
+        for strategy in ("overlay", "copy_on_write"):
+            given_group(place, tap, strategy)
     else:
         tap.skip("groups that users share", "needs root")
 
