@@ -392,7 +392,13 @@ static int check_landed(struct step_site *site, struct store_step *step, struct 
 	*ret = NULL;
 	if (state < 0)
 		return state;
-	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_TIME) {
+	if (step->kind == STORE_STEP_TIME) {
+		int r = step_time_find_foreign(site, step);
+
+		site->op->revised |= r > 0;
+		return MIN(r, 0);
+	}
+	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_RETIRE) {
 		if (step->kind == STORE_STEP_META && state == STEP_FOREIGN)
 			*ret = "was changed by somebody else since the commit";
 		return 0;

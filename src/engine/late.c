@@ -6,7 +6,8 @@
 
 struct late {
 	int64_t since;
-	char *path; /* the first that was found */
+	struct tree_inodes *linked; /* see count_name() */
+	char *path;                 /* the first that was found */
 	size_t n;
 };
 
@@ -17,28 +18,47 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
-/* Atoll itself touches nothing there. But a link of the same inode may come or go elsewhere, which changes its ctime: then its own
- * content, or its directory, must have changed, too. */
-static bool is_late(const struct tree_entry *e, int64_t since)
+/* A file with several names is lost with the undo data only if that has all of them, in whichever commits. Counts one more name. 1: this was
+ * the last one, and the content of the file or the directory of a name has changed since. */
+static int count_name(struct late *late, const struct tree_entry *e, bool changed)
+{
+	uint64_t *value = tree_inodes_find(late->linked, &e->stat);
+
+	if (!value)
+		value = tree_inodes_add(late->linked, &e->stat, 0);
+	if (!value)
+		return -ENOMEM;
+	*value = (*value + 2) | changed; /* twice the number of names, and one if any has changed */
+	return *value == (uint64_t)e->stat.nlink * 2 + 1;
+}
+
+/* Atoll itself touches nothing there. */
+static int is_late(struct late *late, const struct tree_entry *e)
 {
 	struct tree_stat parent;
+	bool changed;
 
-	if (e->stat.ctime < since || is_whiteout(&e->stat))
-		return false;
-	if (!S_ISDIR(e->stat.mode) && (e->stat.nlink == 1 || e->stat.mtime >= since))
-		return true;
-	return tree_stat(e->dirfd, "", &parent) >= 0 && parent.mtime >= since;
+	if (e->stat.ctime < late->since || is_whiteout(&e->stat))
+		return 0;
+	if (!S_ISDIR(e->stat.mode) && e->stat.nlink == 1)
+		return 1;
+	changed = tree_stat(e->dirfd, "", &parent) >= 0 && parent.mtime >= late->since;
+	if (S_ISDIR(e->stat.mode))
+		return changed;
+	return count_name(late, e, changed || e->stat.mtime >= late->since);
 }
 
 static int visit(const struct tree_entry *e, void *arg)
 {
 	struct late *late = arg;
+	int r;
 
 	/* What strategies keep for themselves. */
 	if (!strchr(e->path, '/') && e->name[0] == 'p' && S_ISDIR(e->stat.mode))
 		return TREE_WALK_SKIP;
-	if (!is_late(e, late->since))
-		return TREE_WALK_GO;
+	r = is_late(late, e);
+	if (r <= 0)
+		return r < 0 ? r : TREE_WALK_GO;
 	late->n++;
 	if (!late->path)
 		late->path = strdup(e->path);
@@ -71,11 +91,11 @@ static int refuse(struct session *s, const char *area, const char *dir, const st
 }
 
 static int look_in_resource(struct session *s, const struct store_op *op, const struct store_op_resource *how,
-			    int64_t put_back, struct atoll_error *err)
+			    int64_t put_back, struct tree_inodes *linked, struct atoll_error *err)
 {
 	struct resource *r = session_resource(s, how->resource);
 	AUTO_FREE char *layer = str_format("%s.layer", op->dir);
-	struct late late = { .since = MAX(how->landed_at, put_back) };
+	struct late late = { .since = MAX(how->landed_at, put_back), .linked = linked };
 	bool in_layer = false;
 	int rc;
 
@@ -108,7 +128,8 @@ static int64_t last_put_back(const struct store_op *ops, size_t n, const struct 
 	return last;
 }
 
-static int look_in_op(struct session *s, const struct store_op *op, int64_t put_back, struct atoll_error *err)
+static int look_in_op(struct session *s, const struct store_op *op, int64_t put_back, struct tree_inodes *linked,
+		      struct atoll_error *err)
 {
 	AUTO_FREE struct store_op_resource *list = NULL;
 	size_t n = 0;
@@ -118,18 +139,20 @@ static int look_in_op(struct session *s, const struct store_op *op, int64_t put_
 		return 0;
 	r = store_op_resource_list(s->store, op->id, &list, &n, err);
 	for (size_t i = 0; i < n && r >= 0; i++)
-		r = look_in_resource(s, op, &list[i], put_back, err);
+		r = look_in_resource(s, op, &list[i], put_back, linked, err);
 	return r;
 }
 
 int late_refuse(struct session *s, struct atoll_error *err)
 {
+	struct tree_inodes linked = { 0 };
 	struct store_op *ops = NULL;
 	size_t n = 0;
 	int r = store_op_list(s->store, s->box.id, &ops, &n, err);
 
 	for (size_t i = 0; i < n && r >= 0; i++)
-		r = look_in_op(s, &ops[i], last_put_back(ops, n, &ops[i]), err);
+		r = look_in_op(s, &ops[i], last_put_back(ops, n, &ops[i]), &linked, err);
+	tree_inodes_release(&linked);
 	store_ops_free(ops, n);
 	return r;
 }

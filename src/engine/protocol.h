@@ -70,6 +70,7 @@ struct op {
 		*syncs; /* commits only, parallel to s->resources: what was staged and is not flushed yet, or NULL */
 	bool salvage;   /* recovery: what somebody removed from the areas is done without, and reported */
 	bool lost;      /* and something was */
+	bool revised;   /* undo: the check changed steps of the commit, which are stored again */
 	int *held;      /* parallel to steps: the original's file, under a lease, or -EBADF; NULL: none is */
 	atomic_size_t held_room; /* how many more may be */
 	struct tree_inodes

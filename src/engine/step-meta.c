@@ -186,6 +186,32 @@ static int set_times(int fd, const struct store_look *look)
 	return 0;
 }
 
+/* Another process has made or removed names in the directory since the commit: its time is that process's. The way back leaves the time
+ * that its own renames make, and the way forward, when the undo fails, gives back the time that was found. */
+static bool is_foreign_time(const struct store_step *step)
+{
+	return !step->before.mode && step->before.mtime;
+}
+
+int step_time_find_foreign(struct step_site *site, struct store_step *step)
+{
+	AUTO_FD fd = open_dir(site, step);
+	struct tree_stat st;
+	int r = fd < 0 ? fd : tree_stat(fd, "", &st);
+
+	if (is_absent(fd))
+		return 0;
+	if (r < 0 || (!is_foreign_time(step) && st.mtime == step->after.mtime))
+		return r;
+	/* A commit that changed no names leaves the time as it was, and so does its undo. */
+	if (step->before.mode && step->before.mtime == step->after.mtime)
+		store_look_set_times(&step->after, &st);
+	else
+		step->before.mode = 0;
+	store_look_set_times(&step->before, &st);
+	return 1;
+}
+
 static int move_times(struct step_site *site, const struct store_step *step, enum direction direction)
 {
 	AUTO_FD fd = open_dir(site, step);
@@ -195,7 +221,7 @@ static int move_times(struct step_site *site, const struct store_step *step, enu
 	if (fd < 0 && !is_absent(fd))
 		return TAKE_FD(fd);
 	if (direction == FORWARD)
-		return fd < 0 ? 0 : set_times(fd, &step->after);
+		return fd < 0 ? 0 : set_times(fd, is_foreign_time(step) ? &step->before : &step->after);
 	/* Of a layer that was put aside as a whole the directories saw the same renames: their times are the edits', and come back too. A
 	 * workspace that went on being used has newer times, which stay. */
 	copy = !site->how->switches ? -ENOENT : fd_open_beneath(site->workspace_fd, step->path, O_PATH | O_DIRECTORY);

@@ -85,6 +85,8 @@ int part_move(struct step_site *site, const struct store_step *step, enum direct
 /* Adds what part_move() has renamed to the closing flush. */
 int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync);
 int step_meta_state(struct step_site *site, const struct store_step *step);
+/* Before an undo: 1 and the step says so, if another process has changed the names or the time of the directory since the commit. */
+int step_time_find_foreign(struct step_site *site, struct store_step *step);
 int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction, bool checked);
 
 #endif

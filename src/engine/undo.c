@@ -100,6 +100,10 @@ static int record(struct op *op, struct atoll_error *err)
 
 	if (r >= 0)
 		r = store_op_add(op->s->store, &op->row, err);
+	if (r >= 0 && op->revised)
+		r = store_steps_forget(op->s->store, op->row.commit_op, err);
+	if (r >= 0 && op->revised)
+		r = store_steps_put(op->s->store, op->row.commit_op, op->steps, op->n, err);
 	if (r >= 0)
 		r = store_commit(op->s->store, err);
 	store_abort(op->s->store);

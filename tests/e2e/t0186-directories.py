@@ -274,8 +274,40 @@ def renamed_while_a_process_works_in_it(s):
     s.need("after the undo", sorted(os.listdir(s.path + "/d")) == ["in", "other", "sub"] and not os.path.exists(s.path + "/moved"))
 
 
+def undo_leaves_the_time_of_others(s):
+    """Somebody else made a name, or set the time, after the commit: the undo gives no directory an older time than that."""
+    s.run("echo n > d/n; echo m >> e/new; echo more >> d/sub/low; echo more >> f")
+    s.ok(s.box.commit())
+    with open(s.path + "/d/theirs", "w", encoding="ascii"):
+        pass
+    made = os.stat(s.path + "/d").st_mtime_ns
+    os.utime(s.path + "/d/sub", ns=(1, 1500000000123456789))
+    s.ok(s.box.undo())
+    s.need("a name was made", os.stat(s.path + "/d").st_mtime_ns >= made and os.path.exists(s.path + "/d/theirs"), os.stat(s.path + "/d"))
+    s.need("the time was set", os.stat(s.path + "/d/sub").st_mtime_ns == 1500000000123456789, os.stat(s.path + "/d/sub"))
+    s.need("nobody else was there", int(os.stat(s.path + "/e").st_mtime) == 1000000000, os.stat(s.path + "/e"))
+
+
+def undo_that_fails_leaves_the_time_of_others(s):
+    s.run("echo n > d/n; echo more >> d/sub/low")
+    s.ok(s.box.commit())
+    with open(s.path + "/d/theirs", "w", encoding="ascii"):
+        pass
+    made = os.stat(s.path + "/d").st_mtime_ns
+    s.box.program = s.place.faults_bin
+    for fault in ("decide+1:kill", "apply+3:kill", "decide+1:EIO"):
+        done = s.box.undo(fault=fault)
+        s.need("the fault was met", done.returncode != 0, fault, t.said(done))
+        s.ok(s.box.recover())
+        s.need(fault, os.stat(s.path + "/d").st_mtime_ns == made and os.path.exists(s.path + "/d/n"), os.stat(s.path + "/d"), made)
+    s.box.program = s.place.bin
+    s.ok(s.box.undo())
+    s.need("undone", os.stat(s.path + "/d").st_mtime_ns >= made and not os.path.exists(s.path + "/d/n"), os.stat(s.path + "/d"))
+
+
 TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
-         undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times, rollback_with_a_fifo, replaced_directory_and_fifos,
+         undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
+         undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, renamed_while_a_process_works_in_it]
 
 

@@ -287,6 +287,31 @@ def late_given_up(place, tap, who):
     t.remove_tree(path)
 
 
+def late_by_another_name(place, tap, who, strategy, keeps):
+    """A file of a directory that a commit removed is written to by its name elsewhere. While that name is there, nothing is lost with the
+    undo data."""
+    path = t.build_tree(place, who, BASE)
+    os.link(path + "/d/f", path + "/x/linked")
+    os.link(path + "/d/f", path + "/d/e/linked")
+    box = t.Box(place, who, strategy, name="a", dirs=[path])
+    box.new()
+    box.run("rm", "-r", "d", cwd=path)
+    commit = box.commit()
+    with open(path + "/x/linked", "w", encoding="ascii") as file:
+        file.write("work")
+    if not keeps:
+        os.unlink(path + "/x/linked")
+    removed = box.rm()
+    if keeps:
+        tap.check("what is written by a name that stayed does not stop the removal, %s, %s" % (strategy, who), commit.returncode == 0 and
+                  removed.returncode == 0 and read(path, "x/linked") == "work", t.said(commit), t.said(removed))
+    else:
+        tap.check("once the undo data has all names of the file, it does, %s, %s" % (strategy, who), commit.returncode == 0 and
+                  removed.returncode == 4 and (b"/f\"" in removed.stderr or b"/linked\"" in removed.stderr), t.said(commit), t.said(removed))
+    box.drop()
+    t.remove_tree(path)
+
+
 def bind_mounts(place, tap):
     """The second sandbox reaches the tree through a bind mount, below which .. does not lead to the first one's root."""
     pair = Pair(place, "root", "", "x", shared=False)
@@ -399,6 +424,8 @@ def main(place, tap):
         recovery_waits(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
             late_writes(place, tap, who, strategy)
+            late_by_another_name(place, tap, who, strategy, True)
+            late_by_another_name(place, tap, who, strategy, False)
         late_given_up(place, tap, who)
     if place.is_root:
         bind_mounts(place, tap)

@@ -32,15 +32,6 @@ import modelops as ops
 import modeltree as mt
 
 LAYERED = ("overlay",)
-# What the program is known to do otherwise; each entry goes with its mending.
-KNOWN = {
-    "killed-hard-links": "not known to be wrong, but chains with both hard links and kills have not been compared yet",
-    "undo-foreign-times": "an undo gives a directory its old time although somebody else added or removed names in it since",
-    "undo-times": "an undo gives directories inside another time, although their edits are said to be still in the sandbox",
-}
-
-
-DIRECTORY_NAMES = ("d", "e", "n", "m", "s", "t", "u", "v", "w", ".")
 
 
 class Difference(Exception):
@@ -50,9 +41,17 @@ class Difference(Exception):
 class Record:
     """One commit, as its undo needs it."""
 
-    def __init__(self, before, after, base_before, untimed):
-        """untimed: directories whose times the commit did not set, because somebody else had changed them, or only a part landed."""
-        self.before, self.after, self.base_before, self.untimed = before, after, base_before, untimed
+    def __init__(self, trees, box, untimed, inodes):
+        """untimed: directories whose times the commit did not set, because somebody else had changed them, or only a part landed.
+        inodes: of the original before it."""
+        self.before, self.after = trees
+        self.base_before, self.view_before = box.base.copy(), box.view.copy()
+        self.untimed, self.inodes = untimed, inodes
+
+    def changed(self, path):
+        """Whether the commit changed what is at a path, and not only how many names the file has."""
+        before, after = self.before.get(path), self.after.get(path)
+        return before is None or after is None or before.look() != after.look()
 
 
 class Box:
@@ -66,6 +65,7 @@ class Box:
         self.history = []
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()
+        self.untimed = set()  # directories of the original in which others worked before a commit that was taken back
         self.reset()
 
     def original(self):
@@ -109,9 +109,11 @@ class Box:
         """The view of an overlay after somebody else changed the original elsewhere."""
         if not self.layered:
             return
-        now, edits, old = self.original(), self.edits(), self.view
-        delta = mt.Touched(self.base, now)
-        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited or path == "."}  # the upper layer has the root
+        now, edits, old, base = self.original(), self.edits(), self.view, self.base
+        delta = mt.Touched(base, now)
+        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited}
+        if "." in delta.metas | delta.names or base["."].mtime != now["."].mtime:
+            self.fuzzy.add(".")  # the upper layer has the root
         self.base, self.view = now, now.copy()
         for node in self.view.values():
             node.low = True
@@ -122,7 +124,7 @@ class Box:
         for path, node in sorted(old.items()):
             if path in edits.all():
                 self.view.put(path, node, by_id)
-            elif path in edits.names and path in self.view:
+            elif path in self.view and (path in edits.names or path in base and node.mtime != base[path].mtime):
                 self.view[path].mtime = node.mtime
 
     def check_view(self, seen, failed=None, wanted=None):
@@ -215,8 +217,6 @@ class World:
     # -- steps
 
     def step(self, step):
-        if "directory-metadata" in KNOWN and step[0] in ("run", "foreign"):
-            step = step[:-1] + [[op for op in step[-1] if not is_directory_metadata(op)]]
         getattr(self, "step_" + step[0])(*step[1:])
 
     def step_new(self, name, root, strategy):
@@ -298,11 +298,15 @@ class World:
         self.unsure = set()
         old, by_id, moved = box.base, {}, set()
         for path in chosen.entries | chosen.trees:
-            if path in old and path not in box.view and not (old[path].kind in mt.SPECIAL and not box.layered):
+            if path not in old or path in box.view:
+                continue
+            if not self.stays(box, path):
                 moved |= self.forget(tree, mt.join(box.root, path))
+            elif mt.join(box.root, path) in tree:
+                tree[mt.join(box.root, path)].mtime = None
         for path in sorted(chosen.entries | chosen.trees):
             node = box.view.get(path)
-            if node is None or node.kind in mt.SPECIAL:
+            if node is None or node.kind in mt.SPECIAL or path not in chosen.sure:
                 continue
             here = tree.get(mt.join(box.root, path))
             if here and here.kind == node.kind == "dir" and path not in box.base:  # two directories of one name are merged, or conflict
@@ -312,11 +316,17 @@ class World:
             landed = tree.put(mt.join(box.root, path), node, by_id)
             if path not in chosen.entries | chosen.metas or landed.id in {n.id for n in self.tree.values()}:
                 landed.is_new_inode()
-        for path in chosen.metas & set(box.view):
-            copy_meta(box.view[path], tree[mt.join(box.root, path)])
+        for path in chosen.metas & set(box.view) & set(tree.part(box.root)):
+            if is_same_directory(box.base.get(path), box.view[path]):  # only its time: the rest stays as others made it
+                tree[mt.join(box.root, path)].touch()
+            else:
+                copy_meta(box.view[path], tree[mt.join(box.root, path)])
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
-        for path in chosen.names | chosen.metas | parents:
+        merged = (chosen.trees | chosen.entries) & (foreign.names | foreign.metas)  # made again inside, while others worked in it
+        for path in chosen.names | chosen.metas | parents | merged:
             self.land_times(box, tree, path, foreign, whole)
+        for path in {mt.join(box.root, mt.parent_of(path)) for path in merged if path != "."} & set(tree):
+            tree[path].mtime = None
         for node in tree.values():
             if node.id in moved:
                 node.move()
@@ -324,6 +334,13 @@ class World:
             if mt.join(box.root, path) in tree:
                 tree[mt.join(box.root, path)].move()
         return tree
+
+    def stays(self, box, path):
+        """A copy has no FIFO of the original, so that removing it there, or a directory that holds it, cannot be meant."""
+        if box.layered:
+            return False
+        path = mt.join(box.root, path)
+        return any(name in self.tree and self.tree[name].kind in mt.SPECIAL for name in [path] + self.tree.below(path))
 
     @staticmethod
     def forget(tree, path, keep_below=False):
@@ -336,7 +353,8 @@ class World:
         node, inside = tree.get(mt.join(box.root, path)), box.view.get(path)
         if node is None or inside is None or node.kind != "dir":
             return
-        alone = path not in foreign.names | foreign.metas | foreign.trees
+        then, now = box.stamp.get(path), box.original().get(path)
+        alone = mt.join(box.root, path) not in box.untimed and path not in foreign.names | foreign.metas | foreign.trees and not (then and now and then.mtime != now.mtime)
         node.mtime = inside.mtime if alone and whole else None
 
     def step_commit(self, name, paths, fault):
@@ -355,14 +373,15 @@ class World:
         done = self.command(box, "commit", arguments, fault)
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
             times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}
-            if chosen.all() & box.changed() - times:
-                raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(chosen.all() & box.changed() - times)))
+            gone = {p for p in box.base if p not in box.view and mt.join(box.root, p) not in self.tree}  # others removed it, too
+            if chosen.all() & box.changed() - times - gone:
+                raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(chosen.all() & box.changed() - times - gone)))
             self.check(old, "commit: " + t.said(done))
             return
         side = self.outcome(box, "commit", done, (old, new, loose), must, may, fault, self.refusals(box, paths))
         self.check_isolation("commit")
         if side == "new":
-            self.committed(box, chosen, Record(old, self.tree.copy(), box.base.copy(), untimed), paths)
+            self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
         self.after(box, fault)
 
     def is_harmless(self, box, path):
@@ -404,7 +423,7 @@ class World:
             if path in now:
                 box.stamp.put(path, now[path], by_id)
         for path, node in now.items():
-            if path in box.stamp and box.stamp[path].id == node.id and path not in chosen.all():
+            if path in box.stamp and box.stamp[path].is_as(node) and path not in chosen.all():
                 box.stamp[path].ctime = node.ctime
         if box.layered:
             low = {}
@@ -434,14 +453,14 @@ class World:
             if path in record.before:
                 moved |= self.forget(tree, path, keep_below=record.before[path].kind == "dir")
                 tree.put(path, record.before[path], by_id)
+        for path in commit.entries & foreign.entries & foreign.sure & set(tree) & set(self.tree):
+            if not record.changed(path):  # the commit changed only its names: what others wrote into the file stays
+                tree[path].become(self.tree[path])
         for path in commit.metas & set(tree):
             copy_meta(record.before[path], tree[path])
         for path in tree:
             if path in record.before and path in record.after and tree[path].kind == "dir" and record.before[path].mtime != record.after[path].mtime:
                 tree[path].mtime = record.before[path].mtime if path not in foreign.names | foreign.metas | record.untimed else None
-        if "undo-foreign-times" in KNOWN:
-            for path in foreign.names & set(tree):
-                tree[path].mtime = None
         for path in commit.all() | {p for p in tree if tree[p].id in moved}:
             if path in tree:
                 tree[path].move()
@@ -462,9 +481,10 @@ class World:
         record = box.history[-1]
         new, commit, foreign = self.undone(box, record)
         old = self.tree.copy()
-        must = commit.entries & commit.sure & foreign.entries & foreign.sure
+        must = {path for path in commit.entries & commit.sure & foreign.entries & foreign.sure if record.changed(path)}
         done = self.command(box, what, [], fault)
         side = self.outcome(box, what, done, (old, new, ()), must, commit.meets(foreign), fault)
+        self.inodes |= record.inodes  # they come back, and an older commit's record may have other names of them
         self.check_isolation(what)
         if side == "new":
             box.history.pop()
@@ -474,6 +494,7 @@ class World:
 
     def uncommitted(self, box, record, commit):
         now = box.original()
+        box.untimed |= record.untimed
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
@@ -486,18 +507,21 @@ class World:
                 else:
                     tree.put(path, source[path], base_ids)
         for path, node in now.items():
-            if path in box.stamp and box.stamp[path].id == node.id:
+            if path in box.stamp and box.stamp[path].is_as(node):
                 box.stamp[path].ctime = node.ctime
         for earlier in box.history:
             for path, node in self.tree.items():
-                if path in earlier.after and earlier.after[path].id == node.id and earlier.after[path].version == node.version:
+                if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
+        if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
+            for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
+                then = record.view_before.get(path)
+                if then and then.look() == box.view[path].look():
+                    box.view[path] = box.view[path].copy()
+                    box.view[path].id = then.id
         for path in box.edits().all():
             if path in box.view:
                 box.view[path].low = False
-        if "undo-times" in KNOWN:
-            for path, node in box.view.items():
-                node.mtime = None if node.kind == "dir" else node.mtime
 
     def step_rollback(self, name, fault):
         box = self.boxes.get(name)
@@ -513,7 +537,11 @@ class World:
             return
         done = self.command(box, "rollback", [], fault)
         self.outcome(box, "rollback of edits", done, (self.tree.copy(), self.tree.copy(), ()), (), (), fault)
-        if fault and done.returncode < 0:
+        if fault and done.returncode < 0 and box.is_tangled():  # the model does not know a view in which both have a part
+            if box.box.diff().stdout:
+                self.step_rollback(name, None)
+                return
+        elif fault and done.returncode < 0:
             self.either_view(box)
             return
         box.reset()
@@ -610,8 +638,3 @@ def is_same_directory(one, two):
 def alike(failures):
     """XFS says that the target of a rename exists where others say that it is not empty."""
     return [(index, "ENOTEMPTY" if name == "EEXIST" else name) for index, name in failures]
-
-
-def is_directory_metadata(operation):
-    name = operation[1].rpartition("/")[2] if isinstance(operation[1], str) else ""
-    return operation[0] in ("setxattr", "removexattr", "acl", "default_acl", "chmod", "chown") and name in DIRECTORY_NAMES

@@ -7,7 +7,6 @@ import shutil
 import traceback
 
 import atolltest as t
-import modelchain as mc
 import modelgen as g
 
 STRATEGIES = {"ext4": ["overlay", "copy_on_write"], "xfs": ["overlay", "copy_on_write"], "tmpfs": ["overlay", "copy_on_write"],
@@ -60,8 +59,7 @@ def one(place, combination, ground, seed, options):
     """One chain: (None or a report, how many kills hit)."""
     name, _, strategies, who = combination
     rng = random.Random("%s %d" % (name, seed))
-    without = "killed-hard-links" in mc.KNOWN and options.get("kills") == "1"
-    generator = g.Generator(rng, place.uid(who), options.get("links", "0" if without else "1") == "1")
+    generator = g.Generator(rng, place.uid(who), options.get("links", "1") == "1")
     base = generator.base()
     chain = generator.chain(strategies, rng.randrange(4, 14), options.get("kills", "0") == "1")
     try:

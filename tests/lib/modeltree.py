@@ -46,6 +46,16 @@ class Node:
     def move(self):
         self.ctime = next(_clock)
 
+    def become(self, other):
+        """Another content and metadata, for all names of the file."""
+        for field in ("version", "kind", "mode", "uid", "gid", "mtime", "data"):
+            setattr(self, field, getattr(other, field))
+        self.xattrs = dict(other.xattrs)
+
+    def is_as(self, other):
+        """The same inode, which nobody has changed; names of it may have come or gone."""
+        return self.id == other.id and self.version == other.version
+
     def look(self):
         return (self.kind, self.mode if self.kind != "link" else None, self.uid, self.gid, self.data, sorted(self.xattrs.items()))
 
