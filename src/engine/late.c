@@ -32,7 +32,7 @@ static int count_name(struct late *late, const struct tree_entry *e, bool change
 	return *value == (uint64_t)e->stat.nlink * 2 + 1;
 }
 
-/* Atoll itself touches nothing there. */
+/* Atoll itself touches nothing there. The ctime of a file may have moved because another name of it went elsewhere. */
 static int is_late(struct late *late, const struct tree_entry *e)
 {
 	struct tree_stat parent;
@@ -40,8 +40,6 @@ static int is_late(struct late *late, const struct tree_entry *e)
 
 	if (e->stat.ctime < late->since || is_whiteout(&e->stat))
 		return 0;
-	if (!S_ISDIR(e->stat.mode) && e->stat.nlink == 1)
-		return 1;
 	changed = tree_stat(e->dirfd, "", &parent) >= 0 && parent.mtime >= late->since;
 	if (S_ISDIR(e->stat.mode))
 		return changed;

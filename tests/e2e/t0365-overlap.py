@@ -289,20 +289,25 @@ def late_given_up(place, tap, who):
 
 def late_by_another_name(place, tap, who, strategy, keeps):
     """A file of a directory that a commit removed is written to by its name elsewhere. While that name is there, nothing is lost with the
-    undo data."""
+    undo data. keeps: whether it is; None: it goes, and nothing was written."""
     path = t.build_tree(place, who, BASE)
     os.link(path + "/d/f", path + "/x/linked")
-    os.link(path + "/d/f", path + "/d/e/linked")
+    if keeps is not None:
+        os.link(path + "/d/f", path + "/d/e/linked")
     box = t.Box(place, who, strategy, name="a", dirs=[path])
     box.new()
     box.run("rm", "-r", "d", cwd=path)
     commit = box.commit()
-    with open(path + "/x/linked", "w", encoding="ascii") as file:
-        file.write("work")
+    if keeps is not None:
+        with open(path + "/x/linked", "w", encoding="ascii") as file:
+            file.write("work")
     if not keeps:
         os.unlink(path + "/x/linked")
     removed = box.rm()
-    if keeps:
+    if keeps is None:
+        tap.check("a name elsewhere that is removed does not stop the removal, %s, %s" % (strategy, who), commit.returncode == 0 and
+                  removed.returncode == 0, t.said(commit), t.said(removed))
+    elif keeps:
         tap.check("what is written by a name that stayed does not stop the removal, %s, %s" % (strategy, who), commit.returncode == 0 and
                   removed.returncode == 0 and read(path, "x/linked") == "work", t.said(commit), t.said(removed))
     else:
@@ -426,6 +431,7 @@ def main(place, tap):
             late_writes(place, tap, who, strategy)
             late_by_another_name(place, tap, who, strategy, True)
             late_by_another_name(place, tap, who, strategy, False)
+            late_by_another_name(place, tap, who, strategy, None)
         late_given_up(place, tap, who)
     if place.is_root:
         bind_mounts(place, tap)

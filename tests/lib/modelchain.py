@@ -374,8 +374,9 @@ class World:
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
             times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}
             gone = {p for p in box.base if p not in box.view and mt.join(box.root, p) not in self.tree}  # others removed it, too
-            if chosen.all() & box.changed() - times - gone:
-                raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(chosen.all() & box.changed() - times - gone)))
+            must_land = {p for p in chosen.all() & box.changed() - times - gone if not self.is_harmless(box, p)}
+            if must_land:
+                raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(must_land)))
             self.check(old, "commit: " + t.said(done))
             return
         side = self.outcome(box, "commit", done, (old, new, loose), must, may, fault, self.refusals(box, paths))
@@ -389,6 +390,10 @@ class World:
         here, inside = self.tree.get(mt.join(box.root, path)), box.view.get(path)
         if here is None:
             return path not in box.base
+        base = box.base.get(path)
+        if inside and base and here.kind == inside.kind == base.kind == "dir":  # what was changed inside is so here already
+            return all(inside.values()[k] == base.values().get(k) or inside.values()[k] == here.values().get(k) for k in inside.values()) and \
+                not (base.xattrs.keys() - inside.xattrs.keys()) & here.xattrs.keys()
         return inside is not None and inside.look() == here.look()
 
     @staticmethod
@@ -514,10 +519,11 @@ class World:
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
+            nodes = {}
             for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
                 then = record.view_before.get(path)
                 if then and then.look() == box.view[path].look():
-                    box.view[path] = box.view[path].copy()
+                    box.view[path] = nodes.setdefault(then.id, box.view[path].copy())
                     box.view[path].id = then.id
         for path in box.edits().all():
             if path in box.view:

@@ -56,6 +56,10 @@ class Node:
         """The same inode, which nobody has changed; names of it may have come or gone."""
         return self.id == other.id and self.version == other.version
 
+    def values(self):
+        """The metadata, one by one."""
+        return {"mode": self.mode, "uid": self.uid, "gid": self.gid, **self.xattrs}
+
     def look(self):
         return (self.kind, self.mode if self.kind != "link" else None, self.uid, self.gid, self.data, sorted(self.xattrs.items()))
 
