@@ -298,6 +298,8 @@ static int stage_and_land(struct op *op, struct atoll_error *err)
 	if (r >= 0)
 		r = stage_flush_all(op, err);
 	if (r >= 0)
+		r = part_prepared_all(op, err);
+	if (r >= 0)
 		r = decide_prepare(op, err);
 	/* Last, so that nobody is kept from writing for long. */
 	if (r >= 0)

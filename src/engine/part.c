@@ -129,6 +129,19 @@ int part_prepare_all(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+int part_prepared_all(struct op *op, struct atoll_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		struct resource *r = session_resource(op->s, op->steps[i].resource);
+
+		if (op->steps[i].kind == STORE_STEP_PART && r->ops->part_prepared)
+			rc = r->ops->part_prepared(r, err);
+	}
+	return rc;
+}
+
 /* ---- moving ---- */
 
 /* As steps answer; what cannot be told by that is kept with the site. */

@@ -130,6 +130,8 @@ bool part_is_changed(const struct changes *c, bool refs);
 bool part_is_selected(const struct resource *r, const struct selection *v);
 /* Of a dry run too. Whatever comes of it, part_end_all() must follow. */
 int part_prepare_all(struct op *op, struct atoll_error *err);
+/* Waits for what the parts have left running. */
+int part_prepared_all(struct op *op, struct atoll_error *err);
 int part_end_all(struct op *op, struct atoll_error *err);
 /* Drops what a commit that was killed before it was on record left in the originals. Under any lock of the sandbox: nobody is committing. */
 int part_drop_left(struct session *s, struct atoll_error *err);

@@ -145,11 +145,11 @@ int git_lock_is_held(int dir_fd, const char *path, const char *owner);
  * an object or a pack, and whatever else lies there, is left behind. */
 int git_objects_import(int from_fd, int to_fd);
 /* Packs what is named from a quarantine, into a file without a name: commits and tags, one in each line, those that are known in the repository
- * already behind "^". */
-int git_objects_pack(const struct git_repo *r, const char *quarantine, const char *revisions, int *ret_pack,
-		     struct atoll_error *err);
-/* Brings such a pack into the repository. Every hash and link is checked by git. */
-int git_objects_land(const struct git_repo *r, int pack, struct atoll_error *err);
+ * already behind "^". The pack is whole when git_call_finish() says so. */
+int git_objects_pack_start(const struct git_repo *r, const char *quarantine, const char *revisions,
+			   struct git_running *ret, int *ret_pack, struct atoll_error *err);
+/* Brings such a pack into the repository. Every hash and link is checked by git. Nothing is started for an empty pack. */
+int git_objects_land_start(const struct git_repo *r, int pack, struct git_running *ret, struct atoll_error *err);
 
 /* ---- entries.c: what is tracked ---- */
 

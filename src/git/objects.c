@@ -94,8 +94,8 @@ static int count_packed(int fd, uint32_t *ret)
 }
 
 /* Through a file: the one git has ended when the other begins, and each is asked how it went. */
-int git_objects_pack(const struct git_repo *r, const char *quarantine, const char *revisions, int *ret_pack,
-		     struct atoll_error *err)
+int git_objects_pack_start(const struct git_repo *r, const char *quarantine, const char *revisions,
+			   struct git_running *ret, int *ret_pack, struct atoll_error *err)
 {
 	AUTO_FD pack = open(quarantine, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	struct git_call call = { .repo = r, .operation = "commit", .quarantine = quarantine };
@@ -106,13 +106,13 @@ int git_objects_pack(const struct git_repo *r, const char *quarantine, const cha
 	call.input = revisions;
 	call.input_size = strlen(revisions);
 	call.output_fd = pack;
-	rc = git_call(&call, err, (const char *const[]){ "pack-objects", "-q", "--revs", "--stdout", NULL });
+	rc = git_call_start(&call, ret, err, (const char *const[]){ "pack-objects", "-q", "--revs", "--stdout", NULL });
 	if (rc >= 0)
 		*ret_pack = TAKE_FD(pack);
 	return rc;
 }
 
-int git_objects_land(const struct git_repo *r, int pack, struct atoll_error *err)
+int git_objects_land_start(const struct git_repo *r, int pack, struct git_running *ret, struct atoll_error *err)
 {
 	struct git_call call = { .repo = r, .operation = "commit", .input_fd = pack };
 	uint32_t n = 0;
@@ -120,5 +120,7 @@ int git_objects_land(const struct git_repo *r, int pack, struct atoll_error *err
 
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->top, "cannot read the objects for \"%s\"", r->top);
-	return n == 0 ? 0 : git_call(&call, err, (const char *const[]){ "index-pack", "--strict", "--stdin", NULL });
+	if (n == 0)
+		return 0;
+	return git_call_start(&call, ret, err, (const char *const[]){ "index-pack", "--strict", "--stdin", NULL });
 }

@@ -8,16 +8,20 @@
 
 #include <string.h>
 
+#include "base/fd.h"
+
 void git_landing_release(struct git_landing *l)
 {
 	git_entries_release(&l->from);
 	git_entries_release(&l->to);
 	git_entries_release(&l->index);
 	git_running_release(&l->asked);
+	git_running_release(&l->packing);
+	fd_close(l->pack);
 	strbuf_release(&l->said);
 	free(l->who);
 	free(l->message);
-	*l = (struct git_landing){ 0 };
+	*l = (struct git_landing){ .pack = -EBADF };
 }
 
 /* ---- who commits ---- */
@@ -215,7 +219,7 @@ int git_landing_merge(const struct git_work *w, const char *message, struct git_
 	const struct part_request quiet = { .tell = ignore };
 	AUTO_FREE char *edits = default_message(w, message);
 	AUTO_FREE char *title = str_format("Merge branch '%s' into the sandbox %s", branch_name(w), w->r->sandbox);
-	AUTO_GIT_LANDING unused = { 0 };
+	AUTO_GIT_LANDING unused = { .pack = -EBADF };
 	struct atoll_error said = { 0 };
 	struct git_id own = w->tip, tree;
 	int rc = edits && title ? find_identity(w, &unused, true, err) : error_oom(err, w->operation);

@@ -387,8 +387,15 @@ int git_part_touched(struct resource *r, int dir_fd, struct tree_sync *sync)
 	struct atoll_error ignored = { 0 };
 	AUTO_FD parent = -EBADF;
 	const char *name;
+	AUTO_FD packs = -EBADF;
 	int rc = load(r, dir_fd, &p, &ignored) < 0 ? -EIO : 0;
 
+	if (rc < 0)
+		return rc;
+	/* Git flushes a pack, but not its name. What leads elsewhere is not followed. */
+	packs = fd_open_beneath(p.repo.dir_fd, "objects/pack", O_RDONLY | O_DIRECTORY);
+	if (packs >= 0)
+		rc = tree_sync_add_anywhere(sync, packs, "");
 	if (rc < 0 || git_id_equal(&p.old, &p.new))
 		return rc;
 	rc = fd_open_parent(p.repo.dir_fd, p.branch, &parent, &name);
@@ -503,6 +510,8 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 	struct atoll_error ignored = { 0 };
 	int side, rc;
 
+	/* Of a commit that failed: git removes what it has not brought to an end. */
+	(void)git_work_finish(r, &ignored);
 	if (dir_fd < 0 || load(r, dir_fd, &p, &ignored) < 0)
 		return end_unrecorded(r, err);
 	side = side_of(&p, &ignored);

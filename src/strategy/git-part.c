@@ -76,64 +76,64 @@ static int put_on_record(struct resource *r, int dir_fd, const struct git_work *
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
 }
 
-/* Git flushes a pack, but not its name. */
-static int sync_packs(const struct git_work *w, struct tree_sync *sync, struct atoll_error *err)
-{
-	AUTO_FD packs = fd_open_beneath(w->repo.dir_fd, "objects/pack", O_RDONLY | O_DIRECTORY);
-	int rc = packs < 0 ? packs : tree_sync_add_anywhere(sync, packs, "");
+/* ---- objects ---- */
 
-	/* Somebody may have put a link there; or there was nothing to land. */
-	return rc < 0 && rc != -ELOOP && rc != -ENOENT
-		       ? error_sys(err, rc, "commit", w->repo.top, "cannot look at the objects of \"%s\"", w->repo.top)
-		       : 0;
-}
-
-static int land_objects(const struct git_work *w, struct git_landing *l, const struct git_moves *m,
-			struct tree_sync *sync, struct atoll_error *err)
+static int start_packing(const struct git_work *w, struct git_landing *l, const struct git_moves *m,
+			 struct atoll_error *err)
 {
 	AUTO_STRBUF revisions = STRBUF_INIT;
-	AUTO_FD pack = -EBADF;
-	int rc;
 
 	strbuf_addf(&revisions, "%s\n^%s\n", l->new.hex, l->old.hex);
 	for (size_t i = 0; i < m->n; i++)
 		strbuf_addf(&revisions, "%s\n", m->v[i].new.hex);
 	if (revisions.failed)
 		return error_oom(err, "commit");
-	rc = git_objects_pack(&w->repo, w->objects, revisions.data, &pack, err);
-	if (rc >= 0)
-		rc = git_landing_identify(w, l, err);
-	if (rc >= 0)
-		rc = git_objects_land(&w->repo, pack, err);
-	return rc < 0 ? rc : sync_packs(w, sync, err);
+	return git_objects_pack_start(&w->repo, w->objects, revisions.data, &l->packing, &l->pack, err);
 }
 
-/* The branch, or nothing of it if only other refs are to land. */
-static int make_landing(struct git_work *w, const struct part_request *q, struct git_landing *l,
-			struct atoll_error *err)
+/* Goes on while the record is written and flushed: git_part_prepared() waits for it. */
+static int start_landing(struct git_work *w, struct git_landing *l, struct atoll_error *err)
 {
-	int rc;
+	int rc = git_call_finish(&l->packing, err);
 
-	if (git_work_has_nothing(w))
-		return git_landing_none(w, l, err);
-	rc = git_landing_make(w, q, l, err);
-	return rc < 0 ? rc : git_check_landing(w, l, q, err);
+	if (rc >= 0)
+		rc = git_landing_identify(w, l, err);
+	return rc < 0 ? rc : git_objects_land_start(&w->repo, l->pack, &w->landing, err);
+}
+
+int git_part_prepared(struct resource *r, struct atoll_error *err)
+{
+	return git_work_finish(r, err);
+}
+
+/* ---- all of it ---- */
+
+/* The branch, or nothing of it if only other refs are to land. What is in the way is looked for while git packs. */
+static int make_landing(struct git_work *w, const struct part_request *q, const struct git_moves *m,
+			struct git_landing *l, struct atoll_error *err)
+{
+	bool none = git_work_has_nothing(w);
+	int rc = none ? git_landing_none(w, l, err) : git_landing_make(w, q, l, err);
+
+	if (rc >= 0 && !q->dry)
+		rc = start_packing(w, l, m, err);
+	return rc < 0 || none ? rc : git_check_landing(w, l, q, err);
 }
 
 static int prepare(struct git_work *w, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
-	AUTO_GIT_LANDING l = { 0 };
+	AUTO_GIT_LANDING l = { .pack = -EBADF };
 	AUTO_GIT_MOVES m = { 0 };
 	int rc = q->refs ? git_moves_find(w, q, &m, err) : 0;
 
 	if (rc < 0 || (git_work_has_nothing(w) && !m.n))
 		return rc;
-	rc = make_landing(w, q, &l, err);
+	rc = make_landing(w, q, &m, &l, err);
 	if (rc >= 0 && q->dry)
 		rc = git_landing_identify(w, &l, err);
 	if (rc < 0 || q->dry)
 		return rc < 0 ? rc : 1;
-	rc = land_objects(w, &l, &m, q->sync, err);
+	rc = start_landing(w, &l, err);
 	return rc < 0 ? rc : put_on_record(w->r, dir_fd, w, &l, &m, q->sync, err);
 }
 
@@ -194,7 +194,7 @@ static int check_inside(const struct git_work *w, bool refs, struct atoll_error 
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
 	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
-	int rc = begin_part(r, q->dry, err);
+	int rc = begin_part(r, q->dry, err), landed;
 
 	if (rc >= 0)
 		rc = git_work_take(r, "commit", &w, err);
@@ -204,5 +204,11 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 	if (rc < 0)
 		return rc;
 	rc = git_check_submodules(&w, q, err);
-	return rc < 0 ? rc : prepare(&w, dir_fd, q, err);
+	if (rc >= 0)
+		rc = prepare(&w, dir_fd, q, err);
+	if (rc > 0 && w.landing.started)
+		git_work_keep(&w);
+	/* It failed since, or could not be kept. A git that is ended here would leave a part of a pack. */
+	landed = w.landing.started ? git_call_finish(&w.landing, rc < 0 ? NULL : err) : 0;
+	return rc < 0 ? rc : landed < 0 ? landed : rc;
 }

@@ -36,6 +36,7 @@ void git_work_release(struct git_work *w)
 	git_running_release(&w->ahead);
 	strbuf_release(&w->ahead_said);
 	git_running_release(&w->hashing);
+	git_running_release(&w->landing);
 	strbuf_release(&w->hashes);
 	git_index_file_release(&w->file);
 	strbuf_release(&w->commits);
@@ -346,6 +347,7 @@ void git_work_keep(struct git_work *w)
 	if (!kept)
 		return;
 	*kept = *w;
+	kept->landing.call.repo = &kept->repo;
 	w->r->kept = kept;
 	*w = (struct git_work){ .repo = { .dir_fd = -EBADF } };
 }
@@ -358,6 +360,15 @@ void git_work_forget(struct resource *r)
 	if (kept)
 		git_work_release(kept);
 	free(kept);
+}
+
+int git_work_finish(struct resource *r, struct atoll_error *err)
+{
+	struct git_work *kept = r->kept;
+	int rc = kept && kept->landing.started ? git_call_finish(&kept->landing, err) : 0;
+
+	git_work_forget(r);
+	return rc;
 }
 
 /* Of what it was made from only the original's branch can have moved: the sandbox is locked, and nothing runs in it. */

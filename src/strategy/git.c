@@ -280,6 +280,7 @@ const struct strategy_ops strategy_git = {
 	.forget = git_forget,
 	.release = git_release,
 	.part_prepare = git_part_prepare,
+	.part_prepared = git_part_prepared,
 	.part_side = git_part_side,
 	.part_move = git_part_move,
 	.part_touched = git_part_touched,

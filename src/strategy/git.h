@@ -148,9 +148,10 @@ struct git_work {
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
-	bool compared;  /* base_old and base_new are known */
-	bool has_index; /* there is a copy of the index in the quarantine */
-	bool unborn;    /* that ref has no commit; tip is the base then */
+	struct git_running landing; /* the objects of a commit, which enter the original */
+	bool compared;              /* base_old and base_new are known */
+	bool has_index;             /* there is a copy of the index in the quarantine */
+	bool unborn;                /* that ref has no commit; tip is the base then */
 	bool elsewhere; /* HEAD is on neither the sandbox's own branch nor the original's: nothing of it lands there */
 	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
@@ -161,6 +162,8 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 /* Keeps it with the resource, and leaves it empty. */
 void git_work_keep(struct git_work *w);
 void git_work_forget(struct resource *r);
+/* Waits for w->landing of what was kept, and forgets that. */
+int git_work_finish(struct resource *r, struct atoll_error *err);
 /* What was kept, if it still holds; else it is made anew. */
 int git_work_take(struct resource *r, const char *operation, struct git_work *ret, struct atoll_error *err);
 struct git_call git_work_call(const struct git_work *w);
@@ -212,6 +215,8 @@ struct git_landing {
 	struct git_entries index;    /* the same paths as the original's index has them */
 	char *who, *message;         /* for the logs; who: after git_landing_identify() */
 	struct git_running asked;    /* who it is, if that was not needed yet */
+	struct git_running packing;  /* the objects that land, into pack */
+	int pack;                    /* or -EBADF */
 	struct strbuf said;
 };
 void git_landing_release(struct git_landing *l);
@@ -265,6 +270,7 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
+int git_part_prepared(struct resource *r, struct atoll_error *err);
 /* ---- git-index.c: the original's index, and its entries on record ---- */
 /* Of these paths at least, and what is unmerged; under the lock. Read here, or by git. */
 int git_index_load(const struct git_repo *repo, const struct git_entries *paths, size_t hex_size, const char *operation,

@@ -158,6 +158,8 @@ struct strategy_ops {
 	 * into dir_fd, an empty directory of its own: after a crash it is all there is, and afterwards the undo record. The files must be durable
 	 * when it returns, or be added to q->sync; the engine adds dir_fd itself. May refuse. Changes nothing that others see, but for locks, which part_end() drops. 1: there is something to land; 0: there is not. */
 	int (*part_prepare)(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
+	/* may. Waits for what part_prepare() has left running while the engine made everything durable. May refuse. */
+	int (*part_prepared)(struct resource *r, struct atoll_error *err);
 	/* must, if PART. Where it stands: enum part_side, or a failure, from which nothing is concluded. Changes nothing. With PART_FOREIGN it may
 	 * say in err->message what somebody else has done, to follow the name in a report. */
 	int (*part_side)(struct resource *r, int dir_fd, struct atoll_error *err);

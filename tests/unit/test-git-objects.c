@@ -19,9 +19,14 @@ static int land(const struct git_repo *repo, const struct git_id *tip, const str
 	struct atoll_error err = { 0 };
 
 	AUTO_FD pack = -EBADF;
-	int r = git_objects_pack(repo, quarantine, revisions, &pack, &err);
+	struct git_running running = { 0 };
+	int r = git_objects_pack_start(repo, quarantine, revisions, &running, &pack, &err);
 
-	return r < 0 ? r : git_objects_land(repo, pack, &err);
+	if (r >= 0)
+		r = git_call_finish(&running, &err);
+	if (r >= 0)
+		r = git_objects_land_start(repo, pack, &running, &err);
+	return r < 0 || !running.started ? r : git_call_finish(&running, &err);
 }
 
 static int import(void)
