@@ -185,7 +185,8 @@ void strays_remove(struct session *s);
 
 /* stage.c */
 int stage_all(struct op *op, struct atoll_error *err);
-/* Makes durable what stage_all() and part_prepare_all() have written: with one flush per resource, where that is enough. */
+/* Makes durable what stage_all() and part_prepare_all() have written: with one flush per resource, where that is
+ * enough. */
 int stage_flush_all(struct op *op, struct atoll_error *err);
 
 /* step.c: one step, on disk */

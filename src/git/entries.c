@@ -291,33 +291,47 @@ static int parse_status(const char *line, struct git_entries *ret, bool *ret_sta
 	return field ? git_entries_add(ret, field, mode, &id, 0) : -EINVAL;
 }
 
-int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
-			    struct atoll_error *err)
+int git_entries_uncommitted_start(const struct git_call *how, struct git_running *ret, struct atoll_error *err)
 {
-	AUTO_STRBUF out = STRBUF_INIT;
-	struct git_call call = *how;
-	const char *at, *end, *line;
-	int r;
+	return git_call_start(how, ret, err,
+			      (const char *const[]){ "status", "--porcelain=v2", "-z", "--untracked-files=no",
+						     "--no-renames", "--ignore-submodules=all", NULL });
+}
 
-	call.output = &out;
+int git_entries_uncommitted_finish(struct git_running *g, struct git_entries *ret, bool *ret_staged,
+				   struct atoll_error *err)
+{
+	const char *at, *end, *line;
+	int r = git_call_finish(g, err);
+
 	*ret_staged = false;
-	r = git_call(&call, err,
-		     (const char *const[]){ "status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames",
-					    "--ignore-submodules=all", NULL });
-	at = strbuf_str(&out);
-	end = at + out.size;
+	at = strbuf_str(g->call.output);
+	end = at + g->call.output->size;
 	while (r >= 0 && (line = next(&at, end))) {
 		/* What the user's configuration has it say besides, of stashes and branches. */
 		if (line[0] == '#')
 			continue;
 		r = parse_status(line, ret, ret_staged);
 		if (r < 0)
-			return r == -ENOMEM ? error_oom(err, how->operation) : unexpected(how, "status", err);
+			return r == -ENOMEM ? error_oom(err, g->call.operation) : unexpected(&g->call, "status", err);
 	}
 	/* What is unmerged comes last. */
 	if (r >= 0 && ret->n)
 		qsort(ret->v, ret->n, sizeof *ret->v, compare_entries);
 	return MIN(r, 0);
+}
+
+int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
+			    struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = *how;
+	struct git_running running;
+	int r;
+
+	call.output = &out;
+	r = git_entries_uncommitted_start(&call, &running, err);
+	return r < 0 ? r : git_entries_uncommitted_finish(&running, ret, ret_staged, err);
 }
 
 void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out)

@@ -123,7 +123,8 @@ int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, con
 		     void *arg);
 /* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */
 int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const char *tmp);
-/* The same in two parts. The caller flushes the file before it is put in its place, and the directory of the ref afterwards. */
+/* The same in two parts. The caller flushes the file before it is put in its place, and the directory of the ref
+ * afterwards. */
 int git_refs_stage(int dir_fd, const struct git_id *id, const char *tmp, int *ret_fd);
 int git_refs_put(int dir_fd, const char *name, const char *tmp, int *ret_parent);
 /* Appends to the log of a ref (or HEAD) if there is one. Not durable by itself, as git's are not. */
@@ -148,7 +149,8 @@ int git_objects_import(int from_fd, int to_fd);
  * already behind "^". The pack is whole when git_call_finish() says so. */
 int git_objects_pack_start(const struct git_repo *r, const char *quarantine, const char *revisions,
 			   struct git_running *ret, int *ret_pack, struct atoll_error *err);
-/* Brings such a pack into the repository. Every hash and link is checked by git. Nothing is started for an empty pack. */
+/* Brings such a pack into the repository. Every hash and link is checked by git. Nothing is started for an empty
+ * pack. */
 int git_objects_land_start(const struct git_repo *r, int pack, struct git_running *ret, struct atoll_error *err);
 
 /* ---- entries.c: what is tracked ---- */
@@ -201,6 +203,10 @@ int git_entries_since(const struct git_call *how, const struct git_id *from, str
  * are left out. */
 int git_entries_uncommitted(const struct git_call *how, struct git_entries *ret, bool *ret_staged,
 			    struct atoll_error *err);
+/* The same in two parts; as git_call_start(). */
+int git_entries_uncommitted_start(const struct git_call *how, struct git_running *ret, struct atoll_error *err);
+int git_entries_uncommitted_finish(struct git_running *g, struct git_entries *ret, bool *ret_staged,
+				   struct atoll_error *err);
 /* Those of the index whose file in the checkout is another one, as the index has them; what that knows of the others is brought up to date.
  * Submodules are left out. how->index: nobody else's. */
 int git_entries_unlike(const struct git_call *how, struct git_entries *ret, struct atoll_error *err);

@@ -2,12 +2,12 @@
 /*
  * Moving a branch of the original, with its index, to the new side and back.
  *
- * The branch says which side it is: forward it moves first, backward last. The index and other refs may be on the other one after a crash; whoever
- * ends the op, on whichever side, makes them follow. What is renamed is written and flushed before; the directories are flushed with those of all
- * other steps (part_touched()).
+ * The branch says which side it is: forward it moves first, backward last. The index and other refs may be on the
+ * other one after a crash; whoever ends the op, on whichever side, makes them follow. What is renamed is written and
+ * flushed before; the directories are flushed with those of all other steps (part_touched()).
  *
- * Where other refs land too, marks in the part's directory tell a move that was cut off from one that has not begun: before a move begins, nobody
- * else's change may be in the way of those refs.
+ * Where other refs land too, marks in the part's directory tell a move that was cut off from one that has not begun:
+ * before a move begins, nobody else's change may be in the way of those refs.
  */
 #include "strategy/git.h"
 

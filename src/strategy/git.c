@@ -74,13 +74,31 @@ static int choose_branch(struct resource *r, const struct git_repo *repo, char *
 	return -EEXIST;
 }
 
-/* What is uncommitted in the original stays out, and whoever makes the sandbox is told. */
-static int count_left_out(const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
+/* What is uncommitted in the original stays out, and whoever makes the sandbox is told. Git looks at every tracked
+ * file for that, while the workspace is made. */
+struct left_out {
+	struct git_running asked;
+	struct strbuf said;
+};
+
+static void left_out_release(struct left_out *l)
 {
-	const struct git_call call = { .repo = repo, .operation = "new" };
+	git_running_release(&l->asked);
+	strbuf_release(&l->said);
+}
+
+static int ask_left_out(const struct git_repo *repo, struct left_out *l, struct atoll_error *err)
+{
+	const struct git_call call = { .repo = repo, .operation = "new", .output = &l->said };
+
+	return git_entries_uncommitted_start(&call, &l->asked, err);
+}
+
+static int count_left_out(struct left_out *l, struct git_state *s, struct atoll_error *err)
+{
 	AUTO_GIT_ENTRIES uncommitted = { 0 };
 	bool staged;
-	int rc = git_entries_uncommitted(&call, &uncommitted, &staged, err);
+	int rc = git_entries_uncommitted_finish(&l->asked, &uncommitted, &staged, err);
 
 	s->left_out = uncommitted.n;
 	return rc;
@@ -100,7 +118,8 @@ static int git_detail(const struct store_resource *row, struct strbuf *ret, stru
 	return 1;
 }
 
-static int begin_in(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
+static int begin_in(struct resource *r, const struct git_repo *repo, struct git_state *s, struct left_out *left_out,
+		    struct atoll_error *err)
 {
 	int rc = overlay_begin(r, err);
 
@@ -113,7 +132,7 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 		return cannot_make(r, rc, err);
 	rc = git_pin(r, repo, "base", &s->base, "new", err);
 	if (rc >= 0 && !s->carried)
-		rc = count_left_out(repo, s, err);
+		rc = count_left_out(left_out, s, err);
 	s->unsettled = true;
 	if (rc >= 0 && s->carried)
 		rc = git_settle_carried(r, repo, s, "new", err);
@@ -124,18 +143,21 @@ static int git_begin(struct resource *r, struct atoll_error *err)
 {
 	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
 	AUTO_GIT_STATE s = { 0 }, before = { 0 };
+	CLEANUP(left_out_release) struct left_out left_out = { .said = STRBUF_INIT };
 	struct atoll_error ignored = { 0 };
 	int rc = git_repo_open(r->row.path, &repo, err);
 
 	(void)git_state_load(r, &before, &ignored);
 	s.carried = r->carry_dirty || before.carried;
+	if (rc >= 0 && !s.carried)
+		rc = ask_left_out(&repo, &left_out, err);
 	if (rc >= 0)
 		rc = git_repo_check_calm(&repo, "new", err);
 	if (rc >= 0)
 		rc = git_repo_check_index(&repo, "new", err);
 	if (rc >= 0)
 		rc = git_repo_branch(&repo, "new", &s.branch, &s.base, err);
-	return rc < 0 ? rc : begin_in(r, &repo, &s, err);
+	return rc < 0 ? rc : begin_in(r, &repo, &s, &left_out, err);
 }
 
 /* ---- seeing it ---- */

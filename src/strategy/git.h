@@ -49,8 +49,8 @@ int git_state_save(struct resource *r, const struct git_state *s, struct atoll_e
 int git_put_file(int dir_fd, const char *name, const char *content, size_t size);
 /* The same, but durable only when sync is flushed. */
 int git_stage_file(int dir_fd, const char *name, const char *content, size_t size, struct tree_sync *sync);
-/* The state after the commit that is under way, at another base: written while that is prepared, and put in its place when it has landed. -errno;
- * -ENOENT if no commit is under way. */
+/* The state after the commit that is under way, at another base: written while that is prepared, and put in its place
+ * when it has landed. -errno; -ENOENT if no commit is under way. */
 int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync);
 int git_state_load_next(struct resource *r, struct git_state *ret);
 int git_state_take_next(struct resource *r);
@@ -77,8 +77,8 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err);
-/* The same in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes its place later. Without
- * that file it is written anew. */
+/* The same in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes
+ * its place later. Without that file it is written anew. */
 int git_pin_stage(struct resource *r, const struct git_repo *repo, const struct git_id *id, struct tree_sync *sync);
 int git_pin_staged(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 		   const char *operation, struct atoll_error *err);
@@ -278,8 +278,8 @@ int git_index_load(const struct git_repo *repo, const struct git_entries *paths,
 /* Fills l->index. 0 or -ENOMEM. */
 int git_index_note(const struct git_index_file *f, struct git_landing *l);
 int git_index_save(int dir_fd, const struct git_landing *l, struct tree_sync *sync);
-/* The entries of one side; what is known of their files is brought up to date. Idempotent. The new index is durable, its name when the git
- * directory is flushed. */
+/* The entries of one side; what is known of their files is brought up to date. Idempotent. The new index is durable,
+ * its name when the git directory is flushed. */
 int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);
 /* ATOLL_CONFLICT if somebody has staged something else in one of the entries. */
 int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, struct atoll_error *err);

@@ -154,20 +154,24 @@ struct strategy_ops {
 	/* may. Frees r->priv. */
 	void (*release)(struct resource *r);
 
-	/* must, if PART. Called when everything else was checked, and before anything is on record. Writes all that part_move() will ever need
-	 * into dir_fd, an empty directory of its own: after a crash it is all there is, and afterwards the undo record. The files must be durable
-	 * when it returns, or be added to q->sync; the engine adds dir_fd itself. May refuse. Changes nothing that others see, but for locks, which part_end() drops. 1: there is something to land; 0: there is not. */
+	/* must, if PART. Called when everything else was checked, and before anything is on record. Writes all that
+	 * part_move() will ever need into dir_fd, an empty directory of its own: after a crash it is all there is,
+	 * and afterwards the undo record. The files must be durable when it returns, or be added to q->sync; the
+	 * engine adds dir_fd itself. May refuse. Changes nothing that others see, but for locks, which part_end()
+	 * drops. 1: there is something to land; 0: there is not. */
 	int (*part_prepare)(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 	/* may. Waits for what part_prepare() has left running while the engine made everything durable. May refuse. */
 	int (*part_prepared)(struct resource *r, struct atoll_error *err);
 	/* must, if PART. Where it stands: enum part_side, or a failure, from which nothing is concluded. Changes nothing. With PART_FOREIGN it may
 	 * say in err->message what somebody else has done, to follow the name in a report. */
 	int (*part_side)(struct resource *r, int dir_fd, struct atoll_error *err);
-	/* must, if PART. From one side to the other, in one instant for everybody else; durable when it returns, but for the directories that
-	 * part_touched() adds. Called with the other side standing, as far as part_side() could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one
+	/* must, if PART. From one side to the other, in one instant for everybody else; durable when it returns, but
+	 * for the directories that part_touched() adds. Called with the other side standing, as far as part_side()
+	 * could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one
 	 * of the two, as part_side() then tells. */
 	int (*part_move)(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
-	/* may. Adds the directories in which part_move() renames something: they are flushed after it, before the op is decided. -errno. */
+	/* may. Adds the directories in which part_move() renames something: they are flushed after it, before the op
+	 * is decided. -errno. */
 	int (*part_touched)(struct resource *r, int dir_fd, struct tree_sync *sync);
 	/* may. The op is over, this way or that: drops locks, and what an undo does not need. Idempotent. dir_fd is -EBADF if nothing is on
 	 * record: whatever is found of this sandbox is dropped then. */
