@@ -105,11 +105,13 @@ struct pg_client {
 	bool skip_to_sync; /* an error was answered by the proxy: nothing more counts until Sync, as with the server */
 
 	/* its transaction */
-	bool in_block;  /* inside BEGIN … COMMIT */
-	bool read_only; /* and it was begun so: for AND CHAIN */
-	bool dirty;     /* something was sent since our savepoint */
-	bool was_dirty; /* ever */
-	bool broken;    /* the server's (sub)transaction has failed */
+	bool in_block;        /* inside BEGIN … COMMIT */
+	bool begun_read_only; /* the block began so, by default or by AND CHAIN; what BEGIN itself says does not count */
+	bool chain_read_only; /* the block that AND CHAIN begins is */
+	bool chain_commits;   /* AND CHAIN of a COMMIT, of a block that has not failed */
+	bool dirty;           /* something was sent since our savepoint */
+	bool was_dirty;       /* ever */
+	bool broken;          /* the server's (sub)transaction has failed */
 	bool touched_constraints;
 	bool released_constraints; /* by SET CONSTRAINTS in a savepoint that was released: ROLLBACK TO does not undo that */
 	struct pg_names cursors; /* to be closed at its end */

@@ -271,13 +271,26 @@ static void add_quoted(struct strbuf *sql, char quote, const char *text)
 	strbuf_addc(sql, quote);
 }
 
+static void add_savepoint(struct strbuf *sql, const char *command, const char *name)
+{
+	strbuf_adds(sql, command);
+	add_quoted(sql, '"', name);
+	strbuf_adds(sql, "; ");
+}
+
 void pg_settings_releases(const struct pg_settings *log, struct strbuf *ret_sql)
 {
 	for (size_t i = log->n; i-- > 0;)
+		if (log->v[i].mark)
+			add_savepoint(ret_sql, "RELEASE SAVEPOINT ", log->v[i].key);
+}
+
+void pg_settings_rollbacks(const struct pg_settings *log, struct strbuf *ret_sql)
+{
+	for (size_t i = log->n; i-- > 0;)
 		if (log->v[i].mark) {
-			strbuf_adds(ret_sql, "RELEASE SAVEPOINT ");
-			add_quoted(ret_sql, '"', log->v[i].key);
-			strbuf_adds(ret_sql, "; ");
+			add_savepoint(ret_sql, "ROLLBACK TO SAVEPOINT ", log->v[i].key);
+			add_savepoint(ret_sql, "RELEASE SAVEPOINT ", log->v[i].key);
 		}
 }
 

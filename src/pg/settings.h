@@ -35,6 +35,8 @@ int pg_settings_copy(struct pg_settings *to, const struct pg_settings *from);
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql);
 /* SQL that releases all savepoints of the log, the innermost first: several may have the same name. */
 void pg_settings_releases(const struct pg_settings *log, struct strbuf *ret_sql);
+/* The same, and what was done in them is undone. */
+void pg_settings_rollbacks(const struct pg_settings *log, struct strbuf *ret_sql);
 /* SQL that ends what SET LOCAL did. 0 or -ENOMEM. */
 int pg_settings_end_local(const struct pg_settings *settings, const struct pg_settings *defaults,
 			  const struct pg_settings *log, struct strbuf *ret_sql);

@@ -305,9 +305,10 @@ static void run_begin(struct pg_client *c, const struct pg_statement *s)
 
 	if (c->in_block)
 		pg_client_warn(c, "25001", "there is already a transaction in progress");
+	else
+		c->begun_read_only = is_read_only_by_default(c);
 	c->in_block = true;
 	warn_of_isolation(c, s->isolation);
-	c->read_only = c->read_only || read_only;
 	if (read_only)
 		run_own(c, "SET TRANSACTION READ ONLY", tag);
 	else
@@ -332,21 +333,59 @@ static void run_set_transaction(struct pg_client *c, const struct pg_statement *
 		run_own(c, s->read_only ? "SET TRANSACTION READ ONLY" : "SET TRANSACTION READ WRITE", "SET");
 }
 
-/* The end of a block; with AND CHAIN the next one begins as this one did. */
+/* The end of a block; with AND CHAIN the next one begins. */
 static void block_ended(struct pg_client *c, bool committed)
 {
-	bool read_only = c->read_only && c->chain;
+	bool read_only = c->chain_read_only && c->chain;
 	const char *tag = committed ? "COMMIT" : "ROLLBACK";
 
 	c->in_block = c->chain && !c->failed;
-	c->read_only = read_only;
-	c->chain = false;
+	c->begun_read_only = read_only;
+	c->chain = c->chain_read_only = false;
 	if (c->failed)
 		pg_script_next(c);
 	else if (read_only)
 		run_own(c, "SET TRANSACTION READ ONLY", tag);
 	else
 		answer(c, tag);
+}
+
+static void chain_known(struct pg_client *c, bool succeeded)
+{
+	struct pg_proxy *p = c->proxy;
+
+	if (!succeeded) {
+		c->chain = false;
+		answered(c, false);
+		return;
+	}
+	c->chain_read_only = strcmp(strbuf_str(&p->captured), "on") == 0;
+	pg_finish(c, c->chain_commits, block_ended);
+}
+
+/* The next block is read-only if this one is as it ends. A server that commits looks in the innermost savepoint; one
+ * that rolls back has gone back to before the outermost; one that has failed outside of savepoints knows only how the
+ * block began: by default, or by AND CHAIN. */
+static void run_chain(struct pg_client *c, bool commit)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	c->chain = true;
+	c->chain_commits = commit && !c->broken;
+	if (!c->chain_commits)
+		pg_settings_rollbacks(&c->log, &sql);
+	if (c->broken && sql.size == 0) {
+		c->chain_read_only = c->begun_read_only;
+		pg_finish(c, false, block_ended);
+		return;
+	}
+	strbuf_adds(&sql, "SHOW transaction_read_only");
+	if (sql.failed) {
+		pg_proxy_lose(c->proxy, "out of memory");
+		return;
+	}
+	c->dirty = true;
+	pg_group_query(c, strbuf_str(&sql), chain_known);
 }
 
 static void run_end(struct pg_client *c, const struct pg_statement *s)
@@ -363,8 +402,10 @@ static void run_end(struct pg_client *c, const struct pg_statement *s)
 	}
 	if (!c->in_block)
 		pg_client_warn(c, "25P01", "there is no transaction in progress");
-	c->chain = s->chain;
-	pg_finish(c, commit && !c->broken, block_ended);
+	if (s->chain)
+		run_chain(c, commit);
+	else
+		pg_finish(c, commit && !c->broken, block_ended);
 }
 
 static void run_deallocate_all(struct pg_client *c)

@@ -647,6 +647,23 @@ def constraints(tap, proxy):
     w.close()
 
 
+def chains(tap, w):
+    """The block that AND CHAIN begins is read-only if the server would have it so."""
+    for text, wanted in (("SET TRANSACTION READ ONLY; COMMIT AND CHAIN", "on"),
+                         ("SET TRANSACTION READ ONLY; ROLLBACK AND CHAIN", "on"),
+                         ("SAVEPOINT s; SET TRANSACTION READ ONLY; COMMIT AND CHAIN", "on"),
+                         ("SAVEPOINT s; SAVEPOINT s; SET TRANSACTION READ ONLY; ROLLBACK AND CHAIN", "off"),
+                         ("SET TRANSACTION READ ONLY; SAVEPOINT s; SELECT 1/0", "on"),
+                         ("SET TRANSACTION READ ONLY; SELECT 1/0", "off"),
+                         ("SET TRANSACTION READ ONLY; COMMIT AND CHAIN; SELECT 1/0; ", "on"),
+                         ("SAVEPOINT s; SET TRANSACTION READ ONLY; ROLLBACK TO s; COMMIT AND CHAIN", "off")):
+        w.query("BEGIN")
+        w.query(text)
+        a = w.query("COMMIT AND CHAIN; " * ("1/0" in text) + "SHOW transaction_read_only")
+        tap.check("a chained block is read-only as on a server: " + text, a.rows == [[wanted]] and a.status == "T", a)
+        w.query("ROLLBACK")
+
+
 def read_only(tap, w):
     w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     a, b, c = w.query("CREATE TABLE ro (a int)"), w.run("CREATE TABLE ro (a int)"), w.query("BEGIN; CREATE TABLE ro (a int)")
@@ -655,6 +672,7 @@ def read_only(tap, w):
     a = w.query("BEGIN READ WRITE; CREATE TABLE ro (a int); ROLLBACK")
     tap.check("but not in one that says otherwise", not a.errors, a)
     w.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+    chains(tap, w)
 
 
 def session(tap, proxy):

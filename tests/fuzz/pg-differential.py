@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import atolltest as t  # noqa: E402
@@ -40,20 +41,28 @@ def compare(tap, server, program, place, label):
     fuzzer.proxy.close()
 
 
+def version(tap, program, place, programs):
+    server = pg.Server(place, programs=programs)
+    try:
+        compare(tap, server, program, place, "PostgreSQL " + server.sql("SHOW server_version").split()[0])
+    finally:
+        server.stop()
+
+
 def main(place, tap):
     program = place.helper("tests/pg/proxy-server")
     if not pg.binaries():
         tap.check("PostgreSQL is installed", False, "scripts/install-deps test brings it")
         return
+    versions = []
     for major, programs in [("", pg.binaries()), *pg.further()]:
-        if not programs:
+        if programs:
+            versions.append(programs)
+        else:
             tap.skip("PostgreSQL %s answers as the server does" % major, "it is not in %s: scripts/install-deps could not fetch it" % pg.CACHE)
-            continue
-        server = pg.Server(place, programs=programs)
-        try:
-            compare(tap, server, program, place, "PostgreSQL " + server.sql("SHOW server_version").split()[0])
-        finally:
-            server.stop()
+    # At the same time: each of them mostly waits for its server.
+    with ThreadPoolExecutor(len(versions)) as threads:
+        list(threads.map(lambda programs: version(tap, program, place, programs), versions))
 
 
 if __name__ == "__main__":

@@ -109,8 +109,6 @@ def sequence(seed, versions):
         unit = query(r, versions) if r.random() < 0.45 else extended(r, versions)
         cut = r.randrange(1, len(unit)) if len(unit) > 2 and r.random() < 0.2 else 0
         steps.append((r.randrange(clients), unit, cut))
-    if any(b"READ ONLY" in body for _, unit, _ in steps for _, body in unit):  # which of several BEGINs AND CHAIN follows, a failed block tells otherwise
-        steps = [(client, [(kind, body.replace(b" AND CHAIN", b"")) for kind, body in unit], cut) for client, unit, cut in steps]
     return steps
 
 
@@ -153,10 +151,11 @@ def compared(messages):
 
 
 class Side:
-    """The connections to one of the two."""
+    """The connections to one of the two. reused: those to the server itself are made fresh by DISCARD ALL and not made
+    anew, because starting their processes took most of the time."""
 
-    def __init__(self, directory, port):
-        self.directory, self.port = directory, port
+    def __init__(self, directory, port, reused):
+        self.directory, self.port, self.reused = directory, port, reused
         self.clients = {}
 
     def wire(self, client):
@@ -184,6 +183,17 @@ class Side:
             client.close()
         self.clients = {}
 
+    def refresh(self):
+        """Clients that connect for the first time, or that cannot be told from them."""
+        if not self.reused:
+            self.close()
+        for wire in self.clients.values():
+            wire.send(("Q", b"ROLLBACK\0"), ("Q", b"DISCARD ALL\0"))
+        for wire in self.clients.values():
+            answer = pg.Answer(wire.until("Z") + wire.until("Z"))
+            if answer.tags != ["ROLLBACK", "DISCARD ALL"]:
+                raise RuntimeError("a connection cannot be made fresh: %s" % answer)
+
 
 def ask(sides, client, unit, cut):
     """The answers of both sides, which work at the same time."""
@@ -196,7 +206,7 @@ def play(sides, steps):
     """None, or what is different and where."""
     owner, status = 0, "I"
     for side in sides:
-        side.close()
+        side.refresh()
     ask(sides, 0, [("Q", CLEAN.encode() + b"\0")], 0)
     everyone = sorted({step[0] for step in steps}) + [NEWCOMER]
     ends = [(client, [("Q", b"ROLLBACK\0"), ("Q", FINAL.encode() + b"\0")] + NAMES_LEFT, 0) for client in everyone]
@@ -220,7 +230,7 @@ class Fuzzer:
             server.sql(TABLES, environment={"PGDATABASE": database})
         self.proxy = proxy = pg.Proxy(server, program, place, wait_ms=2000, conninfo=server.conninfo.replace("dbname=shop", "dbname=proxied"))
         self.limits = server.sql("SELECT string_agg(name, ' ') FROM pg_settings WHERE name IN ('%s')" % "', '".join(LIMITS)).split()
-        self.sides = [Side(server.home, pg.PORT), Side(proxy.dir, 5432)]
+        self.sides = [Side(server.home, pg.PORT, True), Side(proxy.dir, 5432, False)]
         self.renew()
 
     def renew(self):
