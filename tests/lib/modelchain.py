@@ -65,7 +65,7 @@ class Box:
         self.history = []
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()
-        self.untimed = set()  # directories of the original in which others worked before a commit that was taken back
+        self.untimed = set()  # directories of the original in which others have worked
         self.reset()
 
     def original(self):
@@ -213,6 +213,12 @@ class World:
                 if other.is_tangled():
                     continue
                 other.follow()
+
+    def worked_in(self, box, paths):
+        """To the other sandboxes these directories are somebody else's work from now on, also if they look as before."""
+        for other in self.boxes.values():
+            if other is not box:
+                other.untimed |= paths | {mt.parent_of(path) for path in paths if path != "."}
 
     # -- steps
 
@@ -382,6 +388,7 @@ class World:
         side = self.outcome(box, "commit", done, (old, new, loose), must, may, fault, self.refusals(box, paths))
         self.check_isolation("commit")
         if side == "new":
+            self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
         self.after(box, fault)
 
@@ -492,6 +499,7 @@ class World:
         self.inodes |= record.inodes  # they come back, and an older commit's record may have other names of them
         self.check_isolation(what)
         if side == "new":
+            self.worked_in(box, commit.all() | commit.names)
             box.history.pop()
             self.uncommitted(box, record, commit)
         self.after(box, fault, what == "rollback" and side == "new")
