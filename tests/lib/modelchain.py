@@ -323,7 +323,8 @@ class World:
             if path not in chosen.entries | chosen.metas or landed.id in {n.id for n in self.tree.values()}:
                 landed.is_new_inode()
         for path in chosen.metas & set(box.view) & set(tree.part(box.root)):
-            if is_same_directory(box.base.get(path), box.view[path]):  # only its time: the rest stays as others made it
+            base = box.stamp.get(path) if path in box.fuzzy else box.base.get(path)
+            if is_same_directory(base, box.view[path]):  # only its time: the rest stays as others made it
                 tree[mt.join(box.root, path)].touch()
             else:
                 copy_meta(box.view[path], tree[mt.join(box.root, path)])
@@ -343,7 +344,7 @@ class World:
 
     def stays(self, box, path):
         """A copy has no FIFO of the original, so that removing it there, or a directory that holds it, cannot be meant."""
-        if box.layered:
+        if box.strategy != "copy_on_write":
             return False
         path = mt.join(box.root, path)
         return any(name in self.tree and self.tree[name].kind in mt.SPECIAL for name in [path] + self.tree.below(path))
@@ -462,11 +463,11 @@ class World:
                 moved |= self.forget(tree, path)
         by_id = tree.by_id()
         for path in sorted(commit.entries | commit.trees):
-            if path in record.before:
+            if path in record.before and not (self.is_replaced(record, path) and not record.changed(path)):
                 moved |= self.forget(tree, path, keep_below=record.before[path].kind == "dir")
                 tree.put(path, record.before[path], by_id)
         for path in commit.entries & foreign.entries & foreign.sure & set(tree) & set(self.tree):
-            if not record.changed(path):  # the commit changed only its names: what others wrote into the file stays
+            if not record.changed(path) and not self.is_replaced(record, path):  # only its names changed: what others wrote stays
                 tree[path].become(self.tree[path])
         for path in commit.metas & set(tree):
             copy_meta(record.before[path], tree[path])
@@ -477,6 +478,10 @@ class World:
             if path in tree:
                 tree[path].move()
         return tree, commit, foreign
+
+    def is_replaced(self, record, path):
+        """Whether others have removed what was at a path after the commit, or put another file there."""
+        return path in record.after and (path not in self.tree or self.tree[path].id != record.after[path].id)
 
     def step_undo(self, name, fault):
         box = self.ready(name)

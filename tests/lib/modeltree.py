@@ -264,8 +264,7 @@ class Actor:
         node.data = node.data[:size].ljust(size, b"\0")
 
     def forget_name(self, path):
-        node = self.tree.pop(path)
-        node.touch()
+        self.tree.pop(path).move()  # to its other names this is no more than that
         self.parent_changes(path)
 
     def do_unlink(self, path):
@@ -283,7 +282,7 @@ class Actor:
     def do_remove(self, path):
         self.need(path)
         for name in self.tree.below(path):
-            self.tree.pop(name).touch()
+            self.tree.pop(name).move()
         self.forget_name(path)
 
     def do_mkdir(self, path, mode):
@@ -314,7 +313,7 @@ class Actor:
         if node.kind == "dir":
             raise Failed("EPERM")
         node = self.own(old)
-        node.touch()
+        node.move()
         self.tree[new] = node
         self.parent_changes(new)
 
@@ -351,7 +350,7 @@ class Actor:
 
     def replace(self, path, node):
         if path in self.tree:
-            self.tree.pop(path).touch()
+            self.tree.pop(path).move()
         self.tree[path] = node
 
     def move_directory(self, old, new, node):
