@@ -375,6 +375,7 @@ class World:
         new = self.landed(box, chosen, not paths)
         untimed = {path for path, node in new.items() if node.kind == "dir" and node.mtime is None}
         loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
+        loose |= {path for group in old.groups() if group & loose for path in group if not mt.is_at_or_below(path, box.root)}
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path)}
         may = chosen.meets(foreign)
         done = self.command(box, "commit", arguments, fault)
@@ -413,10 +414,11 @@ class World:
 
     def committed(self, box, chosen, record, paths):
         box.history.append(record)
+        box.untimed |= record.untimed
         now = box.original()
         if not paths and box.layered:
             kept = {path: node for path, node in box.view.items() if node.kind in mt.SPECIAL and path not in now}
-            layer = (box.visited, box.fuzzy) if kept else (set(), set())  # what stays inside keeps the layer
+            layer = (box.visited, box.fuzzy | box.visited) if kept else (set(), set())  # what stays inside keeps the layer
             box.reset()
             box.visited, box.fuzzy = layer
             for path, node in kept.items():
@@ -512,7 +514,6 @@ class World:
 
     def uncommitted(self, box, record, commit):
         now = box.original()
-        box.untimed |= record.untimed
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
