@@ -117,8 +117,12 @@ int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct at
 	drain(p);
 	if (p->state == PG_LOST)
 		return lost(p, err);
-	p->unnamed_of = NULL;
-	pg_message_text(&p->to_server, 'Q', sql);
+	if (p->owner) {
+		pg_group_send(p, sql); /* in a client's own transaction */
+	} else {
+		p->unnamed_of = NULL;
+		pg_message_text(&p->to_server, 'Q', sql);
+	}
 	collect(p, ret);
 	if (p->state == PG_LOST)
 		return lost(p, err);

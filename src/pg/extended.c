@@ -43,12 +43,6 @@ static void add_statement_name(struct pg_client *c, const char *name)
 	pg_message_add_string(&c->proxy->to_server, *name ? mapped : "");
 }
 
-static void begin(struct pg_client *c)
-{
-	pg_transaction_guard(c);
-	c->unit = c->dirty = true;
-}
-
 static bool malformed(struct pg_client *c)
 {
 	static const struct pg_report report = { .severity = "FATAL",
@@ -142,6 +136,17 @@ static void hide(struct pg_pending *p)
 {
 	if (p)
 		p->hidden = true;
+}
+
+static void begin(struct pg_client *c)
+{
+	pg_transaction_guard(c);
+	c->unit = c->dirty = true;
+	if (!c->stale_portal)
+		return;
+	c->stale_portal = false;
+	pg_message_named(&c->proxy->to_server, 'C', 'P', "");
+	hide(pg_pending_add(c, 'C'));
 }
 
 /* Another client's unnamed statement is there. */

@@ -39,15 +39,16 @@ static void send_end(struct pg_client *c, bool commit)
 
 	if (!c->dirty && p->to_close.n == 0)
 		return;
+	/* By the unnamed portal: the client's own ends with its transaction. */
 	if (commit && c->dirty && !p->held_cursors)
-		pg_message_run(b, p->close);
+		pg_message_run(b, "", p->close);
 	if (commit && p->held_cursors)
 		for (size_t i = 0; i < c->cursors.n; i++)
 			pg_message_named(b, 'C', 'P', c->cursors.v[i]);
 	if (c->dirty && commit)
-		pg_message_run(b, p->release);
+		pg_message_run(b, "", p->release);
 	if (c->dirty)
-		pg_message_run(b, commit ? p->make : p->back);
+		pg_message_run(b, "", commit ? p->make : p->back);
 	add_closes(p);
 	pg_message_named(b, 'C', 'P', ""); /* ours: a client that executes the unnamed portal has bound none */
 	pg_message_empty(b, 'S');
@@ -118,6 +119,7 @@ static void end(struct pg_client *c, bool commit)
 	pg_known_clear(&c->portals);
 	c->was_dirty = c->was_dirty || c->dirty;
 	c->dirty = c->broken = c->touched_constraints = c->released_constraints = c->in_block = false;
+	c->stale_portal = false;
 	c->executed = 0;
 	if (restore)
 		pg_group_query(c, list_sql, restore_constraints);

@@ -183,19 +183,18 @@ void pg_message_parameter(struct pg_buffer *b, const char *name, const char *val
 	pg_message_end(b, begun);
 }
 
-/* By the unnamed portal: whoever runs this has come to the end of a client's transaction, where its own are gone. */
-void pg_message_run(struct pg_buffer *b, const char *statement)
+void pg_message_run(struct pg_buffer *b, const char *portal, const char *statement)
 {
 	size_t begun = pg_message_begin(b, 'B');
 
-	pg_message_add_string(b, "");
+	pg_message_add_string(b, portal);
 	pg_message_add_string(b, statement);
 	pg_message_add_int16(b, 0);
 	pg_message_add_int16(b, 0);
 	pg_message_add_int16(b, 0);
 	pg_message_end(b, begun);
 	begun = pg_message_begin(b, 'E');
-	pg_message_add_string(b, "");
+	pg_message_add_string(b, portal);
 	pg_message_add_int32(b, 0);
 	pg_message_end(b, begun);
 }

@@ -51,7 +51,7 @@ void pg_message_text(struct pg_buffer *b, char type, const char *text); /* Query
 void pg_message_ready(struct pg_buffer *b, char status);                /* ReadyForQuery */
 void pg_message_named(struct pg_buffer *b, char type, char kind, const char *name); /* Close, Describe */
 void pg_message_parameter(struct pg_buffer *b, const char *name, const char *value);
-void pg_message_run(struct pg_buffer *b, const char *statement); /* Bind to the unnamed portal, and Execute */
+void pg_message_run(struct pg_buffer *b, const char *portal, const char *statement); /* Bind and Execute */
 
 /* What the server would say itself: ErrorResponse or NoticeResponse. */
 struct pg_report {

@@ -127,8 +127,9 @@ struct pg_client {
 	bool barrier; /* the script waits until everything sent so far was answered */
 	bool reviving; /* a ROLLBACK TO in a failed transaction is under way: what follows waits, its meaning depends on it */
 	bool quiet_parse; /* the proxy sends a query by Parse, Bind and Execute: the client knows nothing of the first two */
-	size_t copy_rest;               /* of a CopyData message that is passed on in pieces */
-	size_t executed;                /* Execute messages of an extended sequence so far */
+	bool stale_portal; /* a query string that was not sent to the server may have left an unnamed portal there */
+	size_t copy_rest;  /* of a CopyData message that is passed on in pieces */
+	size_t executed;   /* Execute messages of an extended sequence so far */
 	struct pg_pending_list pending; /* the messages of an extended sequence that are still to be answered */
 	size_t shift;               /* characters of the query string before what was sent: added to error positions */
 	char last_tag[PG_TAG_SIZE]; /* kept by pg_script_keep_tag(); "": none */
@@ -277,7 +278,10 @@ bool pg_relay_must_wait(struct pg_proxy *p); /* its client has not read enough y
 void pg_group_add(struct pg_proxy *p, struct pg_client *c, void (*then)(struct pg_client *c, bool succeeded));
 struct pg_group *pg_group_first(struct pg_proxy *p); /* NULL: none */
 void pg_group_pop(struct pg_proxy *p);
-/* Sends a query of the proxy's own on behalf of a client. */
+/* Sends statements of the proxy's own, and Sync. No string in them has a backslash, unless the server reads it literally.
+ * The client's unnamed statement and portal stay, as on a server: a simple query would remove them. */
+void pg_group_send(struct pg_proxy *p, const char *sql);
+/* The same on behalf of a client. */
 void pg_group_query(struct pg_client *c, const char *sql, void (*then)(struct pg_client *c, bool succeeded));
 
 /* ---- client.c ---- */

@@ -112,6 +112,7 @@ void pg_script_query(struct pg_client *c, const struct pg_message *m)
 	pg_known_remove(&c->statements, "");
 	if (c->proxy->unnamed_of == c)
 		c->proxy->unnamed_of = NULL; /* the server still has it if nothing of the string is sent */
+	c->stale_portal = c->stale_portal || c->dirty;
 	c->proxy->script.extended = false;
 	if (read_text(c, m->body, size) < 0)
 		pg_proxy_lose(c->proxy, "out of memory");
@@ -192,7 +193,7 @@ static void send_single(struct pg_client *c, size_t at)
 	add_piece(c, at, at + 1);
 	pg_message_add_int16(b, 0);
 	pg_message_end(b, begun);
-	pg_message_run(b, "");
+	pg_message_run(b, "", "");
 	pg_message_empty(b, 'S');
 	c->quiet_parse = true;
 }
@@ -207,6 +208,7 @@ static void send_piece(struct pg_client *c, size_t from, size_t to)
 	} else {
 		size_t begun = pg_message_begin(&p->to_server, 'Q');
 
+		c->stale_portal = false;
 		add_piece(c, from, to);
 		pg_message_end(&p->to_server, begun);
 	}

@@ -267,6 +267,51 @@ def skipped(tap, proxy):
     other.close()
 
 
+def answers(wire, *units):
+    """The kinds of the messages that answer each unit, and the SQLSTATEs of errors."""
+    result = []
+    for unit in units:
+        wire.send(*unit)
+        a = pg.Answer(wire.until("Z"))
+        result.append(a.kinds.replace("S", "").replace("N", "") + a.state)
+    return result
+
+
+def execute(text, name):
+    """By a statement and a portal of this name."""
+    return [pg.parse_message(text, name), pg.bind_message((), name, name), ("E", name.encode() + b"\0\0\0\0\0"), ("S", b"")]
+
+
+def unnamed(tap, proxy, server):
+    """The proxy's own statements leave a client's unnamed statement and portal alone: it answers as the server does."""
+    series = [pg.parse_message("SELECT generate_series(1, 9)"), pg.bind_message(), ("E", b"\0" + struct.pack("!i", 2)), ("S", b"")]
+    more = [("E", b"\0" + struct.pack("!i", 2)), ("S", b"")]
+    begin, end = [("Q", b"BEGIN\0")], [("Q", b"ROLLBACK\0")]
+    limit = [("Q", b"SELECT set_config('idle_in_transaction_session_timeout', '0', false)\0")]
+    setting = [pg.parse_message("SET work_mem = '1MB'"), pg.bind_message(), ("E", b"\0\0\0\0\0"), ("S", b"")]
+    back = [pg.parse_message("ROLLBACK TO nowhere", "b"), pg.bind_message((), "b", "p"), ("S", b"")]
+    closing = [("D", b"S\0"), ("C", b"Pp\0"), pg.bind_message(), ("S", b"")]
+    for what, units, expected in (
+            ("a portal goes on after a text that names a limit", (begin, limit, series, more, more, end), "DDsZ"),
+            ("and after a statement that the proxy carries out", (begin, series, execute("RESET ALL", "r"), more, end), "DDsZ"),
+            ("a query string ends it, also one that the proxy carries out", (begin, series, [("Q", b"RESET ALL\0")], more, end), "EZ34000"),
+            ("a statement is described in a failed transaction, and what follows is done",
+             (begin, setting, execute("RESET ALL", "r2"), execute("SELECT 1/0", "f"), back, closing, end), "tn3EZ25P02"),
+            ("a portal that was bound in one and closed is bound again", (begin, setting, execute("RESET ALL", "r3"), execute("SELECT 1/0", "g"),
+             back, closing, [pg.bind_message((), "b", "p"), ("S", b"")], end), "2Z")):
+        w, direct = proxy.wire(), pg.Wire(server.home, port=pg.PORT)
+        a, b = answers(w, *units), answers(direct, *units)
+        tap.check("unnamed, as on a server: " + what, a == b and a[-2] == expected, a, b)
+        w.close()
+        direct.close()
+    w = proxy.wire()
+    a = answers(w, begin, series)
+    inspection = proxy.tell("inspect")
+    b = answers(w, more, end)
+    tap.check("a question from outside leaves the unnamed portal alone", inspection.startswith("ok") and b[0] == "DDsZ", a, inspection, b)
+    w.close()
+
+
 def two_clients(tap, proxy):
     a, b = proxy.wire(application_name="first"), proxy.wire(application_name="second")
     tap.check("each has its own settings from the start", a.query("SHOW application_name").rows == [["first"]] and b.query("SHOW application_name").rows == [["second"]])
@@ -942,7 +987,8 @@ def main(place, tap):
     try:
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
         for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: states(tap, proxy),
-                     lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: two_clients(tap, proxy),
+                     lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
+                     lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
                      lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()

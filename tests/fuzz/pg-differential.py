@@ -3,10 +3,7 @@
 # timeout: 600
 """Random sequences of statements, simple, extended and pipelined, of one to three clients: the proxy answers as the
 server does, and ends with the same rows and settings. Others in each run. 200 sequences on each of three major versions,
-20,000 in the torture run. By hand with ATOLL_PG_SEQUENCES=N, and ATOLL_PG_SEED=N for those of a run that failed.
-
-Two differences are known, rare and not mended, both on PostgreSQL 15: 22 sequences from seed 199368633137 (the unnamed
-portal ends at Sync once a limit was named); and a named portal of a failed transaction, which stays until it is closed."""
+20,000 in the torture run. By hand with ATOLL_PG_SEQUENCES=N, and ATOLL_PG_SEED=N for those of a run that failed."""
 import os
 import random
 import sys
