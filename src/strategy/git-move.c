@@ -6,8 +6,9 @@
  * other one after a crash; whoever ends the op, on whichever side, makes them follow. What is renamed is written and
  * flushed before; the directories are flushed with those of all other steps (part_touched()).
  *
- * Where other refs land too, marks in the part's directory tell a move that was cut off from one that has not begun:
- * before a move begins, nobody else's change may be in the way of those refs.
+ * A move that was cut off must be told from one that has not begun, or was refused: then the index and the refs hold
+ * what the user has put there since. During the commit itself the lock on the index says so, and BEGUN where other refs
+ * land too; every other move makes MOVING first.
  */
 #include "strategy/git.h"
 
@@ -19,7 +20,7 @@
 
 #define PART "part"
 #define BEGUN "begun"   /* made while preparing: the first move, forward, may have begun */
-#define MOVING "moving" /* made before any other move */
+#define MOVING "moving" /* made before any other move, after all that may refuse it */
 #define NEXT "next"     /* the file that is to become the branch, in the git directory */
 
 struct part {
@@ -319,19 +320,21 @@ static bool was_cut_off(int dir_fd, bool forward)
 	return is_marked(dir_fd, MOVING) || (!forward && is_marked(dir_fd, BEGUN));
 }
 
-/* The first move is marked already. */
-static int mark_move(int dir_fd, const struct part *p, bool forward)
+/* The move of the commit itself, in the process that has prepared it under the locks. */
+static bool is_first(const struct resource *r, bool forward)
 {
-	bool marked = !p->moves.n || (forward && is_marked(dir_fd, BEGUN));
-	AUTO_FD fd = marked ? -EBADF : sys_open(dir_fd, MOVING, O_WRONLY | O_CREAT, 0600);
-
-	return marked ? 0 : fd < 0 ? fd : sys_fsync(dir_fd);
+	return forward && r->part_at == 1 + PART_OLD;
 }
 
-static void unmark_move(int dir_fd, const struct part *p)
+static int mark_move(int dir_fd)
 {
-	if (!p->moves.n)
-		return;
+	AUTO_FD fd = sys_open(dir_fd, MOVING, O_WRONLY | O_CREAT, 0600);
+
+	return fd < 0 ? fd : sys_fsync(dir_fd);
+}
+
+static void unmark_move(int dir_fd)
+{
 	sys_unlink(dir_fd, MOVING, 0);
 	sys_unlink(dir_fd, BEGUN, 0);
 }
@@ -350,12 +353,13 @@ static int check_way(int dir_fd, const struct part *p, bool forward, struct atol
 static int move(struct resource *r, int dir_fd, const struct part *p, bool forward, struct atoll_error *err)
 {
 	int rc = check_way(dir_fd, p, forward, err);
+	bool first = is_first(r, forward);
 
 	if (rc < 0)
 		return rc;
 	sys_fault_mark("git-move");
 	r->part_at = 0;
-	rc = mark_move(dir_fd, p, forward);
+	rc = first ? 0 : mark_move(dir_fd);
 	if (rc < 0)
 		return error_sys(err, rc, "commit", r->row.path, "cannot write to \"%s\"", r->row.stage);
 	rc = forward ? move_forward(r, dir_fd, p, err) : move_backward(r, dir_fd, p, err);
@@ -380,13 +384,23 @@ int git_part_move(struct resource *r, int dir_fd, bool forward, struct atoll_err
 	return rc == (forward ? PART_NEW : PART_OLD) ? 0 : move(r, dir_fd, &p, forward, err);
 }
 
-/* Other refs are moved and flushed by git. */
+/* Git flushes the refs that it moves, but not their names. */
+static int touch_parent(const struct part *p, const char *ref, struct tree_sync *sync)
+{
+	AUTO_FD parent = -EBADF;
+	const char *name;
+	int rc = fd_open_parent(p->repo.dir_fd, ref, &parent, &name);
+
+	/* Nothing was renamed there, and git has packed or removed the ref. */
+	if (rc == -ENOENT || rc == -ENOTDIR)
+		return 0;
+	return rc < 0 ? rc : tree_sync_add_anywhere(sync, parent, "");
+}
+
 int git_part_touched(struct resource *r, int dir_fd, struct tree_sync *sync)
 {
 	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
 	struct atoll_error ignored = { 0 };
-	AUTO_FD parent = -EBADF;
-	const char *name;
 	AUTO_FD packs = -EBADF;
 	int rc = load(r, dir_fd, &p, &ignored) < 0 ? -EIO : 0;
 
@@ -396,14 +410,10 @@ int git_part_touched(struct resource *r, int dir_fd, struct tree_sync *sync)
 	packs = fd_open_beneath(p.repo.dir_fd, "objects/pack", O_RDONLY | O_DIRECTORY);
 	if (packs >= 0)
 		rc = tree_sync_add_anywhere(sync, packs, "");
-	if (rc < 0 || git_id_equal(&p.old, &p.new))
-		return rc;
-	rc = fd_open_parent(p.repo.dir_fd, p.branch, &parent, &name);
-	/* Nothing was renamed there, and git has packed the ref. */
-	if (rc == -ENOENT || rc == -ENOTDIR)
-		return 0;
-	if (rc >= 0)
-		rc = tree_sync_add_anywhere(sync, parent, "");
+	for (size_t i = 0; i < p.moves.n && rc >= 0; i++)
+		rc = touch_parent(&p, p.moves.v[i].name, sync);
+	if (rc >= 0 && !git_id_equal(&p.old, &p.new))
+		rc = touch_parent(&p, p.branch, sync);
 	return rc < 0 ? rc : tree_sync_add_anywhere(sync, p.repo.dir_fd, "");
 }
 
@@ -464,25 +474,36 @@ static int follow_index(struct resource *r, int dir_fd, const struct part *p, bo
 	return rc < 0 ? error_sys(err, rc, "recover", p->repo.top, "cannot write the index of \"%s\"", p->repo.top) : 0;
 }
 
-/* A move that may have been cut off: the index and the other refs follow the branch. */
-static int complete(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
-{
-	int rc;
-
-	if (side != PART_NEW && side != PART_OLD)
-		return 0;
-	rc = r->part_at == 1 + side ? 0 : follow_index(r, dir_fd, p, side == PART_NEW, err);
-	if (rc >= 0 && r->part_at != 1 + side)
-		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
-	if (rc >= 0)
-		unmark_move(dir_fd, p);
-	return rc;
-}
-
 /* While a commit is under way, the commit that is to be the tip is on record; an undo has none. */
 static bool is_committing(const struct resource *r)
 {
 	return r->work_fd >= 0 && faccessat(r->work_fd, GIT_NEXT, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Whether the index may be on the other side because a move was cut off. The lock was held since before the commit was
+ * prepared, so nobody else has changed the index under it; an undo takes it before it looks whether it may move. */
+static bool index_was_cut_off(struct resource *r, int dir_fd, const struct part *p)
+{
+	if (is_marked(dir_fd, MOVING))
+		return true;
+	return (r->work_fd < 0 || is_committing(r)) && git_lock_is_held(p->repo.dir_fd, "index", r->uuid) > 0;
+}
+
+/* The index and the other refs follow the branch. Without a move that was cut off they are the user's. */
+static int complete(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
+{
+	bool known = r->part_at == 1 + side;
+	int rc = 0;
+
+	if (side != PART_NEW && side != PART_OLD)
+		return 0;
+	if (!known && index_was_cut_off(r, dir_fd, p))
+		rc = follow_index(r, dir_fd, p, side == PART_NEW, err);
+	if (rc >= 0 && !known && (is_marked(dir_fd, MOVING) || is_marked(dir_fd, BEGUN)))
+		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
+	if (rc >= 0)
+		unmark_move(dir_fd);
+	return rc;
 }
 
 /* A commit that failed leaves the workspace as it is; its own files, and those that come back to it, follow the commit otherwise. An undo that

@@ -307,6 +307,27 @@ def undo_respects_a_checkout_that_moved(repo, tap):
 
 
 @scene
+def an_undo_that_is_refused_leaves_index_and_refs_to_the_user(repo, tap):
+    repo.inside("echo two >>a; echo two >>lines; git commit -qam inside; git tag v1")
+    repo.commit("--refs")
+    repo.outside("git checkout -q -b elsewhere; git reset -q HEAD~1; git tag -d v1")
+    before = repo.status(), repo.git("for-each-ref")
+    done = repo.box.undo()
+    tap.check("refused for another branch, undo leaves the index and a tag that was deleted", done.returncode == 3 and
+              (repo.status(), repo.git("for-each-ref")) == before, t.said(done), repo.status(), before)
+    repo.outside("git symbolic-ref HEAD refs/heads/main; git reset -q; git branch -q -D elsewhere; git reset -q HEAD~1 -- lines; "
+                 "git update-index --cacheinfo 100644,$(echo mine | git hash-object -w --stdin),a")
+    before = repo.git("ls-files -s"), repo.git("for-each-ref")
+    done = repo.box.undo()
+    tap.check("refused for what is staged, undo leaves it staged", done.returncode == 3 and b"staged" in done.stdout + done.stderr and
+              (repo.git("ls-files -s"), repo.git("for-each-ref")) == before, t.said(done), repo.status())
+    repo.outside("git reset -q; git tag v1")
+    repo.must(repo.box.undo())
+    tap.check("and takes the commit back once nothing is in the way", repo.log() == ["first"] and repo.status() == "" and
+              "v1" not in repo.git("for-each-ref"), repo.status(), repo.git("for-each-ref"))
+
+
+@scene
 def rollback_carries_again_what_was_carried(repo, tap):
     repo.box.rm()
     repo.outside("echo mine >>a")
