@@ -97,11 +97,6 @@ int git_state_load(struct resource *r, struct git_state *ret, struct atoll_error
 		      : 0;
 }
 
-int git_state_load_next(struct resource *r, struct git_state *ret)
-{
-	return load(r, GIT_NEXT, ret);
-}
-
 static int format(const struct git_state *s, struct strbuf *text)
 {
 	strbuf_addf(text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
@@ -134,6 +129,37 @@ int git_state_stage_next(struct resource *r, const struct git_id *base, struct t
 	if (rc >= 0)
 		rc = format(&s, &text);
 	return rc < 0 ? rc : git_stage_file(r->work_fd, GIT_NEXT, text.data, text.size, sync);
+}
+
+/* An older version wrote the commit alone: a commit that it did not end gets the whole state here. */
+static int complete_next(struct resource *r)
+{
+	AUTO_FREE char *text = NULL;
+	AUTO_GIT_STATE s = { 0 };
+	AUTO_STRBUF whole = STRBUF_INIT;
+	struct git_id base;
+	int rc = fd_read_file(r->work_fd, GIT_NEXT, 4096, &text, NULL);
+
+	if (rc >= 0 && !git_id_parse(text, &base))
+		return -EINVAL;
+	if (rc >= 0)
+		rc = load(r, GIT_STATE, &s);
+	if (rc < 0)
+		return rc;
+	s.base = base;
+	s.unsettled = true;
+	rc = format(&s, &whole);
+	return rc < 0 ? rc : git_put_file(r->work_fd, GIT_NEXT, whole.data, whole.size);
+}
+
+int git_state_load_next(struct resource *r, struct git_state *ret)
+{
+	int rc = load(r, GIT_NEXT, ret);
+
+	if (rc != -EINVAL)
+		return rc;
+	rc = complete_next(r);
+	return rc < 0 ? rc : load(r, GIT_NEXT, ret);
 }
 
 int git_state_take_next(struct resource *r)
