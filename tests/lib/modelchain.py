@@ -417,7 +417,8 @@ class World:
         box.untimed |= record.untimed
         now = box.original()
         if not paths and box.layered:
-            kept = {path: node for path, node in box.view.items() if node.kind in mt.SPECIAL and path not in now}
+            made = box.edits().all()
+            kept = {path: node for path, node in box.view.items() if node.kind in mt.SPECIAL and (path in made or path not in now)}
             layer = (box.visited, box.fuzzy | box.visited) if kept else (set(), set())  # what stays inside keeps the layer
             box.reset()
             box.visited, box.fuzzy = layer

@@ -313,7 +313,7 @@ class Actor:
         if node.kind == "dir":
             raise Failed("EPERM")
         node = self.own(old)
-        node.move()
+        node.touch()
         self.tree[new] = node
         self.parent_changes(new)
 
