@@ -290,6 +290,7 @@ class World:
         covered = {p for p in box.changed() if p in listed or any(mt.is_below(p, above) for above in listed)}
         missing = [p for p in box.changed() - covered if not is_same_directory(box.base.get(p), box.view.get(p))]
         extra = [p for p in listed if p not in box.edits().all() | box.edits().names and p not in box.visited]
+        extra = [p for p in extra if not is_same_directory(box.base.get(p), box.view.get(p))]  # only its time
         if missing or extra:
             raise Difference("diff of %s: not listed: %s; listed, though not touched: %s" % (box.box.name, sorted(missing), sorted(extra)))
 
@@ -301,8 +302,10 @@ class World:
             return edits
         chosen = edits.only(lambda path: any(mt.is_at_or_below(path, top) for top in paths))
         for path in sorted(edits.trees):  # directories that are new and hold what was chosen
-            if path in box.view and any(mt.is_below(other, path) for other in chosen.all()):
+            is_there = path in box.base and mt.join(box.root, path) in self.tree
+            if path in box.view and not is_there and any(mt.is_below(other, path) for other in chosen.all()):
                 chosen.trees.add(path)
+                chosen.sure.add(path)
         return chosen
 
     def landed(self, box, chosen, whole):
@@ -337,7 +340,8 @@ class World:
                 copy_meta(box.view[path], tree[mt.join(box.root, path)])
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
         merged = (chosen.trees | chosen.entries) & (foreign.names | foreign.metas)  # made again inside, while others worked in it
-        for path in chosen.names | chosen.metas | parents | merged:
+        timed = {p for p in box.view if whole and is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
+        for path in chosen.names | chosen.metas | parents | merged | timed:
             self.land_times(box, tree, path, foreign, whole)
         for path in {mt.join(box.root, mt.parent_of(path)) for path in merged if path != "."} & set(tree):
             tree[path].mtime = None
