@@ -5,6 +5,7 @@
 
 Each test runs with every strategy, as root and as an ordinary user: snapshot on a btrfs of its own.
 """
+import glob
 import os
 import stat
 import struct
@@ -305,10 +306,24 @@ def undo_that_fails_leaves_the_time_of_others(s):
     s.need("undone", os.stat(s.path + "/d").st_mtime_ns >= made and not os.path.exists(s.path + "/d/n"), os.stat(s.path + "/d"))
 
 
+def whiteouts_do_not_land(s):
+    """overlayfs leaves no mark of a deleted name in a directory that is new, but a workspace may come from another kernel."""
+    s.run("mkdir n; echo f > n/f")
+    if s.box.strategy != "overlay":
+        return
+    uppers = glob.glob(os.path.join(s.box.state, "boxes/*/*/upper/n"))
+    s.need("the workspace is found", len(uppers) == 1, uppers)
+    for upper in uppers:
+        os.mknod(upper + "/gone", 0o600 | stat.S_IFCHR, os.makedev(0, 0))
+    s.ok(s.box.commit())
+    s.need("what landed", os.listdir(s.path + "/n") == ["f"], os.listdir(s.path + "/n"))
+
+
 TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
-         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, renamed_while_a_process_works_in_it]
+         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
+         renamed_while_a_process_works_in_it]
 
 
 # ---- overriding what somebody else did ----
