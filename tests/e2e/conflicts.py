@@ -463,6 +463,8 @@ def undo_checks_too(place, tap, kind, ground, who, strategy):
              "deletes an added file": (lambda d: os.unlink(d + "/n"), 3, "n"),
              "takes the name of a deleted file": (lambda d: _append(d + "/other", b"foreign"), 3, "other"),
              "adds to an added directory": (lambda d: _append(d + "/nd/foreign", b"x"), 3, "nd"),
+             "changes a file in an added directory": (lambda d: _append(d + "/nd/x", b"foreign"), 3, "nd/x"),
+             "adds to a directory in an added directory": (lambda d: _append(d + "/nd/nd/foreign", b"x"), 3, "nd/nd"),
              "changes the mode of a landed file": (lambda d: os.chmod(d + "/f", 0o604), 3, "f"),
              "sets an attribute of a directory whose mode landed": (lambda d: os.setxattr(d + "/d", "user.foreign", b"1"), 3, "d"),
              "sets a default ACL of a directory whose mode landed": (lambda d: os.setxattr(d + "/d", DEFAULT, ACL_FOREIGN), 3, "d"),
@@ -475,7 +477,7 @@ def undo_checks_too(place, tap, kind, ground, who, strategy):
              "sets a default ACL of a directory in which a file landed": (lambda d: os.setxattr(d + "/d/sub", DEFAULT, ACL_FOREIGN), 0, ""),
              "adds another name": (lambda d: _append(d + "/foreign", b"x"), 0, "")}
     script = [["append", "f", "inside\n"], ["create", "n", "new\n", 0o644], ["unlink", "other"], ["mkdir", "nd", 0o755],
-              ["create", "nd/x", "x", 0o644], ["chmod", "d", 0o700], ["create", "d/sub/new", "x", 0o644],
+              ["create", "nd/x", "x", 0o644], ["mkdir", "nd/nd", 0o755], ["chmod", "d", 0o700], ["create", "d/sub/new", "x", 0o644],
               ["setxattr", "e", "user.inside", "1"], ["setxattr", "spare", ACCESS, ACL_INSIDE.decode("latin-1")]]
     found = []
     for what, (change, code, name) in table.items():

@@ -130,6 +130,8 @@ def what_is_committed_on_the_originals_branch_lands_there(repo, tap):
     tap.check("and the inside stands at it", said == ["atoll/box"] + [repo.git("rev-parse HEAD")] * 2, said)
     repo.inside("git switch -q main")
     repo.outside("echo more >>lines; git commit -qam more")
+    said = repo.inside("git diff --cached --name-only; git log -1 --format=%s")
+    tap.check("nor where it was only checked out", said == "both", said)
     tap.check("a branch that was only checked out inside changes nothing", diff(repo) == "no changes\n", diff(repo))
     done = repo.box.commit()
     tap.check("nor does a commit", done.returncode == 0 and repo.log()[0] == "more" and repo.read("lines").endswith("more\n"), t.said(done))
