@@ -393,7 +393,7 @@ class World:
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
             times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}
             gone = {p for p in box.base if p not in box.view and mt.join(box.root, p) not in self.tree}  # others removed it, too
-            must_land = {p for p in chosen.all() & box.changed() - times - gone if not self.is_harmless(box, p)}
+            must_land = {p for p in chosen.all() & box.changed() - times - gone if not self.is_harmless(box, p) and not (p not in box.view and self.stays(box, p))}
             if must_land:
                 raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(must_land)))
             self.check(old, "commit: " + t.said(done))
@@ -409,7 +409,7 @@ class World:
         """Both sides made the same of it, or somebody else took it away before the sandbox made another: nothing would be overwritten."""
         here, inside = self.tree.get(mt.join(box.root, path)), box.view.get(path)
         if here is None:
-            return path not in box.base
+            return inside is None or path not in box.base
         base = box.base.get(path)
         if inside and base and here.kind == inside.kind == base.kind == "dir":  # what was changed inside is so here already
             return all(inside.values()[k] == base.values().get(k) or inside.values()[k] == here.values().get(k) for k in inside.values()) and \

@@ -380,6 +380,7 @@ TEST(one_that_cannot_be_told_is_in_doubt_until_it_is_and_the_others_are_told)
 	begin();
 	seen->fate[ONE] = FATE_UNREACHABLE;
 	CHECK_EQ(commit(&result), -ATOLL_IN_DOUBT);
+	CHECK_CONTAINS(err.message, "is decided, but");
 	CHECK_EQ(result->resources[0].outcome, ATOLL_OUTCOME_IN_DOUBT);
 	CHECK_EQ(result->resources[1].outcome, ATOLL_OUTCOME_COMMITTED);
 	CHECK_EQ(result->resources[2].outcome, ATOLL_OUTCOME_COMMITTED);
