@@ -272,6 +272,16 @@ struct untouched {
 	bool before;
 };
 
+/* Whether the strategy has judged the original by its content, and the entry has not been touched
+ * since then: git does so with a file that another process has changed and committed. */
+static bool was_judged(const struct step_site *site, const char *path, const struct tree_stat *now)
+{
+	const struct changes *changes = site->op->changes ? site->op->changes[site->r - site->op->s->resources] : NULL;
+	const struct change *c = changes ? changes_find(changes, path) : NULL;
+
+	return c && c->judged && c->has_before && c->before.ctime == now->ctime && c->before.ino == now->ino;
+}
+
 /* What a commit is about to remove or replace was judged when its changes were found, some time before it was prepared: the same rule
  * again. */
 static int is_foreign(const struct untouched *u, const struct tree_entry *e)
@@ -285,7 +295,9 @@ static int is_foreign(const struct untouched *u, const struct tree_entry *e)
 	path = str_format("%s%s%s", u->step->path, *u->step->path ? "/" : "", e->path);
 	if (!path)
 		return -ENOMEM;
-	return e->stat.ctime >= (S_ISDIR(e->stat.mode) ? resource_dir_stamp(r, path) : resource_stamp(r, path));
+	if (e->stat.ctime < (S_ISDIR(e->stat.mode) ? resource_dir_stamp(r, path) : resource_stamp(r, path)))
+		return 0;
+	return !was_judged(u->site, path, &e->stat);
 }
 
 static int check_entry(const struct tree_entry *e, void *arg)

@@ -16,6 +16,13 @@ static bool is_directory(const struct change *c)
 
 #define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
 
+/* A path that the sandbox and another process have both removed, and that neither the original's
+ * branch nor the sandbox's tree has: the merge of both has nothing there, so nothing lands. */
+static bool is_removed_on_both_sides(const struct git_work *w, const struct change *c)
+{
+	return c->gone && !c->has_after && !git_work_original(w, c->path);
+}
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
@@ -31,7 +38,7 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 			c->note = NOT_ON_BRANCH;
 			continue;
 		}
-		if (git_work_lands(w, c->path, &c->judged)) {
+		if (!is_removed_on_both_sides(w, c) && git_work_lands(w, c->path, &c->judged)) {
 			c->judged &= !w->state.carried;
 			continue;
 		}

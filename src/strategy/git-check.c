@@ -62,10 +62,28 @@ static bool is_away(const struct git_work *w, const char *path)
 	return there == -ENOENT || there == -ENOTDIR;
 }
 
-/* What was carried in, and committed inside as it was, is in the original as it lands: nothing is written there, and nothing lost. Of those that may
- * be so, those that are not are in ret. */
-static int find_others(const struct report *p, const struct git_landing *l, const struct git_entries *uncommitted,
-		       struct git_entries *ret, struct atoll_error *err)
+/*
+ * A path may land over uncommitted work in the original if the commit writes nothing there: the
+ * sandbox has no file of its own at the path, and the original's file has the content that lands.
+ * That holds for files that were carried in, and for files that are staged exactly as they land:
+ * git fast-forwards over those too. Git refuses to merge over an edit that is not staged, whatever
+ * its content, and so do we.
+ */
+static bool may_land(const struct report *p, const struct git_landing *l, const struct git_entries *index,
+		     const char *path)
+{
+	const struct git_entry *to = git_entries_find(&l->to, path), *from = git_entries_find(&l->from, path);
+	const struct git_entry *e = git_entries_find(index, path);
+
+	if (!to || !from || changes_find(p->q->changes, path))
+		return false;
+	return p->w->state.carried ? is_entry(e, to) || is_entry(e, from) : e && is_entry(e, to);
+}
+
+/* Of the uncommitted paths that may land, puts those into ret whose file in the original does not
+ * have the content that lands. */
+static int find_others(const struct report *p, const struct git_landing *l, const struct git_entries *index,
+		       const struct git_entries *uncommitted, struct git_entries *ret, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES landing = { 0 };
 	AUTO_FREE char *own = str_format("%s/carried", p->w->quarantine);
@@ -75,25 +93,21 @@ static int find_others(const struct report *p, const struct git_landing *l, cons
 	for (size_t i = 0; i < uncommitted->n && rc >= 0; i++) {
 		const struct git_entry *to = git_entries_find(&l->to, uncommitted->v[i].path);
 
-		if (to && to->mode && !changes_find(p->q->changes, to->path))
+		if (to && to->mode && may_land(p, l, index, to->path))
 			rc = git_entries_add(&landing, to->path, to->mode, &to->id, 0);
 	}
 	if (rc < 0)
 		return error_oom(err, "commit");
 	call.index = own;
-	return p->w->state.carried && landing.n ? git_entries_edited(&call, &landing, ret, err) : 0;
+	return landing.n ? git_entries_edited(&call, &landing, ret, err) : 0;
 }
 
 static bool is_as_it_lands(const struct report *p, const struct git_landing *l, const struct git_entries *index,
 			   const struct git_entries *others, const char *path)
 {
-	const struct git_entry *to = git_entries_find(&l->to, path), *from = git_entries_find(&l->from, path);
-	const struct git_entry *e = git_entries_find(index, path);
-
-	if (!p->w->state.carried || changes_find(p->q->changes, path) || !from ||
-	    !(is_entry(e, to) || is_entry(e, from)))
+	if (!may_land(p, l, index, path))
 		return false;
-	return to->mode ? !git_entries_find(others, path) : is_away(p->w, path);
+	return git_entries_find(&l->to, path)->mode ? !git_entries_find(others, path) : is_away(p->w, path);
 }
 
 static void check_uncommitted(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted,
@@ -274,7 +288,7 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 	if (rc >= 0)
 		rc = find_uncommitted(w, l, &index, &uncommitted, err);
 	if (rc >= 0)
-		rc = find_others(&p, l, &uncommitted, &others, err);
+		rc = find_others(&p, l, &index.entries, &uncommitted, &others, err);
 	if (rc < 0)
 		return rc;
 	check_uncommitted(&p, l, &uncommitted, &index.entries, &others);

@@ -172,6 +172,50 @@ def what_merges_by_itself_is_merged_when_asked_for(repo, tap):
 
 
 @scene
+def a_file_staged_as_it_lands_is_no_conflict(repo, tap):
+    repo.outside("echo one >st; git add st; echo two >st")
+    repo.inside("git add st; git commit -qm inside")
+    done = repo.box.commit()
+    tap.check("a file that is staged with another content than it lands with is a conflict", done.returncode == 3 and
+              b"conflict: st: " in done.stderr and repo.status() == "AM st" and repo.read("st") == "two\n",
+              t.said(done))
+    repo.outside("git rm -qf --cached st; git add -N st")
+    done = repo.box.commit()
+    tap.check("so is one of which only the name is staged", done.returncode == 3 and repo.read("st") == "two\n",
+              t.said(done))
+    repo.outside("git add st; echo three >st")
+    done = repo.box.commit()
+    tap.check("and one that was edited after it was staged", done.returncode == 3 and repo.status() == "AM st" and
+              repo.read("st") == "three\n", t.said(done))
+    repo.outside("echo two >st")
+    repo.commit()
+    tap.check("a file that is staged exactly as it lands is no conflict", repo.log()[0] == "inside" and
+              repo.status() == "" and repo.read("st") == "two\n" and not repo.problems(), repo.status(),
+              repo.problems())
+    repo.must(repo.box.undo())
+    tap.check("and is staged again after an undo", repo.log() == ["first"] and repo.status() == "A  st" and
+              repo.read("st") == "two\n", repo.status(), repo.log())
+
+
+@scene
+def a_directory_merged_and_removed_inside_lands(repo, tap):
+    repo.inside("git rm -qr d; git commit -qm inside")
+    repo.outside("echo more >>d/b; git commit -qam outside")
+    done = repo.box.commit()
+    tap.check("a file edited outside, in a directory removed inside, is a conflict", done.returncode == 3 and
+              repo.log() == ["outside", "first"] and repo.read("d/b") == "b\nmore\n", repo.log())
+    repo.inside("git merge -q main >/dev/null 2>&1 && exit 1; git rm -qr d; git commit -qm resolved")
+    repo.outside("echo mine >>d/b")
+    done = repo.box.commit()
+    tap.check("an edit that is not committed keeps the directory", done.returncode == 3 and
+              repo.read("d/b") == "b\nmore\nmine\n" and repo.log() == ["outside", "first"], t.said(done))
+    repo.outside("git checkout -q d/b; echo untracked >d/u")
+    done = repo.box.commit()
+    tap.check("and so does an untracked file in it", done.returncode != 0 and repo.read("d/u") == "untracked\n",
+              t.said(done))
+
+
+@scene
 def uncommitted_work_in_the_way_is_never_lost(repo, tap):
     repo.inside("echo inside >>a; echo i >fresh; git add .; git commit -qm inside")
     repo.outside("echo outside >>a")

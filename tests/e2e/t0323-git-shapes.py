@@ -61,6 +61,21 @@ ACTIONS = {
 # What plain git needs to be told before it commits what is left.
 PLAIN = {"marks": "git update-index --no-assume-unchanged a; git update-index --no-skip-worktree d/b"}
 SAMPLE = 6
+# Shapes whose first commit is refused, with nothing changed on either side: the exit status, the message, and the
+# commands that a user runs inside then. The user of plain git runs the same; then the shape lands like all others.
+MERGE = "git merge -q --no-edit main >/dev/null 2>&1"
+# The inside shows the file that the original has added, as untracked: it is in the way of git merge.
+RESOLVE = "rm -f theirs; " + MERGE + " || { git rm -q e/h; git commit -q --no-edit; }"
+REFUSED = {
+    # Plain git has a conflict too: one side has removed e/h, the other has edited it.
+    ("moved on", "a revert"): (3, "conflict: e/h", RESOLVE),
+    ("moved on", "a revert of a directory"): (3, "conflict: e/h", RESOLVE),
+    # Limits of Atoll: docs/strategies/git.md names both.
+    ("moved on, in a directory", "a revert of a directory"): (4, "run git merge main inside", MERGE),
+    ("marked", "an index made anew"): (3, "conflict: kept: has changes in the original that are not committed",
+                                       "git reset -q HEAD~1 -- kept; git commit -q --amend --no-edit; "
+                                       "git update-index --assume-unchanged kept"),
+}
 
 
 def shapes():
@@ -79,14 +94,40 @@ def look(repo, tree=True):
                                   "find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha1sum" if tree else ""))
 
 
-def expect(repo, plain, action):
+def look_inside(repo):
+    """Everything that a refused commit must leave as it is in the sandbox."""
+    return repo.inside("git rev-parse HEAD; git symbolic-ref HEAD; git ls-files -s -v; git status --porcelain; "
+                       "find . -path ./.git -prune -o -print0 | sort -z | xargs -0 stat -c '%A %n'; "
+                       "find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha1sum")
+
+
+def check_refused(repo, state, action, before):
+    """The commit is refused as listed, and changes nothing; then the user resolves it inside."""
+    status, message, resolve = REFUSED[state, action]
+    inside = look_inside(repo)
+    done = repo.box.commit("-m", "refused")
+    if done.returncode != status or message.encode() not in done.stderr:
+        raise Failed("commit: not refused with %d, %s: %s" % (status, message, t.said(done)))
+    for side, old, new in (("original", before, look(repo)), ("inside", inside, look_inside(repo))):
+        changed = sorted(set(old.split("\n")) ^ set(new.split("\n")))
+        if changed:
+            raise Failed("refused: the %s has changed: %s" % (side, changed))
+    repo.inside(resolve)
+
+
+def expect(repo, plain, state, action):
     """What plain git comes to: the tree, and the untracked files."""
     run = repo.box.command
-    done = run(["sh", "-ec", "git stash -q 2>/dev/null || true; git switch -qc atoll/box; git update-index --no-skip-worktree keep; "
+    done = run(["sh", "-ec", "git reset -q; git switch -qc atoll/box; git update-index --no-skip-worktree keep; "
                 "git update-index --no-assume-unchanged kept; git checkout -q .; " + ACTIONS[action] + "; " + PLAIN.get(action, "true") +
                 "; git add -u; for f in $(git diff --name-only --diff-filter=A); do git add $f; done; git diff --cached --quiet || git commit -qm rest"], cwd=plain)
     if done.returncode != 0:
         raise Failed("plain git: " + t.said(done))
+    if (state, action) in REFUSED:
+        merge = "git merge-tree --write-tree main HEAD >/dev/null && echo merges || echo conflict; "
+        said = repo.outside("git fetch -q ../repo main:main; " + merge + REFUSED[state, action][2], cwd=plain)
+        if said != ("conflict" if "e/h" in REFUSED[state, action][1] else "merges"):
+            raise Failed("plain git: " + said)
     script = ("git fetch -q ../repo main; if git merge-base --is-ancestor FETCH_HEAD HEAD; then tree=$(git rev-parse HEAD^{tree}); "
               "else tree=$(git merge-tree --write-tree FETCH_HEAD HEAD); fi; git ls-tree -r $tree")
     return repo.outside(script, cwd=plain)
@@ -118,8 +159,10 @@ def play(place, who, state, action):
     repo.must(repo.new())
     repo.inside(ACTIONS[action])
     repo.outside(meanwhile or "true")
-    wanted = expect(repo, repo.top + "/plain", action)
+    wanted = expect(repo, repo.top + "/plain", state, action)
     before = {"all": look(repo), "status": set(repo.status().split("\n")), "head": repo.git("rev-parse HEAD")}
+    if (state, action) in REFUSED:
+        check_refused(repo, state, action, before["all"])
     done = repo.box.commit("-m", "landed")
     if done.returncode != 0:
         raise Failed("commit: " + t.said(done))
