@@ -70,8 +70,9 @@ REFUSED = {
     # Plain git has a conflict too: one side has removed e/h, the other has edited it.
     ("moved on", "a revert"): (3, "conflict: e/h", RESOLVE),
     ("moved on", "a revert of a directory"): (3, "conflict: e/h", RESOLVE),
-    # Limits of Atoll: docs/strategies/git.md names both.
+    # A limit of Atoll, which docs/strategies/git.md names: plain git merges this.
     ("moved on, in a directory", "a revert of a directory"): (4, "run git merge main inside", MERGE),
+    # The commit made inside has the local edit of "kept" that the original has uncommitted: git merge refuses it too.
     ("marked", "an index made anew"): (3, "conflict: kept: has changes in the original that are not committed",
                                        "git reset -q HEAD~1 -- kept; git commit -q --amend --no-edit; "
                                        "git update-index --assume-unchanged kept"),
