@@ -65,6 +65,7 @@ class Box:
         self.history = []
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()
+        self.moved = set()  # files of a copy of which only names came or went: compared with the original whenever they are looked at
         self.untimed = set()  # directories of the original in which others have worked
         self.reset()
 
@@ -388,7 +389,8 @@ class World:
         loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
         loose |= {path for group in old.groups() if group & loose for path in group if not mt.is_at_or_below(path, box.root)}
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path)}
-        may = chosen.meets(foreign)
+        may = chosen.meets(foreign) | box.moved & foreign.all()
+        box.moved |= chosen.entries - chosen.sure if not box.layered else set()
         done = self.command(box, "commit", arguments, fault)
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
             times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}

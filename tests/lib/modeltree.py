@@ -360,7 +360,8 @@ class Actor:
         moved, copies = {}, {}
         for path in [old] + below:
             here = self.tree.pop(path)
-            if self.layered and here.low:  # copied, but names of one file that move together stay so
+            # copied, as symbolic links always are, but names of one file that move together stay so
+            if self.layered and (here.low or node.low and here.kind == "link"):
                 if id(here) not in copies:
                     copies[id(here)] = here.copy().is_new_inode()
                 here = copies[id(here)]
