@@ -154,7 +154,8 @@ def taken_back(place, tap, who):
 def make_old(state):
     """Makes the registry one of a version before there were marks."""
     database = sqlite3.connect(state + "/atoll.db")
-    database.executescript("ALTER TABLE owner DROP COLUMN registry; PRAGMA user_version=6")
+    database.executescript("ALTER TABLE owner DROP COLUMN registry; ALTER TABLE op_resource DROP COLUMN stays_active;"
+                           "PRAGMA user_version=6")
     database.close()
 
 

@@ -370,6 +370,8 @@ def rm_points(trial, faults):
         there = trial.exists()
         if done.returncode == 0 and there:
             raise Failure("rm said success and the sandbox is there: " + t.said(done))
+        if there:  # nothing of it has gone
+            trial.must(trial.box.run("true", cwd=trial.work))
 
 
 def recover_points(crash):

@@ -548,10 +548,11 @@ class World:
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
-            nodes = {}
+            nodes, groups = {}, box.view.groups()
             for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
                 then = record.view_before.get(path)
-                if then and then.look() == box.view[path].look():
+                has_newer_names = any(path in group and not group <= set(box.base) for group in groups)
+                if then and then.look() == box.view[path].look() and not has_newer_names:
                     box.view[path] = nodes.setdefault(then.id, box.view[path].copy())
                     box.view[path].id = then.id
         for path in box.edits().all():
