@@ -80,12 +80,13 @@ REFUSED = {
 
 
 def shapes():
-    """All of them with TORTURE; else every sixth, so that each state and each action is among them."""
+    """All of them with TORTURE; else every sixth, so that each state and each action is among them, and those that are refused."""
     listed = [(state, action) for state in STATES for action in ACTIONS]
     if t.TORTURE:
         return listed
     actions = list(ACTIONS)
-    return [(state, action) for number, state in enumerate(STATES) for index, action in enumerate(actions) if (index + number) % SAMPLE == 0]
+    return [(state, action) for number, state in enumerate(STATES) for index, action in enumerate(actions)
+            if (index + number) % SAMPLE == 0 or (state, action) in REFUSED]
 
 
 def look(repo, tree=True):
