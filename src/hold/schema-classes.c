@@ -136,13 +136,15 @@ const struct schema_class schema_classes[] = {
 			"concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, to_jsonb(a)->>'attgenerated', "
 			"md5(d.adbin::text))",
 		.facts =
-			"'privileges', a.attacl::text, 'options', a.attoptions::text, "
-			"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
-			"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
-			"'storage', (SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END "
-			"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage), "
-			"'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
-			"'statistics', NULLIF(to_jsonb(a)->>'attstattarget', '-1')",
+			/* pg_attver is the server's own mark, of newer minor versions. */
+		"'privileges', a.attacl::text, "
+		"'options', (SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver='), "
+		"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
+		"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
+		"'storage', (SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END "
+		"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage), "
+		"'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
+		"'statistics', NULLIF(to_jsonb(a)->>'attstattarget', '-1')",
 		.drop = "format('ALTER TABLE %I.%I DROP COLUMN %I', n.nspname, c.relname, a.attname)",
 		.create = "concat('ALTER TABLE ', " RELATION ", ' ADD COLUMN ', " COLUMN ")",
 		.alter =
