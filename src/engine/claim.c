@@ -41,21 +41,21 @@ struct claims {
 
 /* ---- the mark ---- */
 
-/* Of a longer mark that was written over the rest is still there: two lines count. */
+/* The mark is the id, a newline, the path, and a NUL, because a path may contain newlines. A shorter mark does not
+ * truncate the longer one that it overwrites: bytes behind the NUL do not count. */
 static int read_mark(int fd, struct mark *ret)
 {
 	ssize_t n = pread(fd, ret->text, MARK_SIZE, 0);
-	char *end, *last;
+	char *end;
 
 	ret->id = ret->path = "";
 	if (n < 0)
 		return -errno;
 	ret->text[n] = 0;
 	end = strchr(ret->text, '\n');
-	last = end ? strchr(end + 1, '\n') : NULL;
-	if (!last || end == ret->text || end - ret->text >= REGISTRY_ID_SIZE)
+	if (!end || end == ret->text || end - ret->text >= REGISTRY_ID_SIZE || strlen(ret->text) == (size_t)n)
 		return 0;
-	*end = *last = 0;
+	*end = 0;
 	ret->id = ret->text;
 	ret->path = end + 1;
 	return 0;
@@ -64,9 +64,9 @@ static int read_mark(int fd, struct mark *ret)
 /* One call: no process that is killed leaves half a mark. */
 static int write_mark(int fd, const char *id, const char *state_dir)
 {
-	AUTO_FREE char *text = str_format("%s\n%s\n", id, state_dir);
+	AUTO_FREE char *text = str_format("%s\n%s", id, state_dir);
 
-	return text ? sys_pwrite(fd, text, strlen(text), 0) : -ENOMEM;
+	return text ? sys_pwrite(fd, text, strlen(text) + 1, 0) : -ENOMEM;
 }
 
 static int open_area_dir(const char *area)
@@ -273,12 +273,12 @@ int claim_take(struct session *s, struct atoll_error *err)
 
 int claim_refuse(const struct session *s, struct atoll_error *err)
 {
-	const char *advice = owner_is_there(s->lost_to)
-				     ? "use it there, or remove it here with --force, which keeps its files"
-				     : "which is no longer there: take it back with atoll recover --adopt";
+	const char *advice;
 
 	if (!s->lost_to)
 		return 0;
+	advice = owner_is_there(s->lost_to) ? "use it there, or remove it here with --force, which keeps its files"
+					    : "which is no longer there: take it back with atoll recover --adopt";
 	return error_set(err, ATOLL_REFUSED, 0, "open", s->box.name,
 			 "the sandbox \"%s\" is owned by the copy of the state directory at \"%s\"; %s", s->box.name,
 			 s->lost_to, advice);

@@ -62,11 +62,11 @@ KINDS = ("overlay", "copy_on_write", "snapshot", "git_worktree", "file")
 class Pair:
     """A sandbox whose area lies beside its original, its state directory after a move, and a copy of that."""
 
-    def __init__(self, place, who, kind, names=("box",), program=None, top=None):
+    def __init__(self, place, who, kind, names=("box",), program=None, top=None, state_name="atoll"):
         self.place, self.own = place, not top
         self.top = top or place.mount("btrfs" if kind == "snapshot" else "ext4", who=who, subvolumes=kind == "snapshot")
         self.path = t.build_tree(place, who, BASE, below=self.top)
-        state = os.path.join(place.fresh("state", who), "atoll")
+        state = os.path.join(place.fresh("state", who), state_name)
         self.made, self.moved, self.copied = [], [], []
         for name in names:
             box = t.Box(place, who, None if kind in ("git_worktree", "file") else kind, name=name, state=state,
@@ -122,8 +122,8 @@ def adopted(place, tap, who, kind):
     pair.close()
 
 
-def in_use(place, tap, who):
-    pair = Pair(place, who, "overlay")
+def in_use(place, tap, who, state_name, shape):
+    pair = Pair(place, who, "overlay", state_name=state_name)
     moved, copied = pair.moved[0], pair.copied[0]
     runs = subprocess.Popen([moved.program, "run", "box", "--", "sh", "-c", "echo in; exec sleep 60"], cwd=pair.path, env=moved.environment,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **moved.identity())
@@ -133,7 +133,7 @@ def in_use(place, tap, who):
     runs.communicate()
     refused = copied.recover("--adopt")
     after = [moved.diff(), moved.commit()]
-    tap.check("areas that a run uses are not taken over, nor those of a directory that is known to be there, %s" % who,
+    tap.check("areas that a run uses are not taken over, nor those of a directory that is known to be there, %s, %s" % (shape, who),
               pair.is_whole() and busy.returncode == 6 and b"in use" in busy.stderr and refused.returncode in (4, 6) and
               not any(done.returncode for done in after) and read(pair.path, "a") == "2\n", t.said(busy), t.said(refused), *[t.said(d) for d in after])
     pair.close()
@@ -213,7 +213,8 @@ def main(place, tap):
         for kind in KINDS:
             if t.only(kind):
                 adopted(place, tap, who, kind)
-        in_use(place, tap, who)
+        in_use(place, tap, who, "atoll", "an ordinary path")
+        in_use(place, tap, who, "at\noll", "a path with a newline")
         taken_back(place, tap, who)
         unmarked(place, tap, who)
         killed(place, tap, who)
