@@ -333,10 +333,13 @@ static int mark_move(int dir_fd)
 	return fd < 0 ? fd : sys_fsync(dir_fd);
 }
 
-static void unmark_move(int dir_fd)
+/* stays: the record is kept for an undo. A mark that a power cut brought back would then make an undo that is refused
+ * overwrite the user's index and refs. */
+static int unmark_move(int dir_fd, bool stays)
 {
-	sys_unlink(dir_fd, MOVING, 0);
-	sys_unlink(dir_fd, BEGUN, 0);
+	bool moving = sys_unlink(dir_fd, MOVING, 0) == 0, begun = sys_unlink(dir_fd, BEGUN, 0) == 0;
+
+	return stays && (moving || begun) ? sys_fsync(dir_fd) : 0;
 }
 
 /* What was begun is brought to its end, with what is ours; before anything is begun nobody else's may be in the way. */
@@ -501,9 +504,10 @@ static int complete(struct resource *r, int dir_fd, const struct part *p, int si
 		rc = follow_index(r, dir_fd, p, side == PART_NEW, err);
 	if (rc >= 0 && !known && (is_marked(dir_fd, MOVING) || is_marked(dir_fd, BEGUN)))
 		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
-	if (rc >= 0)
-		unmark_move(dir_fd);
-	return rc;
+	if (rc < 0)
+		return rc;
+	rc = unmark_move(dir_fd, side == PART_NEW);
+	return rc < 0 ? error_sys(err, rc, "recover", r->row.path, "cannot write to \"%s\"", r->row.stage) : 0;
 }
 
 /* A commit that failed leaves the workspace as it is; its own files, and those that come back to it, follow the commit otherwise. An undo that
