@@ -180,9 +180,12 @@ int sqlite_say(const struct sqlite_tell *tell, const char *object, const char *w
 
 /* ---- edits as they are kept: see sqlite-edits.c ---- */
 
-/* Like sqlite_edits_make(), by the pages of a patch: 1 + an enum sqlite_edits, or 0 if that cannot be told by pages. */
+/* Like sqlite_edits_make(), by the pages of a patch, and not flushed: 1 + an enum sqlite_edits, or 0 if the pages do not tell the rows. */
 int sqlite_edits_compare(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
 			 const struct sqlite_patch *patch, struct atoll_error *err);
+/* Makes edits of that kind durable unless they are NONE: the kind. A flush that failed is an error of the whole search: another way of
+ * comparing would only hide it. */
+int sqlite_edits_flush(const struct sqlite_file *file, int kind, struct atoll_error *err);
 
 /* In table eN the row's old values stand from column EDIT_FIRST on, the new ones behind them. */
 enum { EDIT_KIND, EDIT_OLD_ROWID, EDIT_NEW_ROWID, EDIT_FIRST };

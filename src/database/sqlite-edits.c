@@ -186,14 +186,19 @@ static int classify(struct sqlite_db *d, struct atoll_error *err)
 	return whole ? SQLITE_EDITS_WHOLE : any ? SQLITE_EDITS_ROWS : SQLITE_EDITS_NONE;
 }
 
-static int make_durable(const struct sqlite_file *file, struct atoll_error *err)
+int sqlite_edits_flush(const struct sqlite_file *file, int kind, struct atoll_error *err)
 {
-	AUTO_FD fd = fd_open_beneath(file->dirfd, file->name, O_RDWR);
-	int r = fd < 0 ? fd : sys_fsync(fd);
+	AUTO_FD fd = -EBADF;
+	int r;
 
+	if (kind == SQLITE_EDITS_NONE)
+		return kind;
+	r = fd = fd_open_beneath(file->dirfd, file->name, O_RDWR);
+	if (r >= 0)
+		r = sys_fsync(fd);
 	if (r >= 0)
 		r = sys_fsync(file->dirfd);
-	return r < 0 ? error_sys(err, r, "database", file->name, "cannot make the edits durable") : 0;
+	return r < 0 ? error_sys(err, r, "database", file->name, "cannot make the edits durable") : kind;
 }
 
 int sqlite_edits_compare(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
@@ -201,18 +206,13 @@ int sqlite_edits_compare(const struct sqlite_file *old, const struct sqlite_file
 {
 	AUTO_DB *d = NULL;
 	int r = sqlite_open_vfs(to, SQLITE_DB_WRITE | SQLITE_DB_CREATE, patch ? patch->name : NULL, &d, err);
-	int kind = 0;
 
 	if (r >= 0)
 		r = compare(d, old, new, patch, err);
 	if (r <= 0)
 		return r;
-	r = kind = classify(d, err);
-	if (r < 0)
-		return r;
-	d = sqlite_close(d);
-	r = kind ? make_durable(to, err) : 0;
-	return r < 0 ? r : 1 + kind;
+	r = classify(d, err);
+	return r < 0 ? r : 1 + r;
 }
 
 int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *new, const struct sqlite_file *to,
@@ -220,5 +220,5 @@ int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *n
 {
 	int r = sqlite_edits_compare(old, new, to, NULL, err);
 
-	return r < 0 ? r : r - 1;
+	return r < 0 ? r : sqlite_edits_flush(to, r - 1, err);
 }

@@ -170,21 +170,15 @@ static int find(struct sqlite_patch *p, const struct sqlite_file *base, const st
 			*err = why;
 		return r;
 	}
-	if (r > 0 && r - 1 != SQLITE_EDITS_WHOLE)
-		return r - 1;
-	if (r <= 0) {
-		int removed = remove_edits(edits, err);
-
-		if (removed < 0)
-			return removed;
-	}
 	if (r > 0) {
 		int kind = r - 1;
 
-		r = flatten(p, new, err);
-		return r < 0 ? r : kind;
+		r = kind == SQLITE_EDITS_WHOLE ? flatten(p, new, err) : 0;
+		return r < 0 ? r : sqlite_edits_flush(edits, kind, err);
 	}
-	r = flatten(p, new, err);
+	r = remove_edits(edits, err);
+	if (r >= 0)
+		r = flatten(p, new, err);
 	return r < 0 ? r : sqlite_edits_make(base, new, edits, err);
 }
 

@@ -18,11 +18,11 @@ import faultlib as f  # noqa: E402
 
 LOG, DATABASE = "sqlite fsync log", "sqlite fsync database"
 FLUSH = "sync"  # part of the names of all calls that flush
-# Of a repository and a SQLite database: how many flushes of an operation may fail unnoticed, since the file is given up then. The fresh clone
-# of a database after a commit, with its copy: the old clone stays in use. And the index of a repository that was put back, when only what git
-# knows about its files is brought up to date: git looks at the files once more. A rollback that fails to put the repository inside in order before it
-# looks for edits (three files, with the directory of each) goes on: it drops them.
-REPLACED = {"commit": 2, "recover": 2, "undo": 2, "rollback": 8}
+# Of a repository and a SQLite database: how many flushes of an operation may fail unnoticed, since the file is given up then. It is the index
+# of a repository that was put back, when only what git knows about its files is brought up to date: git looks at the files once more. A
+# rollback that fails to put the repository inside in order before it looks for edits (three files, with the directory of each) goes on: it
+# drops them.
+REPLACED = {"recover": 1, "undo": 1, "rollback": 7}
 EDIT = """set -e
 echo new >app/file; echo added >app/more
 cd svc; echo new >code; git commit -qam inside; echo built >output; cd ..
@@ -44,7 +44,7 @@ class Kinds:
 
 
 class KindsTrial:
-    must, reach, settle, side, STAGES = f.Trial.must, f.Trial.reach, f.Trial.settle, f.Trial.side, f.Trial.STAGES
+    must, reach, settle, side, strays, STAGES = f.Trial.must, f.Trial.reach, f.Trial.settle, f.Trial.side, f.Trial.strays, f.Trial.STAGES
 
     def __init__(self, scenario, stage):
         self.s = self

@@ -9,6 +9,8 @@ the torture run each chain is one point long.
 """
 import itertools
 import os
+import re
+import sqlite3
 import subprocess
 import time
 
@@ -186,6 +188,17 @@ class Trial:
             raise Failure("mixed: " + " | ".join(both))
         return both[0]
 
+    def strays(self):
+        """Staging below the state directory that no commit or undo on record needs."""
+        if not os.path.exists(self.box.state + "/atoll.db"):
+            return []
+        database = sqlite3.connect(self.box.state + "/atoll.db")
+        needed = {name for (name,) in database.execute("SELECT dir FROM op WHERE NOT (kind = 0 AND (phase = 3 OR taken_back))")}
+        database.close()
+        staging = re.compile("op-[0-9a-f]{16}")
+        return [name for name in t.residue(self.box.state)
+                if staging.match(os.path.basename(name)) and staging.match(os.path.basename(name)).group() not in needed]
+
     def settle(self):
         """Recover, look, recover again, look: the two looks must agree."""
         first = self.box.recover()
@@ -199,6 +212,8 @@ class Trial:
         shared = isolation.shared([os.path.join(self.work, name) for name in "ab"], self.box.state)
         if shared:
             raise Failure("not isolated: " + "; ".join(shared[:4]))
+        if self.strays():
+            raise Failure("staging stays after recover: %s" % self.strays()[:4])
         second = self.box.recover()
         if second.returncode != 0:
             raise Failure("second recover: " + t.said(second))
