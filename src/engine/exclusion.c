@@ -260,11 +260,11 @@ static int attempt(struct session *s, bool last, struct atoll_error *err)
 	size_t blocked = 0;
 	int r = collect(s, &e);
 
-	if (r >= 0 && e)
+	if (e)
 		r = try_all(e, &blocked);
-	if (r == -EAGAIN && e)
+	if (e && r == -EAGAIN)
 		return last ? busy(s, &e->v[blocked], err) : 0;
-	if (r < 0)
+	if (!e || r < 0)
 		return error_sys(err, r, "lock", s->box.name, "cannot lock the originals of \"%s\"", s->box.name);
 	r = is_in_place(s, e, err);
 	if (r > 0)
