@@ -47,6 +47,7 @@ class Record:
         self.before, self.after = trees
         self.base_before, self.view_before = box.base.copy(), box.view.copy()
         self.untimed, self.inodes = untimed, inodes
+        self.visited, self.fuzzy = set(box.visited), set(box.fuzzy)
 
     def changed(self, path):
         """Whether the commit changed what is at a path, and not only how many names the file has."""
@@ -254,13 +255,13 @@ class World:
         return os.path.isfile(path) and os.lstat(path).st_nlink > 1
 
     def ready(self, name):
-        """The box, if it is there and not tangled; a tangled one is resolved first."""
+        """The box, if it is there and not tangled; a tangled one is resolved first, if that is possible."""
         box = self.boxes.get(name)
         if box and box.is_tangled():
             self.step_commit(name, [], None)
             if box.is_tangled():
                 self.step_rollback(name, None)
-        return box
+        return box if box and not box.is_tangled() else None
 
     def step_run(self, name, script):
         box = self.ready(name)
@@ -547,6 +548,10 @@ class World:
             for path, node in self.tree.items():
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
+        if box.layered:  # the layer is back, with its directories as they were copied
+            box.visited |= record.visited
+            before = {path: record.before.get(mt.join(box.root, path)) for path in record.visited & set(now)}
+            box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
             nodes, groups = {}, box.view.groups()
             for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
