@@ -144,6 +144,8 @@ class Box:
         return eval(done.stdout, {})
 
     def run(self, script):
+        if self.fuzzy:  # what is made in a directory depends on its default ACL
+            self.check_view(self.inside([])[1])
         actor = mt.Actor(self.view, self.world.uid, self.layered)
         wanted = []
         for index, operation in enumerate(script):
