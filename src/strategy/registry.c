@@ -238,15 +238,23 @@ static bool holds_guest(const struct resource *r, const char *dir)
 	return false;
 }
 
-static void drop_times_of_guests(struct changes *c, const struct resource *r)
+/* Whether a commit would leave the time of a directory alone, because others work in it: those of a resource within this one, or whoever
+ * has changed the directory of the original meanwhile. */
+static bool is_left_to_others(const struct change *c, const struct resource *r)
+{
+	return c->kind == ATOLL_META && c->what == ATOLL_WHAT_TIME && !c->implied && !c->part &&
+	       S_ISDIR(c->after.mode) &&
+	       (holds_guest(r, c->path) || (c->has_before && c->before.ctime >= resource_dir_stamp(r, c->path)));
+}
+
+static void drop_times_of_others(struct changes *c, const struct resource *r)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct change change = c->v[i];
 
-		if (change.kind == ATOLL_META && change.what == ATOLL_WHAT_TIME && !change.implied && !change.part &&
-		    S_ISDIR(change.after.mode) && holds_guest(r, change.path)) {
+		if (is_left_to_others(&change, r)) {
 			free(change.path);
 			free(change.old_path);
 			free(change.words);
@@ -271,8 +279,7 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 		return NULL;
 	}
 	changes_sort(c);
-	if (r->n_claimed)
-		drop_times_of_guests(c, r);
+	drop_times_of_others(c, r);
 	if (r->only)
 		keep_only(c, r);
 	return c;

@@ -86,6 +86,20 @@ def foreign_metadata_stays(s):
     check("after a commit of something else")
 
 
+def made_by_both_sides(s):
+    """The directory is the same but for its time, which stays: no change that `diff` lists and no commit can land."""
+    s.run("mkdir both; echo n > d/n; touch -d '2020-01-01 UTC' e")
+    os.mkdir(s.path + "/both")
+    os.chown(s.path + "/both", os.stat(s.path).st_uid, os.stat(s.path).st_gid)
+    os.rename(s.path + "/d/in", s.path + "/d/out")
+    os.mkdir(s.path + "/e/theirs")
+    time = os.stat(s.path + "/both").st_mtime_ns
+    s.need("diff", "d/n" in s.diff() and "time" not in s.diff(), s.diff())
+    s.ok(s.box.commit())
+    s.need("the time", os.stat(s.path + "/both").st_mtime_ns == time)
+    s.need("diff after the commit", "no changes" in s.diff(), s.diff())
+
+
 def foreign_metadata_conflicts(s):
     """The directory itself was changed inside: any change of its metadata by somebody else is a conflict, for parts and undo too."""
     s.edit(["setxattr", "d", "user.inside", "1"], ["create", "d/n", "n", 0o644], ["chmod", "e", 0o700])
@@ -319,7 +333,7 @@ def whiteouts_do_not_land(s):
     s.need("what landed", os.listdir(s.path + "/n") == ["f"], os.listdir(s.path + "/n"))
 
 
-TESTS = [foreign_metadata_stays, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
+TESTS = [foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
