@@ -238,8 +238,8 @@ static bool holds_guest(const struct resource *r, const char *dir)
 	return false;
 }
 
-/* Whether a commit would leave the time of a directory alone, because others work in it: those of a resource within this one, or whoever
- * has changed the directory of the original meanwhile. */
+/* Whether a commit leaves this directory's time alone: the directory holds a file of another resource, or another process has changed the
+ * original's directory since the sandbox began. */
 static bool is_left_to_others(const struct change *c, const struct resource *r)
 {
 	return c->kind == ATOLL_META && c->what == ATOLL_WHAT_TIME && !c->implied && !c->part &&
