@@ -5,13 +5,14 @@
 #include "pg/private.h"
 
 /* Nobody else can see, and so wait for, a relation that this transaction has made. Its first system column is written when it is made and never
- * again; its transaction id is looked up only where it is of this era and not of the future. */
-#define IS_NEW                                                                                                                 \
-	"COALESCE((SELECT CASE WHEN a.xmin::text::bigint >= (t.id & 4294967295) "                                              \
-	"AND (t.id & ~4294967295) + a.xmin::text::bigint < pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) " \
-	"THEN pg_catalog.txid_status((t.id & ~4294967295) + a.xmin::text::bigint) = 'in progress' END "                        \
-	"FROM pg_catalog.pg_attribute a, (SELECT pg_catalog.txid_current_if_assigned() AS id) t "                              \
-	"WHERE a.attrelid = c.oid AND a.attnum = -1), false)"
+ * again; a view has none, so there the dependency of its row type is looked at. */
+#define IS_NEW                                                                                                    \
+	"(EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = -1 "            \
+	"AND " PG_IS_OWN(                                                                                         \
+		"a.xmin") ") OR (c.relkind = 'v' AND EXISTS (SELECT 1 FROM pg_catalog.pg_depend d "               \
+			  "WHERE d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = c.reltype "  \
+			  "AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = c.oid " \
+			  "AND " PG_IS_OWN("d.xmin") ")))"
 
 static const char locks_sql[] =
 	"SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode, "

@@ -116,6 +116,19 @@ int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, 
 		      struct atoll_error *err);
 /* Settings by which values have the same text on every connection: "SET LOCAL …; …". */
 extern const char pg_neutral[];
+/* SQL, inside: whether the transaction itself has made the row version with this xmin. For a row that is visible to the query.
+ *
+ * Its ids, with those of its subtransactions, follow its own id, also into the next epoch. Below the end of the snapshot the server tells which
+ * ids are in progress. At and above that end (the last *completed* id, plus one) it is not asked, because it refuses ids of the future;
+ * of these only the transaction's own are visible. A frozen row keeps the 32 bits of an id from an epoch long ago, which may look like a later id:
+ * hence the limit of 2^26 ids. */
+#define PG_IS_OWN(xmin)                                                                      \
+	"COALESCE((SELECT CASE WHEN " xmin "::text::bigint < 3 THEN false "                  \
+	"WHEN v.id < v.ended THEN pg_catalog.txid_status(v.id) = 'in progress' "             \
+	"ELSE v.id < v.ended + 67108864 END "                                                \
+	"FROM (SELECT t.id + ((" xmin "::text::bigint - t.id) & 4294967295) AS id, t.ended " \
+	"FROM (SELECT pg_catalog.txid_current_if_assigned() AS id, "                         \
+	"pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) AS ended) t) v), false)"
 
 /* ---- the end of the transaction ---- */
 

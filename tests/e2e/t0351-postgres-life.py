@@ -67,12 +67,12 @@ def as_json(w, *words):
 def locks(s):
     """What a sandbox keeps others waiting for is told by every command, and given up when the sandbox is idle."""
     w = World(s.place, s.who, s.base)
-    s.server.sql("ALTER TABLE %s OWNER TO agent" % w.table)
+    s.server.sql("ALTER TABLE %s OWNER TO agent; GRANT CREATE ON SCHEMA public TO agent" % w.table)
     alter = w.psql(0, "ALTER TABLE %s ADD COLUMN more int" % w.table)
     wanted = ('locks public.%s (AccessExclusiveLock) for 0:00:' % w.table).encode()
     done = w.inside(w.psql(0, "INSERT INTO %s VALUES (2)" % w.table))
     s.check("locks of rows are no surprise", done.returncode == 0 and b" locks " not in done.stderr, t.said(done))
-    w.inside(w.psql(0, "CREATE TABLE mine_alone (a int)"))
+    w.must(w.inside(w.psql(0, "CREATE TABLE mine_alone (a int)")))
     done = w.inside(alter)
     s.check("a run says which relations it leaves locked, and nothing of those that nobody else can see", done.returncode == 0 and wanted in done.stderr
             and b"mine_alone" not in done.stderr and b"given up after 0:59:" in done.stderr.replace(b"after 1:00:00", b"after 0:59:"), t.said(done))
@@ -96,6 +96,14 @@ def locks(s):
     s.check("neither has any where nothing is locked", left[0] == [] and not any("locks" in r for r in left[1]), left)
     w.must(w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", w.psql(0, "INSERT INTO %s VALUES (2)" % w.table)))
     s.check("an idle transaction that keeps nobody from a table stays", not pg.wait_until(w.lost, 4), w.lost())
+    w.box.rollback()
+    made = ("CREATE TABLE alone (a int)", "CREATE VIEW alone_view AS SELECT 1", "CREATE MATERIALIZED VIEW alone_stored AS SELECT 1", "CREATE SEQUENCE alone_numbers",
+            "CREATE TABLE alone_parts (a int) PARTITION BY LIST (a); CREATE TABLE alone_part PARTITION OF alone_parts DEFAULT",
+            "BEGIN; SAVEPOINT a; CREATE TABLE alone_later (a int); RELEASE a; ALTER TABLE alone_later ADD b int; COMMIT", "ALTER VIEW alone_view RENAME TO alone_seen")
+    done = w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", " && ".join(w.psql(0, text) for text in made))
+    s.check("relations that the transaction has made lock nobody out, on a server where nothing else happens",
+            done.returncode == 0 and b" locks " not in done.stderr, t.said(done))
+    s.check("and it stays", not pg.wait_until(w.lost, 4), w.lost())
     w.box.rollback()
     w.must(w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", alter))
     s.check("one that does is given up, and says why", pg.wait_until(w.lost, 10) and
