@@ -463,7 +463,7 @@ enum atoll_item_kind {
 	ATOLL_ITEM_REFUSED,  /* refused by a policy or check */
 	ATOLL_ITEM_BUSY,     /* open for writing */
 	ATOLL_ITEM_SKIPPED,  /* stays in the sandbox */
-	ATOLL_ITEM_NOTE,     /* landed, with something to know */
+	ATOLL_ITEM_NOTE,     /* landed, with something to know; rollback: dropped, and no commit would have landed it */
 	ATOLL_ITEM_FOREIGN,  /* edited between crash and recovery: left as it is, the other version is at `kept` */
 	ATOLL_ITEM_STEP,     /* dry run: one step of the plan */
 	ATOLL_ITEM_LOST, /* somebody removed from Atoll's areas what recovery needed: left as it is, or moved to `kept` */
@@ -523,7 +523,8 @@ struct atoll_undo_options {
 /* Takes the latest commit back and keeps its edits in the sandbox. */
 int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
 	       struct atoll_error *err);
-/* Drops the edits. If there are none since the latest commit, takes that back first, and drops its edits too. */
+/* Drops the edits, also those that a commit leaves behind, and names the latter. If there are none since the latest commit, takes that back first, and
+ * drops its edits too. */
 int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
 		   struct atoll_result **ret, struct atoll_error *err);
 

@@ -429,8 +429,9 @@ static const struct command commands[] = {
 	  .options = wait_options,
 	  .summary = "Drop the edits",
 	  .description =
-		  "Drops all edits that are not committed. If there are none, the latest commit is taken back and "
-		  "its edits are dropped. The sandbox stays and can be used again.",
+		  "Drops all edits that are not committed, also those that no commit lands (a FIFO, a stash), which it "
+		  "names. If there are none, the latest commit is taken back and its edits are dropped. The sandbox stays "
+		  "and can be used again.",
 	  .examples = "atoll rollback fix # start afresh\n" },
 	{ .name = "rm",
 	  .run = cmd_rm,

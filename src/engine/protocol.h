@@ -271,6 +271,11 @@ bool recover_concerns_originals(struct session *s);
 int abandon_session(struct session *s, struct atoll_result **ret, struct atoll_error *err);
 
 /* undo.c */
+/* Opens the sandbox for a change, and begins the operation's result. */
+int undo_open(struct operation *o, const char *name, const struct atoll_undo_options *options, struct session *s,
+	      struct atoll_error *err);
+/* The latest commit that was not taken back, or -ATOLL_NOT_FOUND. */
+int undo_find_latest(struct session *s, struct store_op *ret, struct atoll_error *err);
 int undo_latest(struct session *s, bool rollback, const struct atoll_undo_options *options, struct atoll_result *result,
 		struct atoll_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Undo takes the latest commit back and keeps its edits; rollback drops the edits. */
+/* Undo takes the latest commit back and keeps its edits. A rollback of a commit does the same, and then drops them (rollback.c). */
 #include "engine/step.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "engine/exclusion.h"
 
-static int find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
+int undo_find_latest(struct session *s, struct store_op *ret, struct atoll_error *err)
 {
 	struct store_op *ops = NULL;
 	size_t n = 0;
@@ -233,7 +233,7 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 	int r = exclusion_take(s, options->wait_ms, result, err);
 
 	if (r >= 0)
-		r = find_latest(s, &commit, err);
+		r = undo_find_latest(s, &commit, err);
 	if (r < 0)
 		return r;
 	r = op_load(s, &commit, &op, err);
@@ -261,8 +261,8 @@ int undo_latest(struct session *s, bool rollback, const struct atoll_undo_option
 
 /* ---- the public calls ---- */
 
-static int open_result(struct operation *o, const char *name, const struct atoll_undo_options *options,
-		       struct session *s, struct atoll_error *err)
+int undo_open(struct operation *o, const char *name, const struct atoll_undo_options *options, struct session *s,
+	      struct atoll_error *err)
 {
 	int r;
 
@@ -285,7 +285,7 @@ static int open_result(struct operation *o, const char *name, const struct atoll
 static int undo_work(struct operation *o, struct atoll_error *err)
 {
 	struct session s = { .lock_fd = -EBADF };
-	int r = open_result(o, "undo", o->options, &s, err);
+	int r = undo_open(o, "undo", o->options, &s, err);
 
 	if (r >= 0)
 		r = undo_latest(&s, false, o->options, o->result, err);
@@ -304,137 +304,5 @@ int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_option
 
 	if (!a)
 		return error_set(err, ATOLL_INVALID, 0, "undo", NULL, "no handle was given");
-	return operation_run(&op, ret, err);
-}
-
-static int refuse_unisolated(struct session *s, struct atoll_error *err)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (!(s->resources[i].ops->capabilities & STRATEGY_UNDO_BEFORE))
-			return error_set(err, ATOLL_UNSUPPORTED, 0, "rollback", s->resources[i].row.path,
-					 "\"%s\" is not isolated: what was written to it cannot be rolled back",
-					 s->resources[i].row.path);
-	return 0;
-}
-
-/* From here on the edits of all of them are dropped, by us or by recovery. */
-static int mark_all_dirty(struct session *s, struct atoll_error *err)
-{
-	int r = store_begin(s->store, true, err);
-
-	for (size_t i = 0; i < s->n && r >= 0; i++) {
-		s->resources[i].row.dirty = true;
-		r = store_resource_update(s->store, &s->resources[i].row, err);
-	}
-	if (r >= 0)
-		r = store_commit(s->store, err);
-	store_abort(s->store);
-	return r;
-}
-
-static bool all_committed(const struct session *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->resources[i].row.state != ATOLL_COMMITTED && resource_isolates(&s->resources[i]))
-			return false;
-	return s->n > 0;
-}
-
-/* A FIFO that stays in the sandbox whatever is committed is an edit all the same: a rollback drops it, and takes nothing back for it. What
- * the strategy itself leaves behind is none. committed: everything else has landed, as is on record. */
-static int has_edits(struct session *s, bool committed, struct atoll_error *err)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		struct resource *r = &s->resources[i];
-		CLEANUP(cleanup_changes) struct changes *c = NULL;
-
-		/* Databases have nothing that stays behind, and may be out of reach. */
-		if (committed && (kind_is_remote(r->row.kind) || (r->ops->capabilities & STRATEGY_GUEST)))
-			continue;
-		c = strategy_changes(r, false, err);
-		if (!c)
-			return -(int)err->code;
-		for (size_t k = 0; k < c->n; k++) {
-			bool skipped = c->v[k].kind == ATOLL_SKIPPED;
-
-			if (!c->v[k].implied && (skipped ? !c->v[k].part : !committed))
-				return 1;
-		}
-	}
-	return 0;
-}
-
-/* Whether there are no edits since the latest commit, so that it is the one to be taken back. What was rolled back already and not run
- * since stays as it is: the same call may be repeated. */
-static int takes_commit_back(struct session *s, struct atoll_error *err)
-{
-	struct store_op latest = { 0 };
-	struct atoll_error unread = { 0 };
-	bool used = false;
-	int r;
-
-	/* What cannot be read is committed, as is on record. */
-	if (all_committed(s))
-		return has_edits(s, true, &unread) != 1;
-	for (size_t i = 0; i < s->n; i++)
-		used |= s->resources[i].row.state == ATOLL_ACTIVE || s->resources[i].row.state == ATOLL_COMMITTED;
-	if (!used)
-		return 0;
-	r = find_latest(s, &latest, err);
-	store_op_release(&latest);
-	if (r < 0)
-		return r == -ATOLL_NOT_FOUND ? 0 : r;
-	r = has_edits(s, false, &unread);
-	/* A workspace that cannot be read was written to since, and is what rollback is for. */
-	if (r == -ATOLL_REFUSED || r == -ATOLL_FAILED)
-		return 0;
-	if (r < 0 && err)
-		*err = unread;
-	return r < 0 ? r : !r;
-}
-
-static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result,
-			    struct atoll_error *err)
-{
-	int r = refuse_unisolated(s, err);
-
-	if (r >= 0)
-		r = takes_commit_back(s, err);
-	if (r < 0)
-		return r;
-	if (r)
-		return undo_latest(s, true, options, result, err);
-	r = mark_all_dirty(s, err);
-	if (r < 0 && store_is_in_doubt(s->store))
-		return error_set(
-			err, ATOLL_IN_DOUBT, 0, "rollback", s->box.name,
-			"whether the rollback of \"%s\" was begun cannot be told, the state database failed; if it was, the next command finishes it",
-			s->box.name);
-	return r < 0 ? r : reset_or_keep(s, result, err);
-}
-
-static int rollback_work(struct operation *o, struct atoll_error *err)
-{
-	struct session s = { .lock_fd = -EBADF };
-	int r = open_result(o, "rollback", o->options, &s, err);
-
-	/* A workspace that could not be reset is what rollback is for. */
-	if (r >= 0)
-		r = rollback_session(&s, o->options, o->result, err);
-	session_release(&s);
-	if (!o->result)
-		return r;
-	result_sort(o->result);
-	return result_finish(o->result, r, err);
-}
-
-int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
-		   struct atoll_result **ret, struct atoll_error *err)
-{
-	static const struct atoll_undo_options none;
-	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = rollback_work };
-
-	if (!a)
-		return error_set(err, ATOLL_INVALID, 0, "rollback", NULL, "no handle was given");
 	return operation_run(&op, ret, err);
 }

@@ -219,6 +219,7 @@ static int add_strays(const struct git_work *w, struct changes *list, struct ato
 		if (!c)
 			return error_oom(err, w->operation);
 		c->on_request = lands;
+		c->note_fact = (size_t)(strrchr(note, ',') - note);
 	}
 	return 0;
 }
@@ -287,6 +288,7 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 	if (!c)
 		return -ENOMEM;
 	c->on_request = lands;
+	c->note_fact = strlen("was made inside");
 	if (lands && git_refs_read(&outside, name, &old) >= 0)
 		c->what = ATOLL_WHAT_CONTENT;
 	return 0;
@@ -295,12 +297,15 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 static int add_removed(const char *name, const struct git_id *id, void *arg)
 {
 	const struct refs_made *m = arg;
+	struct change *c;
 
 	if (strncmp(name, "refs/atoll/", 11) == 0)
 		return 0;
-	return changes_add_part(m->list, name, ATOLL_SKIPPED, "was deleted inside, and stays in the original")
-		       ? 0
-		       : -ENOMEM;
+	c = changes_add_part(m->list, name, ATOLL_SKIPPED, "was deleted inside, and stays in the original");
+	if (!c)
+		return -ENOMEM;
+	c->note_fact = strlen("was deleted inside");
+	return 0;
 }
 
 static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)

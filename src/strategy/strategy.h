@@ -312,7 +312,8 @@ struct change {
 	bool shared;       /* its inode has a name that stays in the workspace: it lands as a copy */
 	bool judged;       /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
-	char *words; /* what note points to, if it was made for this change */
+	size_t note_fact; /* skipped: length of the note without what a commit does with it; 0: it is not to be had apart */
+	char *words;      /* what note points to, if it was made for this change */
 	bool has_before, has_after;
 	struct tree_stat before, after;
 	struct tree_id before_id; /* of size 0 until change_look() has asked for it */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
 """Git repositories: whatever git does inside, no commit and no edit goes unseen, and none lands on a branch it was not made on."""
+import json
 import os
 import subprocess
 import sys
@@ -92,6 +93,39 @@ def nothing_that_was_made_inside_is_out_of_sight(repo, tap):
             tap.check("%s: a commit leaves it inside" % name, done.returncode == 0 and repo.git("rev-parse HEAD") == head and
                       not repo.problems() and diff(repo) == said, t.said(done), repo.problems(), diff(repo))
         tap.check("%s: rm asks first" % name, keeps(repo), repo.box.atoll("list").stdout)
+
+
+@scene
+def a_rollback_leaves_what_landed_while_work_is_out_of_sight(repo, tap):
+    repo.outside("git branch packed; git pack-refs --all; git switch -qc dev; echo dev >>a; git commit -qam dev; git switch -q main; "
+                 "echo main >>a; git commit -qam main")
+    land = "seq 30 >lines; git commit -qam landed"
+    for name, (script, _, _) in OUT_OF_SIGHT.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git reset -q --hard main~1" if repo.log()[0] == "landed" else "true")
+        repo.must(repo.new())
+        repo.inside(land)
+        repo.commit()
+        repo.inside(script)
+        done = repo.box.rollback()
+        tap.check("%s: a rollback drops it, and leaves the commit" % name, done.returncode == 0 and repo.log()[0] == "landed" and
+                  repo.read("lines").endswith("30\n") and not repo.problems() and "no changes" in diff(repo), t.said(done), repo.log(), diff(repo))
+    repo.must(repo.box.atoll("rm", "box", "--force"))
+    repo.outside("git reset -q --hard main~1")
+    repo.must(repo.new())
+    repo.inside("echo precious >>d/b; git stash -q; " + land)
+    repo.commit()
+    done = repo.box.rollback("--json")
+    notes = [(i["path"], i["note"]) for i in json.loads(done.stdout)["items"] if i["kind"] == "note"]
+    tap.check("so it does with a stash that is older than the commit, and names it", done.returncode == 0 and repo.log()[0] == "landed" and
+              ("refs/stash", "dropped (was made inside)") in notes and
+              any(path.startswith("commit ") and note.startswith("dropped (WIP on atoll/box: ") and note.endswith("; made inside on refs/stash)")
+                  for path, note in notes), t.said(done))
+    done = repo.box.rollback()
+    tap.check("once more, nothing happens", done.returncode == 0 and repo.log()[0] == "landed", t.said(done))
+    repo.inside("true")
+    done = repo.box.rollback()
+    tap.check("without such work the commit is taken back", done.returncode == 0 and repo.log()[0] == "main" and not repo.problems(), t.said(done))
 
 
 @scene
