@@ -52,8 +52,8 @@ static bool has_edit(const struct changes *list, bool committed)
 	return false;
 }
 
-/* 1 if the sandbox holds edits, 0 if it holds none. Edits that no commit lands (a FIFO, a stash, another branch) count too: rollback drops them,
- * and takes no commit back for them. committed: everything else has landed, as is on record. lists: one for each resource, of those that were
+/* 1 if the sandbox holds edits, 0 if it holds none. Edits that no commit lands (a FIFO, a stash, another branch), and an open transaction, count
+ * too: rollback drops or ends them, and takes no commit back for them. committed: everything else has landed, as is on record. lists: one for each resource, of those that were
  * looked at. */
 static int find_edits(struct session *s, bool committed, struct changes **lists, struct atoll_error *err)
 {
@@ -64,6 +64,8 @@ static int find_edits(struct session *s, bool committed, struct changes **lists,
 		struct resource *r = &s->resources[i];
 		struct atoll_error why = { 0 };
 
+		/* A transaction that has only read keeps locks, and what is read in it is old. */
+		found |= r->ops->holds && r->ops->holds(r);
 		/* A commit leaves nothing behind in a database. Once an edit is found, no server needs to be asked. */
 		if (kind_is_remote(r->row.kind) ? committed || found
 						: committed && (r->ops->capabilities & STRATEGY_GUEST))

@@ -265,6 +265,11 @@ static struct changes *pg_changes(struct resource *r, bool exact, struct atoll_e
 	return rc < 0 ? NULL : TAKE_PTR(c);
 }
 
+static bool pg_holds(struct resource *r)
+{
+	return faccessat(r->work_fd, HOLD_OPEN, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* There are no files. */
 static int pg_base(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err)
 {
@@ -331,6 +336,7 @@ const struct strategy_ops strategy_postgres = {
 	.decide_commit = postgres_decide_commit,
 	.decide_outcome = postgres_decide_outcome,
 	.decide_end = postgres_decide_end,
+	.holds = pg_holds,
 	.unchanged = postgres_unchanged,
 	.vote_room = postgres_vote_room,
 	.vote_prepare = postgres_vote_prepare,

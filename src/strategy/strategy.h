@@ -189,6 +189,8 @@ struct strategy_ops {
 	/* may. The op is over: what the token was known by is removed. Idempotent. */
 	int (*decide_end)(struct resource *r, const char *token, bool committed, struct atoll_error *err);
 
+	/* may. Whether it holds something open (a transaction and its locks), changed or not, that a rollback must end. Asks no server. */
+	bool (*holds)(struct resource *r);
 	/* may. A commit has found nothing changed in it: what it holds open meanwhile (a transaction and its locks) ends. Never fails the commit. */
 	void (*unchanged)(struct resource *r);
 

@@ -119,7 +119,25 @@ def life(place, tap, who, server):
     w.box.run("psql", "-XAtqc", "DELETE FROM %s" % w.table)
     done = w.box.rollback()
     tap.check("rollback drops the rows, %s" % who, done.returncode == 0 and w.stands() == "new and Ann", t.said(done), w.stands())
+    rolled_back_after_reading(w, tap, who, server)
     tap.check("rm leaves no process, %s" % who, not w.close())
+
+
+def rolled_back_after_reading(w, tap, who, server):
+    """A transaction that has only read ends, with its locks, and whatever landed before stays."""
+    landing = {"of the directory alone": "echo -n newer >file", "of the database": "psql -XAtqc \"INSERT INTO %s VALUES (3, 'Cid')\"" % w.table}
+    for name, script in landing.items():
+        w.box.run("sh", "-c", script, cwd=w.dir)
+        w.box.commit()
+        before = w.stands()
+        w.box.run("psql", "-XAtqc", "SELECT count(*) FROM %s" % w.table)
+        held, done = w.keeper(), w.box.rollback()
+        locks = server.sql("SELECT count(*) FROM pg_locks WHERE relation = '%s'::regclass" % w.table)
+        tap.check("a rollback after reading only ends the transaction, and leaves a commit %s, %s" % (name, who), held and done.returncode == 0 and
+                  pg.wait_until(lambda: w.keeper() is None) and locks == "0" and w.stands() == before and "detail" not in w.resource(),
+                  t.said(done), w.keeper(), locks, w.stands(), w.resource())
+    done = w.box.rollback()
+    tap.check("once more, it does nothing, %s" % who, done.returncode == 0 and w.stands() == "newer and Ann,Cid", t.said(done), w.stands())
 
 
 def again(place, tap, who, server):
