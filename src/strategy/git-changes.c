@@ -33,12 +33,13 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 
 		if (is_directory(c) || c->kind == ATOLL_SKIPPED)
 			continue;
-		if (w->elsewhere && git_entries_find(&w->base_new, c->path)) {
+		if (w->elsewhere && git_entries_find(&w->base_new, c->path) && !git_entries_find(&w->hidden, c->path)) {
 			c->kind = ATOLL_SKIPPED;
 			c->note = NOT_ON_BRANCH;
 			continue;
 		}
-		if (!is_removed_on_both_sides(w, c) && git_work_lands(w, c->path, &c->judged)) {
+		if (!is_removed_on_both_sides(w, c) && !git_entries_find(&w->hidden, c->path) &&
+		    git_work_lands(w, c->path, &c->judged)) {
 			c->judged &= !w->state.carried;
 			continue;
 		}

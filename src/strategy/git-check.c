@@ -153,8 +153,9 @@ static void check_files(struct report *p, const struct git_landing *l, const str
 		const struct git_entry *e = &l->to.v[i];
 		AUTO_FD there = -EBADF;
 
-		if (!e->mode || e->mode == GITLINK || changes_find(p->q->changes, e->path) ||
-		    git_entries_find(uncommitted, e->path) || resource_is_others(p->w->r, e->path))
+		if (!e->mode || e->mode == GITLINK || (e->marks & GIT_MARK_SKIP) ||
+		    changes_find(p->q->changes, e->path) || git_entries_find(uncommitted, e->path) ||
+		    resource_is_others(p->w->r, e->path))
 			continue;
 		there = l->from.v[i].mode ? -ENOENT : fd_open_beneath(p->w->r->root_fd, e->path, O_PATH);
 		if (there < 0)
@@ -287,6 +288,8 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 		rc = refuse_unmerged(w, &index, err);
 	if (rc >= 0)
 		rc = find_uncommitted(w, l, &index, &uncommitted, err);
+	if (rc >= 0)
+		rc = git_sparse_mark(w, l, &index.entries, err);
 	if (rc >= 0)
 		rc = find_others(&p, l, &index.entries, &uncommitted, &others, err);
 	if (rc < 0)

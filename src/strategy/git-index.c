@@ -104,7 +104,7 @@ int git_index_note(const struct git_index_file *f, struct git_landing *l)
 
 		if (rc < 0)
 			return rc;
-		l->index.v[i].marks = e ? e->marks : 0;
+		l->index.v[i].marks = e ? e->marks : l->to.v[i].marks;
 	}
 	return 0;
 }

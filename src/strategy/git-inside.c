@@ -73,10 +73,16 @@ static int remove_file(int upper, const char *path)
 	return rc < 0 ? rc : sys_unlink(parent, name, 0);
 }
 
+/* Whether a sparse checkout leaves the path out: a marked file that is nowhere, or a new one in a directory that is not there for that reason. */
+static bool is_left_out(const struct git_work *w, int upper, const char *path)
+{
+	return (w->hidden.n || git_sparse_is_marked(w, path)) && git_sparse_is_nowhere(w->r, upper, path);
+}
+
 /* What the sandbox has touched is brought up to date in its layer, and what neither side has so is put there; everything else shows the
- * original's version already. */
+ * original's version already. What a sparse checkout leaves out stays so, with its mark in the index. */
 static int collect(const struct git_work *w, int upper, const struct git_entries *to, const struct git_entries *beyond,
-		   struct strbuf *paths)
+		   struct strbuf *paths, struct strbuf *marked, struct git_entries *unseen)
 {
 	int rc = 0;
 
@@ -85,16 +91,25 @@ static int collect(const struct git_work *w, int upper, const struct git_entries
 		AUTO_FD there = fd_open_beneath(upper, e->path, O_PATH);
 		bool touched = there != -ENOENT && there != -ENOTDIR;
 
-		if (e->mode == GITLINK || resource_is_others(w->r, e->path) ||
-		    (!touched && (!e->mode || !git_entries_find(beyond, e->path))))
+		if (e->mode && e->mode != GITLINK && is_left_out(w, upper, e->path)) {
+			strbuf_add(marked, e->path, strlen(e->path) + 1);
 			continue;
+		}
+		if (e->mode == GITLINK || resource_is_others(w->r, e->path))
+			continue;
+		if (!touched && (!e->mode || !git_entries_find(beyond, e->path))) {
+			/* Perhaps the original's sparse checkout leaves it out. */
+			if (e->mode && git_sparse_is_nowhere(w->r, upper, e->path))
+				rc = git_entries_add(unseen, e->path, e->mode, &e->id, 0);
+			continue;
+		}
 		if (touched && there < 0)
 			return there;
 		rc = !e->mode ? remove_file(upper, e->path) : git_settle_parents(w->r, upper, e->path);
 		if (e->mode)
 			strbuf_add(paths, e->path, strlen(e->path) + 1);
 	}
-	return rc < 0 ? rc : paths->failed ? -ENOMEM : 0;
+	return rc < 0 ? rc : paths->failed || marked->failed ? -ENOMEM : 0;
 }
 
 static int bring_files(const struct git_work *w, const struct git_entries *to, const struct git_entries *beyond,
@@ -102,9 +117,10 @@ static int bring_files(const struct git_work *w, const struct git_entries *to, c
 {
 	AUTO_FREE char *prefix = str_format("--prefix=%s/", w->upper);
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
-	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT;
+	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT, marked = STRBUF_INIT;
+	AUTO_GIT_ENTRIES unseen = { 0 };
 	struct git_call call = git_work_call(w);
-	int rc = !prefix ? -ENOMEM : upper < 0 ? upper : collect(w, upper, to, beyond, &paths);
+	int rc = !prefix ? -ENOMEM : upper < 0 ? upper : collect(w, upper, to, beyond, &paths, &marked, &unseen);
 
 	git_entries_format(to, strlen(w->tip.hex), &info);
 	if (rc < 0 || info.failed)
@@ -113,6 +129,20 @@ static int bring_files(const struct git_work *w, const struct git_entries *to, c
 	call.input = strbuf_str(&info);
 	call.input_size = info.size;
 	rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	call.input = NULL;
+	call.input_size = 0;
+	if (rc >= 0 && unseen.n)
+		rc = git_sparse_leaves_out(&call, &unseen, err);
+	for (size_t i = 0; i < unseen.n; i++)
+		if (unseen.v[i].marks)
+			strbuf_add(&marked, unseen.v[i].path, strlen(unseen.v[i].path) + 1);
+	if (rc >= 0 && marked.failed)
+		return failed(w, -ENOMEM, err);
+	call.input = strbuf_str(&marked);
+	call.input_size = marked.size;
+	if (rc >= 0 && marked.size)
+		rc = git_call(&call, err,
+			      (const char *const[]){ "update-index", "--skip-worktree", "-z", "--stdin", NULL });
 	call.input = strbuf_str(&paths);
 	call.input_size = paths.size;
 	if (rc >= 0 && paths.size)

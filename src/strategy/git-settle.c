@@ -89,11 +89,28 @@ static int mark_again(const struct git_call *how, const struct git_entries *inde
 			  : 0;
 }
 
+/* What is new in the commit, and in no checkout, is marked where the original's sparse checkout leaves it out: it would pass for deleted. */
+static int find_left_out(struct resource *r, const struct git_call *how, const struct git_entries *index,
+			 const struct git_entries *set, struct git_entries *ret, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+
+	for (size_t i = 0; i < set->n; i++) {
+		const struct git_entry *e = &set->v[i];
+
+		if (e->mode && e->mode != GITLINK && !git_entries_find(index, e->path) &&
+		    git_sparse_is_nowhere(r, upper, e->path) && git_entries_add(ret, e->path, e->mode, &e->id, 0) < 0)
+			return error_oom(err, how->operation);
+	}
+	return ret->n ? git_sparse_leaves_out(how, ret, err) : 0;
+}
+
 /* Sets the entries that differ, one by one: git read-tree refuses where a marked file of the checkout differs from its entry. */
-static int set_entries(const struct git_call *how, const struct git_entries *set, struct atoll_error *err)
+static int set_entries(struct resource *r, const struct git_call *how, const struct git_entries *set,
+		       struct atoll_error *err)
 {
 	AUTO_STRBUF info = STRBUF_INIT;
-	AUTO_GIT_ENTRIES index = { 0 };
+	AUTO_GIT_ENTRIES index = { 0 }, left_out = { 0 };
 	struct git_call call = *how;
 	int rc = git_entries_of_index(how, &index, err);
 
@@ -106,6 +123,10 @@ static int set_entries(const struct git_call *how, const struct git_entries *set
 		rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
 	if (rc >= 0)
 		rc = mark_again(how, &index, set, GIT_MARK_SKIP, "--skip-worktree", err);
+	if (rc >= 0)
+		rc = find_left_out(r, how, &index, set, &left_out, err);
+	if (rc >= 0)
+		rc = mark_again(how, &left_out, &left_out, GIT_MARK_SKIP, "--skip-worktree", err);
 	return rc < 0 ? rc : mark_again(how, &index, set, GIT_MARK_ASSUME, "--assume-unchanged", err);
 }
 
@@ -123,7 +144,7 @@ static int make_index(struct resource *r, const struct git_call *how, const stru
 	if (rc < 0)
 		return cannot_write(r, rc, how->operation, err);
 	rc = git_entries_since(how, at, &committed, NULL, err);
-	return rc < 0 || !committed.n ? rc : set_entries(how, &committed, err);
+	return rc < 0 || !committed.n ? rc : set_entries(r, how, &committed, err);
 }
 
 /* ---- files ---- */

@@ -2,7 +2,7 @@
 /*
  * Files of the workspace that fell behind. Going to an older commit inside puts older versions of files into the upper layer; they are not edits and do
  * not land. When a commit that contains newer versions lands, the inside stands at that commit, and the older versions would pass for edits that take
- * the newer ones back. A whole commit puts them aside with the layer, and an undo brings them back; a partial one leaves them. Either way they get
+ * the newer ones back. So would files pass for deleted that a sparse checkout inside has removed. A whole commit puts them aside with the layer, and an undo brings them back; a partial one leaves them. Either way they get
  * the commit's version before anybody looks.
  */
 #include "strategy/git.h"
@@ -29,6 +29,12 @@ int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entrie
 		const struct git_entry *e = &w->head_old.v[i];
 
 		if (!git_entries_find(landing, e->path) && !resource_is_others(w->r, e->path))
+			r = git_entries_add(&stale, e->path, e->mode, &e->id, 0);
+	}
+	for (size_t i = 0; i < w->hidden.n && r >= 0; i++) {
+		const struct git_entry *e = &w->hidden.v[i];
+
+		if (!git_entries_find(landing, e->path) && !git_entries_find(&w->head_old, e->path))
 			r = git_entries_add(&stale, e->path, e->mode, &e->id, 0);
 	}
 	if (r < 0 || !stale.n)

@@ -42,19 +42,20 @@ static bool has_edits(const struct git_work *w)
 		const struct change *c = &w->files->v[i];
 		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 
-		if (e && e->mode != GITLINK && !(is_content(c) && git_index_file_knows(&w->file, e, &c->after)))
+		if (e && e->mode != GITLINK && !git_sparse_hides(c, e) &&
+		    !(is_content(c) && git_index_file_knows(&w->file, e, &c->after)))
 			return true;
 	}
 	return false;
 }
 
-/* Added inside and removed again: it has left no trace in the upper layer. The index lists it, and it is nowhere. */
+/* Added inside and removed again: it has left no trace in the upper layer. The index lists it, and it is nowhere, though no sparse checkout says so. */
 static bool has_vanished(const struct git_work *w, const struct git_entry *old, const struct git_entry *new)
 {
 	AUTO_FD there = -EBADF;
 
 	if (old->mode || new->mode == GITLINK || changes_find(w->files, new->path) ||
-	    resource_is_others(w->r, new->path))
+	    resource_is_others(w->r, new->path) || git_sparse_is_marked(w, new->path))
 		return false;
 	there = fd_open_beneath(w->r->root_fd, new->path, O_PATH);
 	return there == -ENOENT || there == -ENOTDIR;
@@ -67,7 +68,8 @@ static int collect_written(const struct git_work *w, struct git_entries *ret)
 
 	for (size_t i = 0; i < w->tracked.n && rc >= 0; i++) {
 		const struct git_entry *e = &w->tracked.v[i], *to;
-		bool written = e->mode != GITLINK && changes_find(w->files, e->path);
+		const struct change *c = changes_find(w->files, e->path);
+		bool written = e->mode != GITLINK && c && !git_sparse_hides(c, e);
 
 		if (!written && !is_attributes(e->path))
 			continue;
@@ -93,8 +95,9 @@ static void hash_written(struct git_work *w)
 
 	for (size_t i = 0; i < w->files->n; i++) {
 		const struct change *c = &w->files->v[i];
+		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 
-		if (!git_entries_find(&w->tracked, c->path))
+		if (!e || git_sparse_hides(c, e))
 			continue;
 		/* It reads through links, and lines. */
 		if (!is_content(c) || !S_ISREG(c->after.mode) || strpbrk(c->path, "\"\n"))
@@ -127,10 +130,11 @@ static int are_hashes_true(struct git_work *w)
 	line = strbuf_str(&w->hashes);
 	for (size_t i = 0; i < w->files->n && line; i++) {
 		const struct change *c = &w->files->v[i];
+		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 		const struct git_entry *to = git_entries_find(&w->base_new, c->path);
 		struct git_id id;
 
-		if (!git_entries_find(&w->tracked, c->path))
+		if (!e || git_sparse_hides(c, e))
 			continue;
 		if (!to || !has_mode(c, to->mode) || !git_id_parse(line, &id) || !git_id_equal(&to->id, &id))
 			return 0;
@@ -254,7 +258,7 @@ static int collect(const struct git_work *w, struct strbuf *info, struct strbuf 
 		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
 		int rc;
 
-		if (!e || e->mode == GITLINK)
+		if (!e || e->mode == GITLINK || git_sparse_hides(c, e))
 			continue;
 		rc = git_entries_add(&list, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
 		if (rc < 0)
@@ -369,6 +373,8 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 	rc = list_tracked(w, err);
 	if (rc < 0)
 		return rc;
+	if (git_sparse_find(w) < 0)
+		return error_oom(err, w->operation);
 	w->settled = !find_unmerged(w) && !w->elsewhere && rc && *w->file.tree.hex && !has_edits(w);
 	if (w->settled) {
 		compare_ahead(w);

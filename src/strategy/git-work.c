@@ -41,6 +41,7 @@ void git_work_release(struct git_work *w)
 	git_index_file_release(&w->file);
 	strbuf_release(&w->commits);
 	git_entries_release(&w->tracked);
+	git_entries_release(&w->hidden);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);

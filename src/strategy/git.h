@@ -103,6 +103,7 @@ struct git_strays {
 	size_t on_head, on_own; /* how many of them HEAD holds, and the sandbox's own branch */
 };
 struct git_work;
+struct git_landing;
 void git_strays_release(struct git_strays *s);
 /* Fills w->strays. Commits of objects that cannot be read are left out: their refs are listed all the same. */
 int git_strays_find(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
@@ -137,7 +138,8 @@ struct git_work {
 	struct git_id tree;     /* with what is uncommitted inside */
 	struct git_id base;     /* what tip and head have in common */
 	struct git_entries
-		tracked; /* inside: submodules, what is unmerged, and what is in the upper layer; or all of it */
+		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
+	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
@@ -198,6 +200,21 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 int git_tree_make(struct git_work *w, struct atoll_error *err);
 /* For whoever goes on with the index that the tree was made from. */
 int git_tree_need_index(struct git_work *w, struct atoll_error *err);
+
+/* ---- git-sparse.c: files that a sparse checkout leaves out, here and there ---- */
+/* Whether the index inside has the path marked skip-worktree. */
+bool git_sparse_is_marked(const struct git_work *w, const char *path);
+/* Whether the file is an entry marked skip-worktree that the sandbox has removed: git takes it for unchanged, and so do we. */
+bool git_sparse_hides(const struct change *c, const struct git_entry *e);
+/* Whether neither the upper layer nor, through it, the original shows the path. */
+bool git_sparse_is_nowhere(const struct resource *r, int upper_fd, const char *path);
+/* Fills w->hidden. -errno. */
+int git_sparse_find(struct git_work *w);
+/* Sets GIT_MARK_SKIP on those of the list that the original's sparse checkout leaves out. how->index: one that has all of them. */
+int git_sparse_leaves_out(const struct git_call *how, struct git_entries *list, struct atoll_error *err);
+/* Sets GIT_MARK_SKIP on each entry of l->to that lands in the original's index alone: neither side has it checked out. index: the original's. */
+int git_sparse_mark(const struct git_work *w, struct git_landing *l, const struct git_entries *index,
+		    struct atoll_error *err);
 
 /* ---- git-judge.c ---- */
 /* Of the changes that git has a say in, `judged` stays with those alone whose original somebody has touched and is what is committed all the

@@ -298,6 +298,76 @@ def content_that_git_is_told_not_to_look_at_does_not_land(repo, tap):
         repo.outside("git update-index --no-%s %s" % (option, path))
 
 
+SPARSE = "a d/b e/n e/y lines"
+
+
+def tracked(repo):
+    return " ".join(repo.git("ls-tree -r --name-only HEAD").split("\n")[1:])
+
+
+@scene
+def a_sparse_checkout_inside_deletes_nothing(repo, tap):
+    repo.outside("git config advice.updateSparsePath false; mkdir e; echo y >e/y; echo n >e/n; git add .; git commit -qm e")
+    for option in ("", "--sparse-index"):
+        repo.must(repo.box.rollback())
+        repo.inside("git sparse-checkout set %s d; test ! -e e; git status --porcelain | grep -v x.o | grep . && exit 1; true" % option)
+        tap.check("sparse-checkout %s: is no change" % option, diff(repo) == "no changes\n", diff(repo))
+        repo.outside("echo more >>e/y; git commit -qam theirs")
+        repo.inside("echo in >>d/b; mkdir -p d; echo new >d/new; git add d/new")
+        for word in ("committed", "committed again after an undo"):
+            repo.commit("-m", "mine")
+            tap.check("sparse-checkout %s: files left out stay in the original, %s" % (option, word), tracked(repo) ==
+                      SPARSE.replace("d/b", "d/b d/new") and repo.read("e/y").endswith("more\n") and repo.status() == "" and
+                      not repo.problems(), tracked(repo), repo.status(), repo.problems())
+            repo.must(repo.box.undo())
+        repo.must(repo.box.rollback())
+        repo.inside("git sparse-checkout set %s d; seq 2 >a" % option)
+        repo.outside("git rm -q e/n; git commit -qm away; git revert --no-edit HEAD; echo a2 >>lines; echo e >e/e; git add .; git commit -qm theirs")
+        repo.inside("sed -i s/^3$/three/ lines")
+        repo.must(repo.box.commit("-m", "mine", "--on-conflict=merge"))
+        tap.check("sparse-checkout %s: nor does a merge delete them" % option, tracked(repo) == SPARSE.replace("e/n", "e/e e/n") and
+                  repo.status() == "" and not repo.problems(), tracked(repo), repo.status())
+        repo.must(repo.box.undo())
+        repo.outside("git rm -q e/e; git commit -qm away")
+    repo.must(repo.box.rollback())
+    repo.inside("git sparse-checkout set d; echo z >z; git add --sparse z; mkdir -p e; echo x >e/x; git add --sparse e/x; git commit -qm x; "
+                "git sparse-checkout reapply; test ! -e e/x")
+    done = repo.box.commit()
+    tap.check("a file that was committed inside and is in no checkout is refused by name", done.returncode == 4 and
+              b"e/x: is in the sandbox's commit, but not so in its files" in done.stderr and b"e/y" not in done.stderr, t.said(done))
+    repo.inside("git sparse-checkout disable")
+    repo.commit()
+    tap.check("and lands when it is checked out", tracked(repo) == SPARSE.replace("e/n", "e/n e/x") + " z" and repo.status() == "" and
+              repo.read("e/x") == "x\n", tracked(repo), repo.status())
+
+
+@scene
+def in_a_sparse_original_an_entry_without_a_file_lands_in_the_index(repo, tap):
+    repo.box.rm()
+    repo.outside("mkdir e; echo y >e/y; git add .; git commit -qm e; git switch -qc side; echo s >>e/y; echo n >e/n; echo s >>d/b; git add .; "
+                 "git commit -qm side; git switch -q main; git sparse-checkout set d; test ! -e e")
+    before = repo.git("ls-files -s -t")
+    repo.must(repo.new())
+    repo.inside("git merge -q side")
+    for word in ("committed", "committed again after an undo"):
+        repo.commit()
+        tap.check("what was merged outside the sparse checkout lands, marked: " + word, repo.log() == ["side", "e", "first"] and
+                  "S e/n\nS e/y" in repo.git("ls-files -t") and repo.status() == "" and not os.path.exists(repo.path + "/e") and
+                  not repo.problems(), repo.log(), repo.git("ls-files -t"), repo.status())
+        repo.must(repo.box.undo())
+        tap.check("and undo takes it back: " + word, repo.git("ls-files -s -t") == before and repo.status() == "", repo.git("ls-files -t"))
+    repo.must(repo.box.rollback())
+    repo.inside("git rm -q --sparse e/y; git commit -qm removed")
+    repo.commit()
+    tap.check("so does its removal", repo.log() == ["removed", "e", "first"] and "e/y" not in tracked(repo) and repo.status() == "", repo.log())
+    repo.must(repo.box.undo())
+    repo.must(repo.box.rollback())
+    repo.inside("git sparse-checkout disable; git sparse-checkout set e; git merge -q side; test ! -e d")
+    done = repo.box.commit()
+    tap.check("what the original has checked out is refused without its file", done.returncode == 4 and b"d/b: is in the sandbox" in done.stderr,
+              t.said(done))
+
+
 @scene
 def what_is_left_out_of_a_sandbox_is_said(repo, tap):
     repo.box.rm()
