@@ -78,7 +78,8 @@ struct hold_reply {
  *	m TEXT                why not all is told
  *	.                     the end
  *
- * What "atoll-postgres schema" says: a, m or d (added, modified, deleted), its name, and the SQL; then ".".
+ * What "atoll-postgres schema" says: a, m or d (added, modified, deleted), the name of a definition, and the SQL; o, what else was changed ("table
+ * public.people"), and how; x, and why definitions cannot be compared; then ".".
  */
 
 #endif

@@ -269,7 +269,7 @@ static int check_isolation(struct sides *s, struct atoll_error *err)
 			 level.n_rows == 1 ? table_value(&level, 0, 0) : "unknown");
 }
 
-int schema_print(struct sides *s, struct atoll_error *err)
+static int print_definitions(struct sides *s, struct atoll_error *err)
 {
 	struct schema d = { .s = s };
 	int r = check_isolation(s, err);
@@ -284,8 +284,21 @@ int schema_print(struct sides *s, struct atoll_error *err)
 		strbuf_addf(&note, "%zu more definitions are not listed", d.told - TOLD_MAX);
 		tell('m', "more", &note);
 	}
-	putchar('.');
 	table_release(&d.old);
 	table_release(&d.new);
+	return r;
+}
+
+/* Tables that were emptied are told also where definitions cannot be compared. */
+int schema_print(struct sides *s, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	int r = rewritten_print(s, err);
+
+	if (r >= 0 && print_definitions(s, &why) < 0) {
+		putchar('x');
+		output_field(stdout, why.message);
+	}
+	putchar('.');
 	return r;
 }

@@ -124,10 +124,10 @@ int postgres_rows(struct resource *r, const char *label, atoll_row_fn fn, void *
 static int add_definition(struct reader *d, char kind, struct changes *c)
 {
 	const char *name = field(d), *note = field(d);
-	AUTO_FREE char *label = str_format("schema %s", name);
+	AUTO_FREE char *label = kind == 'o' ? str_format("%s", name) : str_format("schema %s", name);
 	enum atoll_change_kind what = kind == 'a' ? ATOLL_ADDED : kind == 'd' ? ATOLL_DELETED : ATOLL_MODIFIED;
 
-	d->bad = d->bad || !kind || !strchr("amd", kind);
+	d->bad = d->bad || !kind || !strchr("amdo", kind);
 	return d->bad || (label && changes_add_part(c, label, what, note)) ? 0 : -ENOMEM;
 }
 
@@ -155,6 +155,6 @@ int postgres_add_definitions(struct resource *r, struct changes *c)
 	d->at = answer.data;
 	d->end = answer.data + answer.size;
 	while (rc >= 0 && !d->bad && (kind = d->at < d->end ? *d->at++ : 0) != '.')
-		rc = add_definition(d, kind, c);
+		rc = kind == 'x' ? add_reason(c, field(d)) : add_definition(d, kind, c);
 	return rc < 0 || !d->bad ? rc : add_reason(c, "they are not understood");
 }

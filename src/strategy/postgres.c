@@ -213,13 +213,30 @@ static int pg_environment(struct resource *r, int (*set)(void *arg, const char *
 
 /* ---- what was changed ---- */
 
+static struct change *find_change(struct changes *c, const char *label)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (strcmp(c->v[i].path, label) == 0)
+			return &c->v[i];
+	return NULL;
+}
+
+/* A table that was truncated or rewritten is listed already, and its rows are told beside that. */
 static int add_table(struct changes *c, const struct hold_table *t)
 {
 	AUTO_FREE char *label = str_format("table %s", t->name);
-	AUTO_FREE char *note = str_format("%lld inserted, %lld updated, %lld deleted", (long long)t->inserted,
-					  (long long)t->updated, (long long)t->deleted);
+	struct change *listed = label ? find_change(c, label) : NULL;
+	AUTO_FREE char *note = str_format("%s%s%lld inserted, %lld updated, %lld deleted", listed ? listed->words : "",
+					  listed ? "; " : "", (long long)t->inserted, (long long)t->updated,
+					  (long long)t->deleted);
 
-	return label && note && changes_add_part(c, label, ATOLL_MODIFIED, note) ? 0 : -ENOMEM;
+	if (!label || !note)
+		return -ENOMEM;
+	if (!listed)
+		return changes_add_part(c, label, ATOLL_MODIFIED, note) ? 0 : -ENOMEM;
+	free(listed->words);
+	listed->note = listed->words = TAKE_PTR(note);
+	return 0;
 }
 
 static int add_all(struct resource *r, struct changes *c, const struct hold_reply *reply)

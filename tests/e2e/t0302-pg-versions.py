@@ -47,6 +47,7 @@ def battery(place, tap, server):
         life.life(place, tap, who, server)
     for part in (diff.rows, diff.definitions):
         part(tap, diff.World(place, place.users()[0], server))
+    diff.emptied(tap, diff.World(place, place.users()[0], server, diff.FILES))
 
 
 def main(place, tap):

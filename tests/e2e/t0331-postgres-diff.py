@@ -4,6 +4,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import sys
 import time
 
@@ -213,6 +214,69 @@ def definitions(tap, w):
     tap.check("and it does not wait for anybody", w.inside("SELECT count(*) FROM emptied") == "1")
 
 
+# What a sandbox does beside a row of "beside", and what is told of it besides. Tables with text have a TOAST table, those of numbers have none.
+FILES = r"""
+CREATE TABLE beside (id int);
+CREATE TABLE numbers (id int); INSERT INTO numbers SELECT generate_series(1, 1000);
+CREATE TABLE texts (id int PRIMARY KEY, v text); INSERT INTO texts VALUES (1, 'one');
+CREATE TABLE refers (id int REFERENCES texts);
+CREATE TABLE pieces (id int) PARTITION BY LIST (id);
+CREATE TABLE piece_1 PARTITION OF pieces FOR VALUES IN (1); CREATE TABLE piece_2 PARTITION OF pieces FOR VALUES IN (2);
+CREATE TABLE counted (id serial, v int); INSERT INTO counted (v) VALUES (1);
+CREATE MATERIALIZED VIEW stored AS SELECT 1 AS one;
+"""
+FILE_CASES = (
+    ("TRUNCATE numbers", {"table public.numbers": "truncated"}),
+    ("TRUNCATE texts CASCADE", {"table public.texts": "truncated", "table public.refers": "truncated"}),
+    ("TRUNCATE pieces", {"table public.piece_1": "truncated", "table public.piece_2": "truncated"}),
+    ("BEGIN; SAVEPOINT a; TRUNCATE numbers; RELEASE a; COMMIT", {"table public.numbers": "truncated"}),
+    ("TRUNCATE texts, refers; INSERT INTO texts VALUES (7, 'new')", {"table public.texts": "truncated or rewritten; 1 inserted, 0 updated, 0 deleted",
+                                                                    "table public.refers": "truncated"}),
+    ("TRUNCATE numbers; INSERT INTO numbers VALUES (7)", {"table public.numbers": "truncated or rewritten; 1 inserted, 0 updated, 0 deleted"}),
+    ("TRUNCATE counted RESTART IDENTITY", {"table public.counted": "truncated", "sequence public.counted_id_seq": "restarted or defined otherwise"}),
+    ("ALTER TABLE numbers ALTER id TYPE int USING id + 100", {"table public.numbers": "rewritten"}),
+    ("ALTER TABLE texts ALTER v TYPE text USING v || v", {"table public.texts": "rewritten"}),
+    ("CLUSTER texts USING texts_pkey", {"table public.texts": "rewritten", "schema public.texts": "clustered on texts_pkey (was none)"}),
+    ("REFRESH MATERIALIZED VIEW stored", {"table public.stored": "rewritten; 1 inserted, 0 updated, 0 deleted"}),
+    ("BEGIN; TRUNCATE numbers; ROLLBACK", {}),
+    ("CREATE TABLE made (id int, v text); INSERT INTO made VALUES (1); TRUNCATE made; ALTER TABLE made ALTER id TYPE bigint; TRUNCATE made",
+     {"schema public.made": "CREATE TABLE public.made (id bigint, v text)"}))
+
+
+def emptied(tap, w):
+    """A table that lost its rows without a DELETE is listed, alone and beside other changes."""
+    def told():
+        w.shown()
+        return {path: re.sub(r", about \d+ rows? before", "", c["note"]) for path, c in w.changes.items() if c["change"] != "locked"}
+
+    for text, wanted in FILE_CASES:
+        w.inside(text)
+        alone = told()
+        w.inside("INSERT INTO beside VALUES (1)")
+        beside = told()
+        w.box.rollback()
+        # An insert that was rolled back counts.
+        tap.check("told alone: " + text, alone == (wanted or {"transaction": "something other than rows was changed"}), alone)
+        tap.check("told beside a row: " + text, beside == {**wanted, "table public.beside": "1 inserted, 0 updated, 0 deleted"}, beside)
+    w.inside("INSERT INTO beside VALUES (1); TRUNCATE numbers")
+    found, lines = w.shown(), w.box.diff("--patch").stdout
+    tap.check("a truncated table is in a patch too", b"table public.numbers: truncated" in lines, lines)
+    tap.check("with the reason why its rows are not shown", found["table public.numbers"] == [] and "emptied" in w.errors["table public.numbers"], w.errors)
+    done = w.box.commit()
+    tap.check("and counts as a change that lands", done.returncode == 0 and b"committed 2 changes" in done.stdout and
+              w.sql("SELECT count(*) FROM numbers") == "0", t.said(done))
+    w.sql("INSERT INTO numbers VALUES (1); ALTER ROLE agent SET default_transaction_isolation = 'repeatable read'")
+    w.box.rollback()
+    w.inside("SELECT 1 FROM beside")
+    w.sql("TRUNCATE pieces")
+    w.inside("TRUNCATE numbers")
+    found = told()
+    w.box.rollback()
+    w.sql("ALTER ROLE agent RESET default_transaction_isolation")
+    tap.check("told where definitions are not compared, and nothing that others did", found.pop("table public.numbers", "") == "truncated" and
+              list(found) == ["schema"], found)
+
+
 def large(tap, w):
     w.inside("UPDATE big SET x = x + 1 WHERE id <= 2500; DELETE FROM big WHERE id > 2990")
     found = w.shown()
@@ -356,6 +420,7 @@ def main(place, tap):
         open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
         facts(tap, place, server)
+        emptied(tap, World(place, place.users()[0], server, FILES))
     finally:
         server.stop()
 
