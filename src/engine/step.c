@@ -157,6 +157,36 @@ static int note_own_at(struct step_site *site, const struct store_look *look, co
 	return r < 0 || S_ISDIR(look->mode) ? r : own_note(site->op, &look->id, &st);
 }
 
+/* Whether no other process has changed the inode since this op moved it or, where the op has not moved it yet, since the plan was made. */
+static bool is_unchanged(const struct step_site *site, const struct tree_stat *st, const struct tree_id *id,
+			 const struct store_look *planned)
+{
+	const int64_t *own = own_ctime(site->op, st);
+
+	if (own)
+		return *own == st->ctime;
+	return tree_id_equal(id, &planned->id) && st->mode == planned->mode && st->uid == planned->uid &&
+	       st->gid == planned->gid && st->mtime == planned->mtime && st->size == planned->size;
+}
+
+/* Renames an entry of Atoll's areas. If another name of its inode is in the original, the ctime that this rename leaves shows there, and
+ * must not be taken for a change by another process. */
+static int rename_own(struct step_site *site, const struct place *from, const struct place *to,
+		      const struct store_look *planned)
+{
+	struct tree_id id = { 0 };
+	struct tree_stat st = { 0 };
+	int r = tree_stat(from->dir, from->name, &st);
+	bool own = r >= 0 && !S_ISDIR(st.mode) && st.nlink > 1 && tree_identify(from->dir, from->name, &st, &id) >= 0 &&
+		   is_unchanged(site, &st, &id, planned);
+
+	r = sys_rename(from->dir, from->name, to->dir, to->name, RENAME_NOREPLACE);
+	if (r < 0 || !own)
+		return r;
+	r = tree_stat(to->dir, to->name, &st);
+	return r < 0 ? r : own_note(site->op, &id, &st);
+}
+
 /* Another process has replaced what this step had just put into the original, so that the way back has fetched the newer foreign version and
  * given the original the older one: once more the other way round. The sandbox's own version has lost its name; it is made again from the
  * open file. */
@@ -358,10 +388,8 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 		r = tree_stat(workspace.dir, "", &st);
 	if (r < 0)
 		return r;
-	if (direction == FORWARD)
-		r = sys_rename(workspace.dir, workspace.name, slot.dir, slot.name, RENAME_NOREPLACE);
-	else
-		r = sys_rename(slot.dir, slot.name, workspace.dir, workspace.name, RENAME_NOREPLACE);
+	r = direction == FORWARD ? rename_own(site, &workspace, &slot, &step->before)
+				 : rename_own(site, &slot, &workspace, &step->before);
 	/* A newer edit has taken its place, and is merged with it once this is decided; or the version was set aside. */
 	if (direction == BACKWARD && (r == -EEXIST || r == -ENOENT))
 		return 0;
@@ -486,7 +514,7 @@ static int keep(struct step_site *site, const struct store_step *step, const str
 		return -ENOMEM;
 	if (kept < 0)
 		return kept;
-	r = sys_rename(from->dir, from->name, kept, name, RENAME_NOREPLACE);
+	r = rename_own(site, from, &(struct place){ kept, name }, &step->after);
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
 	if (r < 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 600
+# timeout: 900
 """Hard links: every name lands and comes back, no inode is reachable from both the original and the workspace, and Atoll never takes
 the ctime that its own renames move for a foreign change."""
 import os
@@ -119,6 +119,79 @@ def there_and_back(tap, place, ground, who, strategy, case):
     tap.check("lands, comes back and lands again: " + label, not trouble, *trouble)
     box.drop()
     t.remove_tree(path)
+
+
+def timeless(manifest):
+    """Without the times of directories, which stay where only a part of the changes lands."""
+    return {name: {key: value for key, value in entry.items() if key != "mtime" or entry["type"] != "dir"} for name, entry in manifest.items()}
+
+
+class Parts:
+    """A case of which every changed path but one is committed by name."""
+
+    def __init__(self, place, who, strategy, case):
+        self.path = place.fresh("tree", who)
+        self.box = t.Box(place, who, strategy, dirs=[self.path])
+        shell(self.box, case[1], self.path)
+        self.before = mf.manifest(self.path)
+        self.box.new()
+        shell(self.box, case[2] + "; echo rest >zz-rest", self.path, True)
+        self.view = timeless({name: entry for name, entry in seen_inside(self.box, self.path).items() if name != b"zz-rest"})
+        listed = self.box.diff("--name-status").stdout.decode().splitlines()
+        self.chosen = [os.path.join(self.path, line.split("\t")[-1]) for line in listed if not line.endswith("zz-rest")]
+
+    def side(self):
+        now = mf.manifest(self.path)
+        return "new" if timeless(now) == self.view else "old" if now == self.before else "neither: %s" % mf.differences(self.before, now, 6)
+
+    def close(self):
+        self.box.drop()
+        t.remove_tree(self.path)
+
+
+def parts_there_and_back(place, who, strategy, case):
+    p = Parts(place, who, strategy, case)
+    trouble = []
+    for turn in ("first", "second"):
+        for what, done, side in (("commit", p.box.commit(*p.chosen), "new"), ("undo", None, "old")):
+            done = done or p.box.undo()
+            if done.returncode == 4 and what == "commit" and turn == "first":  # a replaced directory does not land by path
+                p.close()
+                return []
+            if done.returncode != 0 or p.side() != side:
+                trouble.append("%s: %s %s: %s, %s" % (case[0], turn, what, t.said(done), p.side()))
+        if shared(p.box, p.path):
+            trouble.append("%s: reachable from both sides: %s" % (case[0], shared(p.box, p.path)[:3]))
+    p.close()
+    return trouble
+
+
+def parts_cut_off(place, who, strategy, case, fault):
+    """Each rename of the commit in turn fails, or is never reached."""
+    trouble, number, code = [], 0, None
+    while code != 0 and number < 60:
+        number += 1
+        p = Parts(place, who, strategy, case)
+        p.box.program = place.faults_bin
+        done = p.box.commit(*p.chosen, fault="%d:%s" % (number, fault), program_environment={"ATOLL_FAULT_ONLY": "rename"})
+        code = done.returncode
+        recovered = p.box.recover()
+        if code != 4 and (recovered.returncode != 0 or p.side() not in ("old", "new") or (code == 0 and p.side() != "new")):
+            trouble.append("%s, %s of rename %d: %s; %s; %s" % (case[0], fault, number, t.said(done), t.said(recovered), p.side()))
+        p.close()
+        if code == 4:
+            break
+    return trouble + (["%s: renames without end" % case[0]] if number == 60 else [])
+
+
+def parts(tap, place, who, strategy):
+    found = [line for lines in t.parallel(lambda case: parts_there_and_back(place, who, strategy, case), CASES) for line in lines]
+    tap.check("by path: every name lands, comes back and lands again, %s, %s" % (strategy, who), not found, *found[:8])
+    if strategy != "overlay" or who != "user" or not place.faults_bin:
+        return
+    for fault in ("EIO", "kill"):
+        found = [line for lines in t.parallel(lambda case, fault=fault: parts_cut_off(place, who, strategy, case, fault), CASES) for line in lines]
+        tap.check("by path: all or nothing where a rename ends with %s, %s, %s" % (fault, strategy, who), not found, *found[:8])
 
 
 def by_path(tap, place, who, strategy):
@@ -282,6 +355,7 @@ def main(place, tap):
                 there_and_back(tap, place, ground, who, strategy, case)
         for strategy in ("overlay", "copy_on_write"):
             by_path(tap, place, who, strategy)
+            parts(tap, place, who, strategy)
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
             nothing_done(tap, place, who, strategy)
