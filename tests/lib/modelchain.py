@@ -390,7 +390,8 @@ class World:
         new = self.landed(box, chosen, not paths)
         untimed = {path for path, node in new.items() if node.kind == "dir" and node.mtime is None}
         loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
-        loose |= {path for group in old.groups() if group & loose for path in group if not mt.is_at_or_below(path, box.root)}
+        known = {mt.join(box.root, p) for p in set(box.view) | set(box.base)}
+        loose |= {path for group in old.groups() if group & loose for path in group - known}  # elsewhere, or made by another process
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path)}
         may = chosen.meets(foreign) | box.moved & foreign.all()
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
