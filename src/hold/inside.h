@@ -52,6 +52,7 @@ int rows_print(struct sides *s, const char *name, struct atoll_error *err);
 int schema_print(struct sides *s, struct atoll_error *err);
 /* ---- rewritten.c, catalogs.c: the part of schema_print() that is no definition ---- */
 int rewritten_print(struct sides *s, struct atoll_error *err);
+int catalogs_print(struct sides *s, struct atoll_error *err);
 
 /* ---- pairs.c: old and new rows of a table, brought together by their keys ---- */
 

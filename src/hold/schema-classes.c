@@ -14,6 +14,16 @@
 	" AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '" catalog "'::regclass AND e.objid = " oid \
 	" AND e.deptype = 'e')"
 #define FIRST_OWN "16384" /* object ids below are the server's own */
+/* A kind of which the name alone is told. */
+#define NAMED(catalog, members)                                                                 \
+	{                                                                                       \
+		.from = catalog " x WHERE true" ITS_OWN(catalog, "x.oid"), .key = "x.oid",      \
+		.label = "pg_describe_object('" catalog "'::regclass, x.oid, 0)",               \
+		.print = "concat(" WHOLE("x", "") members ")",                                  \
+		.drop = "'DROP ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)",     \
+		.create = "'CREATE ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)", \
+		.alter = "'ALTER ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)",   \
+	}
 #define WHOLE(row, but) "md5((to_jsonb(" row ")" but ")::text)"
 
 /* Identity since version 10, generated columns since 12. */
@@ -51,6 +61,10 @@
 	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = c.reltablespace), "                      \
 	"'partition of', (SELECT string_agg(format('%I.%I', q.nspname, m.relname), ', ' ORDER BY h.inhseqno) FROM pg_inherits h " \
 	"JOIN pg_class m ON m.oid = h.inhparent JOIN pg_namespace q ON q.oid = m.relnamespace WHERE h.inhrelid = c.oid), "        \
+	"'of type', NULLIF(c.reloftype, 0)::regtype::text, "                                                                      \
+	"'options of the TOAST table', (SELECT o.reloptions::text FROM pg_class o WHERE o.oid = c.reltoastrelid), "               \
+	"'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o "            \
+	"JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                               \
 	"'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
 
 const struct schema_class schema_classes[] = {
@@ -108,7 +122,7 @@ const struct schema_class schema_classes[] = {
 		.from = "pg_class c" OF_NAMESPACE(
 			"c.relnamespace") " WHERE c.relkind IN ('r', 'p', 'f') AND " USERS ITS_OWN("pg_class", "c.oid"),
 		.key = "c.oid",
-		.is_relation = true,
+		.is_parent = true,
 		.label = RELATION,
 		.print = "concat_ws(' ', n.nspname, c.relname, md5(c.relpartbound::text))",
 		.facts = TABLE_FACTS,
@@ -143,7 +157,7 @@ const struct schema_class schema_classes[] = {
 		"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
 		"'storage', (SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END "
 		"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage), "
-		"'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
+		"'foreign options', a.attfdwoptions::text, 'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
 		"'statistics', NULLIF(to_jsonb(a)->>'attstattarget', '-1')",
 		.drop = "format('ALTER TABLE %I.%I DROP COLUMN %I', n.nspname, c.relname, a.attname)",
 		.create = "concat('ALTER TABLE ', " RELATION ", ' ADD COLUMN ', " COLUMN ")",
@@ -163,6 +177,8 @@ const struct schema_class schema_classes[] = {
 		.with_parent = true,
 		.label = "format('%I ON ', k.conname) || " RELATION,
 		.print = WHOLE("k", " - 'conindid'"),
+		.facts =
+			"'options', (SELECT x.reloptions::text FROM pg_class x WHERE x.oid = k.conindid AND k.contype <> 'f')",
 		.drop = "format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, c.relname, k.conname)",
 		.create =
 			"format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid))",
@@ -184,7 +200,10 @@ const struct schema_class schema_classes[] = {
 		.key = "c.oid",
 		.label = RELATION,
 		.print = "concat_ws(' ', n.nspname, c.relname, " WHOLE("s", "") ")",
-		.facts = RELATION_FACTS,
+		.facts = RELATION_FACTS
+		", 'owned by', (SELECT format('%I.%I.%I', q.nspname, m.relname, a.attname) FROM pg_depend e JOIN pg_class m ON m.oid = e.refobjid "
+		"JOIN pg_namespace q ON q.oid = m.relnamespace JOIN pg_attribute a ON a.attrelid = m.oid AND a.attnum = e.refobjsubid "
+		"WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'a')",
 		.drop = "'DROP SEQUENCE ' || " RELATION,
 		.create =
 			"format('CREATE SEQUENCE %I.%I AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s%s', n.nspname, c.relname, "
@@ -197,7 +216,7 @@ const struct schema_class schema_classes[] = {
 		.from = "pg_class c" OF_NAMESPACE(
 			"c.relnamespace") " WHERE c.relkind IN ('v', 'm') AND " USERS ITS_OWN("pg_class", "c.oid"),
 		.key = "c.oid",
-		.is_relation = true,
+		.is_parent = true,
 		.label = RELATION,
 		.print = "concat_ws(' ', n.nspname, c.relname, (SELECT md5(w.ev_action::text) FROM pg_rewrite w "
 			 "WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'))",
@@ -374,9 +393,9 @@ const struct schema_class schema_classes[] = {
 		.create = "'ALTER DEFAULT PRIVILEGES'",
 	},
 	{
-		.from = "pg_description x WHERE x.objoid >= " FIRST_OWN,
+		.from = "pg_description x WHERE (x.objoid >= " FIRST_OWN " OR x.classoid = 'pg_namespace'::regclass)",
 		.key = "concat(x.classoid, '.', x.objoid, '.', x.objsubid)",
-		.parent = "CASE WHEN x.classoid = 'pg_class'::regclass THEN x.objoid ELSE 0 END",
+		.parent = "CASE WHEN x.classoid = 'pg_class'::regclass THEN x.objoid END",
 		.label = "'comment on ' || pg_describe_object(x.classoid, x.objoid, x.objsubid)",
 		.print = "md5(x.description)",
 		.drop = "concat('COMMENT ON ', pg_describe_object(x.classoid, x.objoid, x.objsubid), ' IS NULL')",
@@ -386,13 +405,16 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_roles r",
 		.key = "r.oid",
+		.is_parent = true,
 		.label = "'role ' || quote_ident(r.rolname)",
 		.print = "r.rolname::text",
 		.facts =
 			"'superuser', NULLIF(r.rolsuper, false), 'may create roles', NULLIF(r.rolcreaterole, false), 'may create databases', "
 			"NULLIF(r.rolcreatedb, false), 'may log in', NULLIF(r.rolcanlogin, false), 'replication', NULLIF(r.rolreplication, false), "
-			"'bypasses row level security', NULLIF(r.rolbypassrls, false), 'connection limit', NULLIF(r.rolconnlimit, -1), "
-			"'valid until', r.rolvaliduntil::text, 'member of', (SELECT string_agg(quote_ident(pg_get_userbyid(m.roleid)), ', ' ORDER BY m.roleid) "
+			"'inherits privileges', NULLIF(r.rolinherit, true), 'bypasses row level security', NULLIF(r.rolbypassrls, false), 'connection limit', NULLIF(r.rolconnlimit, -1), "
+			"'valid until', r.rolvaliduntil::text, 'member of', (SELECT string_agg(concat(quote_ident(pg_get_userbyid(m.roleid)), "
+			"CASE WHEN m.admin_option THEN ' WITH ADMIN OPTION' END, CASE to_jsonb(m)->>'inherit_option' WHEN 'false' THEN ' WITH INHERIT FALSE' END, "
+			"CASE to_jsonb(m)->>'set_option' WHEN 'false' THEN ' WITH SET FALSE' END), ', ' ORDER BY m.roleid) "
 			"FROM pg_auth_members m WHERE m.member = r.oid)",
 		.drop = "'DROP ROLE ' || quote_ident(r.rolname)",
 		.create = "'CREATE ROLE ' || quote_ident(r.rolname)",
@@ -409,5 +431,79 @@ const struct schema_class schema_classes[] = {
 		.drop = "'RESET ALL'",
 		.create = "'SET'",
 	},
+	{
+		.from = "pg_authid r",
+		.needs = "pg_authid",
+		.key = "r.oid",
+		.parent = "r.oid",
+		.with_parent = true,
+		.label = "'password of role ' || quote_ident(r.rolname)",
+		.print = "md5(r.rolpassword)",
+		.drop = "''",
+		.create = "CASE WHEN r.rolpassword IS NULL THEN 'removed' ELSE 'set' END",
+	},
+	{
+		.from = "pg_database b",
+		.key = "b.oid",
+		.label = "'database ' || quote_ident(b.datname)",
+		.print = "b.datname::text",
+		.facts = OWNER(
+			"b.datdba") ", 'privileges', b.datacl::text, 'connection limit', NULLIF(b.datconnlimit, -1), "
+				    "'connections', CASE WHEN NOT b.datallowconn THEN 'refused' END, 'template', NULLIF(b.datistemplate, false), "
+				    "'tablespace', b.dattablespace::text",
+		.drop = "'DROP DATABASE ' || quote_ident(b.datname)",
+		.create = "'CREATE DATABASE ' || quote_ident(b.datname)",
+		.alter = "'ALTER DATABASE ' || quote_ident(b.datname)",
+	},
+	{
+		.from = "pg_tablespace b",
+		.key = "b.oid",
+		.label = "'tablespace ' || quote_ident(b.spcname)",
+		.print = "b.spcname::text",
+		.facts = OWNER("b.spcowner") ", 'privileges', b.spcacl::text, 'options', b.spcoptions::text",
+		.drop = "'DROP TABLESPACE ' || quote_ident(b.spcname)",
+		.create = "'CREATE TABLESPACE ' || quote_ident(b.spcname)",
+		.alter = "'ALTER TABLESPACE ' || quote_ident(b.spcname)",
+	},
+	{
+		.from = "pg_shdescription x",
+		.key = "concat(x.classoid, '.', x.objoid)",
+		.label = "'comment on ' || pg_describe_object(x.classoid, x.objoid, 0)",
+		.print = "md5(x.description)",
+		.drop = "concat('COMMENT ON ', pg_describe_object(x.classoid, x.objoid, 0), ' IS NULL')",
+		.create = "format('COMMENT ON %s IS %L', pg_describe_object(x.classoid, x.objoid, 0), x.description)",
+	},
+	{
+		.from = "pg_user_mappings u",
+		.key = "u.umid",
+		.label = "format('user mapping for %I server %I', u.usename, u.srvname)",
+		.print = "md5(u.umoptions::text)",
+		.drop = "format('DROP USER MAPPING FOR %I SERVER %I', u.usename, u.srvname)",
+		.create = "format('CREATE USER MAPPING FOR %I SERVER %I', u.usename, u.srvname)",
+		.alter = "format('ALTER USER MAPPING FOR %I SERVER %I', u.usename, u.srvname)",
+	},
+	{
+		.from = "pg_type t" OF_NAMESPACE(
+			"t.typnamespace") " WHERE t.typtype IN ('b', 'r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_type e "
+					  "WHERE e.typarray = t.oid) AND " USERS ITS_OWN("pg_type", "t.oid"),
+		.key = "t.oid",
+		.label = "format('%I.%I', n.nspname, t.typname)",
+		.print = WHOLE("t", " - 'typowner' - 'typacl'"),
+		.facts = OWNER("t.typowner") ", 'privileges', t.typacl::text",
+		.drop = "format('DROP TYPE %I.%I', n.nspname, t.typname)",
+		.create = "format('CREATE TYPE %I.%I', n.nspname, t.typname)",
+		.alter = "format('ALTER TYPE %I.%I', n.nspname, t.typname)",
+	},
+	NAMED("pg_ts_dict", ""),
+	NAMED("pg_ts_parser", ""),
+	NAMED("pg_ts_template", ""),
+	NAMED("pg_language", ""),
+	NAMED("pg_conversion", ""),
+	NAMED("pg_am", ""),
+	NAMED("pg_transform", ""),
+	NAMED("pg_opclass", ""),
+	NAMED("pg_opfamily",
+	      ", (SELECT md5(string_agg(m::text, ',' ORDER BY m.oid)) FROM pg_amop m WHERE m.amopfamily = x.oid), "
+	      "(SELECT md5(string_agg(m::text, ',' ORDER BY m.oid)) FROM pg_amproc m WHERE m.amprocfamily = x.oid)"),
 };
 const size_t schema_classes_count = sizeof schema_classes / sizeof *schema_classes;

@@ -18,6 +18,7 @@ enum { CLASS, KEY, PARENT, LABEL, PRINT, FACTS, DROP, N_COLUMNS };
 struct schema {
 	struct sides *s;
 	struct table old, new; /* in the order of class and key */
+	bool all;              /* the role may read every catalog that a class needs */
 	size_t told;
 };
 
@@ -30,14 +31,15 @@ static void add_class(struct strbuf *sql, size_t i)
 		    c->facts ? c->facts : "", c->drop, c->from);
 }
 
-static int load(struct sides *s, bool inside, struct table *ret, struct atoll_error *err)
+static int load(struct schema *d, bool inside, struct table *ret, struct atoll_error *err)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 	int r;
 
 	for (size_t i = 0; i < schema_classes_count; i++)
-		add_class(&sql, i);
-	r = sql.failed ? error_oom(err, "diff") : sides_ask(s, inside, strbuf_str(&sql), ret, err);
+		if (d->all || !schema_classes[i].needs)
+			add_class(&sql, i);
+	r = sql.failed ? error_oom(err, "diff") : sides_ask(d->s, inside, strbuf_str(&sql), ret, err);
 	if (r >= 0 && ret->n_rows && ret->n_columns != N_COLUMNS)
 		return error_set(err, ATOLL_FAILED, 0, "diff", NULL, "the catalogs are not understood");
 	return r;
@@ -61,7 +63,7 @@ static char *const *find(const struct table *t, const char *const *key)
 	return t->n_rows ? bsearch(key, t->values, t->n_rows, N_COLUMNS * sizeof *t->values, compare) : NULL;
 }
 
-/* Whether the relation that it belongs to is there: tables have their class, and so have views. */
+/* Whether what it belongs to is there: tables have their class, and so have views. */
 static bool has_parent(const struct table *t, const char *parent)
 {
 	for (size_t i = 0; i < schema_classes_count; i++) {
@@ -69,13 +71,13 @@ static bool has_parent(const struct table *t, const char *parent)
 		const char *const key[N_COLUMNS] = { class, parent };
 
 		snprintf(class, sizeof class, "%02zu", i);
-		if (schema_classes[i].is_relation && find(t, key))
+		if (schema_classes[i].is_parent && find(t, key))
 			return true;
 	}
 	return false;
 }
 
-/* It comes or goes with its relation, and is told there. */
+/* It comes or goes with its parent, and is told there. */
 static bool is_told_elsewhere(const struct schema *d, char *const *row, bool added)
 {
 	const struct schema_class *c = &schema_classes[strtoul(row[CLASS], NULL, 10)];
@@ -140,9 +142,10 @@ static int add_facts(struct schema *d, char *const *row, char *const *before, st
 	add_literal(&sql, row[FACTS] ? row[FACTS] : "{}");
 	strbuf_adds(&sql, ") n FULL JOIN jsonb_each_text(");
 	add_literal(&sql, before && before[FACTS] ? before[FACTS] : "{}");
-	strbuf_adds(&sql,
-		    ") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'clustered on') THEN 'none' "
-		    "ELSE 'default' END AS unset) w WHERE n.value IS DISTINCT FROM o.value");
+	strbuf_adds(
+		&sql,
+		") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'clustered on', 'owned by', 'of type') THEN 'none' "
+		"ELSE 'default' END AS unset) w WHERE n.value IS DISTINCT FROM o.value");
 	if (!before)
 		strbuf_adds(&sql,
 			    " AND key <> 'partition of' AND (key <> 'owner' OR n.value <> quote_ident(session_user))");
@@ -243,11 +246,11 @@ static int load_both(struct schema *d, struct atoll_error *err)
 
 		table_release(&d->old);
 		table_release(&d->new);
-		r = load(d->s, false, &d->old, err);
+		r = load(d, false, &d->old, err);
 		if (r >= 0)
-			r = load(d->s, true, &d->new, err);
+			r = load(d, true, &d->new, err);
 		if (r >= 0)
-			r = load(d->s, false, &after, err);
+			r = load(d, false, &after, err);
 		sort(&d->old);
 		sort(&d->new);
 		sort(&after);
@@ -255,6 +258,25 @@ static int load_both(struct schema *d, struct atoll_error *err)
 	}
 	return r < 0 || same ? r
 			     : error_set(err, ATOLL_BUSY, 0, "diff", NULL, "others are changing definitions just now");
+}
+
+static int find_rights(struct schema *d, struct atoll_error *err)
+{
+	AUTO_STRBUF sql = STRBUF_INIT;
+	int r = 0;
+
+	strbuf_adds(&sql, "SELECT true");
+	for (size_t i = 0; i < schema_classes_count; i++)
+		if (schema_classes[i].needs)
+			strbuf_addf(&sql, " AND has_table_privilege('%s', 'SELECT')", schema_classes[i].needs);
+	d->all = true;
+	for (int inside = 0; inside < 2 && r >= 0; inside++) {
+		AUTO_TABLE found = { 0 };
+
+		r = sql.failed ? error_oom(err, "diff") : sides_ask(d->s, inside, strbuf_str(&sql), &found, err);
+		d->all = d->all && r >= 0 && found.n_rows == 1 && *table_value(&found, 0, 0) == 't';
+	}
+	return r;
 }
 
 /* With another isolation level the catalogs inside are those of long ago, and others' work would look like the sandbox's. */
@@ -275,6 +297,8 @@ static int print_definitions(struct sides *s, struct atoll_error *err)
 	int r = check_isolation(s, err);
 
 	if (r >= 0)
+		r = find_rights(&d, err);
+	if (r >= 0)
 		r = load_both(&d, err);
 	if (r >= 0)
 		r = tell_all(&d, err);
@@ -286,7 +310,7 @@ static int print_definitions(struct sides *s, struct atoll_error *err)
 	}
 	table_release(&d.old);
 	table_release(&d.new);
-	return r;
+	return r < 0 ? r : catalogs_print(s, err);
 }
 
 /* Tables that were emptied are told also where definitions cannot be compared. */

@@ -8,10 +8,11 @@
 
 struct schema_class {
 	const char *from;
+	const char *needs;  /* a catalog that not every role may read: left out where it may not; NULL: none */
 	const char *key;    /* the same on both sides as long as it is the same thing */
-	const char *parent; /* the relation it belongs to; NULL: none. With a dropped one it is not told */
-	bool with_parent;   /* a new relation's definition has it in it */
-	bool is_relation;   /* which others may belong to */
+	const char *parent; /* the relation or role it belongs to; NULL: none. With a dropped one it is not told */
+	bool with_parent;   /* a new parent's definition has it in it */
+	bool is_parent;     /* which others may belong to */
 	const char *label;
 	const char *print; /* differs where its definition does; waits for no lock */
 	const char *

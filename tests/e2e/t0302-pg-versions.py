@@ -48,6 +48,7 @@ def battery(place, tap, server):
     for part in (diff.rows, diff.definitions):
         part(tap, diff.World(place, place.users()[0], server))
     diff.emptied(tap, diff.World(place, place.users()[0], server, diff.FILES))
+    diff.unnamed(tap, place, server)
 
 
 def main(place, tap):

@@ -110,22 +110,22 @@ WORDS = {
 class World:
     serial = 0
 
-    def __init__(self, place, who, server, tables=TABLES):
+    def __init__(self, place, who, server, tables=TABLES, role="agent"):
         World.serial += 1
-        self.server, self.database = server, "diff%d" % World.serial
+        self.server, self.database, self.role = server, "diff%d" % World.serial, role
         server.run(["createdb", "-O", "agent", self.database], check=True)
         self.sql(tables)
         self.top = place.fresh("world", who)
         self.dir = os.path.join(self.top, "app")
         os.mkdir(self.dir)
         t.give(self.dir, place.uid(who))
-        url = "postgresql://agent@/%s?host=%s&port=%d" % (self.database, server.home, pg.PORT)
+        url = "postgresql://%s@/%s?host=%s&port=%d" % (role, self.database, server.home, pg.PORT)
         self.box = t.Box(place, who, dirs=[self.dir], state=os.path.join(self.top, "state"))
         self.box.new("--db", url)
 
     def sql(self, text):
         """As everybody else."""
-        done = self.server.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"], input=text, environment={"PGDATABASE": self.database, "PGUSER": "agent"})
+        done = self.server.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"], input=text, environment={"PGDATABASE": self.database, "PGUSER": self.role})
         if done.returncode != 0:
             raise RuntimeError(done.stderr)
         return done.stdout.strip()
@@ -406,6 +406,63 @@ def facts(tap, place, server):
     tap.check("told as it lands: a revoked privilege", told == "privileges {agent=X/agent} (was default)", told)
 
 
+# By a superuser, in one transaction with a changed row: what is done, where it is told, and how.
+REST = """CREATE TABLE beside (id int); CREATE TABLE kept (id int PRIMARY KEY, v text); CREATE SEQUENCE numbers;
+CREATE FOREIGN DATA WRAPPER wrapper; CREATE SERVER remote FOREIGN DATA WRAPPER wrapper; CREATE USER MAPPING FOR owner SERVER remote;
+CREATE FOREIGN TABLE far (a int) SERVER remote OPTIONS (x 'old');
+CREATE TEXT SEARCH DICTIONARY words (TEMPLATE = simple); CREATE OPERATOR FAMILY family USING btree;
+CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMENT ON FUNCTION f() IS 'old'; CREATE ROLE someone_{serial};"""
+UNLISTED = "something that is not listed was changed in it"
+REST_CASES = (
+    ("ALTER ROLE someone_{serial} PASSWORD 'x'", "schema password of role someone_{serial}", "set"),
+    ("COMMENT ON ROLE someone_{serial} IS 'new'", "schema comment on role someone_{serial}", "COMMENT ON role someone_{serial} IS 'new'"),
+    ("GRANT someone_{serial} TO owner WITH ADMIN OPTION", "schema role owner", "member of someone_{serial} WITH ADMIN OPTION (was default)"),
+    ("ALTER DATABASE {database} CONNECTION LIMIT 7", "schema database {database}", "connection limit 7 (was default)"),
+    ("ALTER FOREIGN TABLE far OPTIONS (SET x 'new')", "schema public.far", "foreign server remote {{x=new}} (was remote {{x=old}})"),
+    ("ALTER FOREIGN TABLE far ALTER a OPTIONS (y '1')", "schema public.far.a", "foreign options {{y=1}} (was default)"),
+    ("ALTER USER MAPPING FOR owner SERVER remote OPTIONS (ADD z '1')", "schema user mapping for owner server remote", "ALTER USER MAPPING FOR owner SERVER remote"),
+    ("ALTER TEXT SEARCH DICTIONARY words (STOPWORDS = english)", "schema text search dictionary public.words", "ALTER text search dictionary public.words"),
+    ("CREATE TRUSTED LANGUAGE other HANDLER plpgsql_call_handler", "schema language other", "CREATE language other"),
+    ("CREATE CONVERSION conversion FOR 'LATIN1' TO 'UTF8' FROM iso8859_1_to_utf8", "schema conversion public.conversion", "CREATE conversion public.conversion"),
+    ("ALTER OPERATOR FAMILY family USING btree ADD FUNCTION 1 btint4cmp(int, int)", "schema operator family public.family for access method btree",
+     "ALTER operator family public.family for access method btree"),
+    ("ALTER SEQUENCE numbers OWNED BY kept.id", "schema public.numbers", "owned by public.kept.id (was none)"),
+    ("ALTER INDEX kept_pkey SET (fillfactor = 50)", "schema kept_pkey ON public.kept", "options {{fillfactor=50}} (was default)"),
+    ("ALTER TABLE kept SET (toast.autovacuum_enabled = off)", "schema public.kept", "options of the TOAST table {{autovacuum_enabled=off}} (was default)"),
+    ("COMMENT ON SCHEMA public IS 'new'", "schema comment on schema public", "COMMENT ON schema public IS 'new'"),
+    ("COMMENT ON FUNCTION f() IS NULL", "schema comment on function public.f()", "COMMENT ON function public.f() IS NULL"),
+    ("CREATE TYPE shell", "schema public.shell", "CREATE TYPE public.shell"),
+    ("COMMENT ON FUNCTION pg_catalog.now() IS 'new'", "catalog pg_description", UNLISTED),
+    ("GRANT SELECT ON pg_catalog.pg_authid TO someone_{serial}", "catalog pg_class", UNLISTED),
+    ("GRANT EXECUTE ON FUNCTION pg_read_file(text) TO someone_{serial}", "catalog pg_proc", UNLISTED))
+
+
+def unnamed(tap, place, server):
+    """Nothing lands that the diff does not name, at least by its catalog."""
+    names = {"serial": World.serial + 1, "database": "diff%d" % (World.serial + 1)}
+    w = World(place, place.users()[0], server, REST.format(**names), role="owner")
+    w.inside("BEGIN; COMMENT ON FUNCTION pg_catalog.now() IS 'never'; CREATE ROLE never; ALTER DATABASE %s CONNECTION LIMIT 3; ROLLBACK" % w.database)
+    w.inside("INSERT INTO beside VALUES (1)")
+    w.shown()
+    tap.check("what was rolled back is not told", list(w.changes) == ["table public.beside"], w.changes)
+    for text, _, _ in REST_CASES:
+        w.inside(text.format(**names))
+    w.shown()
+    got = {path: c["note"] for path, c in w.changes.items() if c["change"] != "locked"}
+    wanted = {path.format(**names): note.format(**names) for _, path, note in REST_CASES}
+    for text, path, _ in REST_CASES:
+        path = path.format(**names)
+        tap.check("told beside a row: " + text, got.get(path) == wanted[path], got.get(path))
+    tap.check("and nothing else is", set(got) - set(wanted) == {"table public.beside"}, set(got) - set(wanted))
+    w.box.rollback()
+    w.sql("DROP SERVER remote CASCADE; DROP ROLE someone_%d" % names["serial"])
+    w = World(place, place.users()[0], server, "CREATE TABLE beside (id int)")
+    w.inside("INSERT INTO beside VALUES (1); ALTER ROLE agent PASSWORD 'x'")
+    w.shown()
+    tap.check("a role that may not read passwords is told that something may have been changed",
+              w.changes.get("catalog pg_authid", {}).get("note") == "something that is not listed may have been changed in it", w.changes)
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the diff of a PostgreSQL database", "PostgreSQL is not installed")
@@ -421,6 +478,7 @@ def main(place, tap):
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
         facts(tap, place, server)
         emptied(tap, World(place, place.users()[0], server, FILES))
+        unnamed(tap, place, server)
     finally:
         server.stop()
 
