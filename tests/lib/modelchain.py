@@ -392,7 +392,7 @@ class World:
         loose = {mt.join(box.root, p) for p in box.view if p not in box.changed()} | (set(new) if paths else set())
         known = {mt.join(box.root, p) for p in set(box.view) | set(box.base)}
         loose |= {path for group in old.groups() if group & loose for path in group - known}  # elsewhere, or made by another process
-        must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path)}
+        must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path) and not self.is_carried(box, path)}
         may = chosen.meets(foreign) | box.moved & foreign.all()
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
         done = self.command(box, "commit", arguments, fault)
@@ -410,6 +410,13 @@ class World:
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
         self.after(box, fault)
+
+    @staticmethod
+    def is_carried(box, path):
+        """Whether another process moved the file here with a directory, before the sandbox changed it: the sandbox has seen it here."""
+        node = box.original().get(path)
+        return box.layered and path not in box.stamp and node is not None and any(
+            then.id == node.id and then.ctime == node.ctime for then in box.stamp.values())
 
     def is_harmless(self, box, path):
         """Both sides made the same of it, or somebody else took it away before the sandbox made another: nothing would be overwritten."""
@@ -552,6 +559,9 @@ class World:
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
         if box.layered:  # the layer is back, with its directories as they were copied
+            for path in set(box.base) & set(now):
+                if now[path].kind == box.base[path].kind == "dir":
+                    box.base[path].mtime = now[path].mtime
             box.visited |= record.visited
             before = {path: record.before.get(mt.join(box.root, path)) for path in record.visited & set(now)}
             box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
