@@ -238,6 +238,9 @@ static int add_blocking(const struct git_work *w, struct changes *list, struct a
 	} else if (w->strays.on_own) {
 		label = w->state.own;
 		note = str_format("has commits that HEAD inside does not have: check it out, or merge it, inside");
+	} else if (w->unrelated) {
+		note = str_format("has no history in common with %s: what was committed inside does not land",
+				  w->state.branch);
 	} else if (w->torn) {
 		label = w->torn;
 		note = str_format(
@@ -344,7 +347,7 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 	rc = git_judge(&w, list, err);
 	if (rc < 0)
 		return NULL;
-	rc = w.elsewhere || git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
+	rc = w.elsewhere || w.unrelated || git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);
 	if (rc >= 0)
 		rc = add_commits(&w, list, err);
 	if (rc >= 0)

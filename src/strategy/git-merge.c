@@ -127,10 +127,6 @@ static int merge(const struct git_work *w, const struct git_id *own, const struc
 	struct git_call call = git_work_call(w);
 	int rc;
 
-	if (w->unrelated)
-		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->repo.top,
-				 "what was committed in the sandbox has no history in common with \"%s\" of \"%s\"",
-				 branch_name(w), w->repo.top);
 	call.output = &out;
 	call.also = 1;
 	rc = git_call(&call, err,

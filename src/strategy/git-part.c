@@ -179,6 +179,11 @@ static int check_inside(const struct git_work *w, bool refs, struct atoll_error 
 			err, ATOLL_REFUSED, 0, "commit", w->repo.top,
 			"\"%s\" has commits on \"%s\" in the sandbox, where another branch is checked out; check that out, or merge it, inside",
 			w->repo.top, short_name(w->state.own));
+	if (w->unrelated)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+			"what was committed in the sandbox has no history in common with \"%s\" of \"%s\"; put it on top of that inside (git reset --soft %.12s, git commit), or roll the sandbox back",
+			short_name(w->state.branch), w->repo.top, w->head.hex);
 	if (w->torn)
 		return error_set(
 			err, ATOLL_REFUSED, 0, "commit", w->torn,

@@ -143,10 +143,10 @@ struct git_work {
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
-	bool unrelated;                        /* nothing in common */
-	struct git_index_file file;            /* the index inside; its entries are in tracked */
-	bool settled;                          /* no file that it lists was written since it was */
-	struct git_running ahead; /* what differs from head, asked before it is known whether that is the base */
+	bool unrelated;             /* nothing in common: nothing of it lands; base is what the sandbox began at */
+	struct git_index_file file; /* the index inside; its entries are in tracked */
+	bool settled;               /* no file that it lists was written since it was */
+	struct git_running ahead;   /* what differs from head, asked before it is known whether that is the base */
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;

@@ -269,6 +269,61 @@ def what_a_command_leaves_in_the_git_directory_blocks_nothing(repo, tap):
               repo.inside("rm .git/index.lock; git status --porcelain; cat a") == "a\nx", repo.log())
 
 
+# ---- history that was written anew ----
+
+UNRELATED = {"a new repository": "rm -rf .git 2>/dev/null || true; git init -q -b main; git config user.name x; git config user.email x@y; echo x >>a; git add .; "
+                                 "git commit -qm fresh",
+             "the first commit, amended": "git reset -q --hard HEAD~1; echo x >>a; git commit -qa --amend -m root",
+             "the first commit, amended on the original's branch": "git switch -q main; git reset -q --hard HEAD~1; echo x >>a; git commit -qa --amend -m root",
+             "an orphan branch": "git checkout -q --orphan o; echo x >>a; git commit -qam orphan; git branch -M atoll/box"}
+
+
+def untouched(repo):
+    return repo.outside("git for-each-ref; cat .git/HEAD; git ls-files -s -v; git status --porcelain; git log -g --format=%gs")
+
+
+@scene
+def a_history_of_its_own_never_replaces_the_branch(repo, tap):
+    repo.outside("echo 2 >>lines; git commit -qam two")
+    for what, script in UNRELATED.items():
+        repo.must(repo.box.rollback())
+        repo.inside(script)
+        before, log = untouched(repo), repo.log()
+        for extra in ((), ("--dry-run",), ("--refs",), ("--on-conflict=merge",)):
+            done = repo.box.commit(*extra)
+            tap.check("%s: refused, with what to do %s" % (what, extra), done.returncode == 4 and b"no history in common" in done.stderr and
+                      b"git reset --soft " + repo.git("rev-parse --short=12 main").encode() in done.stderr and repo.log() == log and
+                      repo.read("a") == "a\n", t.said(done), repo.log())
+        tap.check("%s: nothing has changed in the original" % what, untouched(repo) == before, untouched(repo), before)
+        done = repo.box.atoll("rm", "box")
+        tap.check("%s: diff says it, and rm asks" % what, "S  HEAD  (has no history in common with refs/heads/main" in diff(repo) and
+                  done.returncode == 4 and b"undecided" in done.stderr, diff(repo), t.said(done))
+        repo.outside("git commit -q --allow-empty -m moved")
+        tap.check("%s: refused also when the branch has moved" % what, refused(repo, "--on-conflict=merge")[1] and repo.log() == ["moved"] + log, repo.log())
+        repo.outside("git reset -q --hard HEAD~1")
+        if "new repository" in what:
+            continue
+        repo.inside("git checkout -q HEAD -- lines; git reset -q --soft %s; git checkout -q HEAD -- lines; git commit -qm again" % repo.git("rev-parse --short=12 main"))
+        repo.commit()
+        tap.check("%s: put on top of the branch it lands" % what, repo.log() == ["again"] + log and repo.read("a") == "a\nx\n" and
+                  repo.status() == "" and not repo.problems(), repo.log(), repo.status())
+        repo.must(repo.box.undo())
+        tap.check("%s: and is undone" % what, repo.log() == log and repo.read("a") == "a\n", repo.log())
+
+
+@scene
+def a_commit_of_the_original_amended_inside_is_merged(repo, tap):
+    repo.outside("echo 2 >>lines; git commit -qam two")
+    repo.must(repo.box.rollback())
+    repo.inside("echo x >>a; git commit -qa --amend -m amended")
+    for word in ("committed", "committed again"):
+        repo.commit("-m", "merged")
+        tap.check("both histories are there: " + word, "two" in repo.log() and "amended" in repo.log() and repo.log()[-1] == "first" and
+                  repo.read("a") == "a\nx\n" and repo.status() == "" and not repo.problems(), repo.log(), repo.status())
+        repo.must(repo.box.undo())
+        tap.check("and undo takes one back: " + word, repo.log() == ["two", "first"] and repo.read("a") == "a\n" and repo.status() == "", repo.log())
+
+
 # ---- files that git is told not to look at ----
 
 @scene
