@@ -313,6 +313,8 @@ int conflict_check_use(struct op *op, struct atoll_error *err)
 
 /* ---- undo ---- */
 
+static const char changed_since[] = "was changed by somebody else since the commit";
+
 struct undo_walk {
 	struct step_site *site;
 	const struct store_step *step;
@@ -348,30 +350,20 @@ static int check_landed_tree(struct step_site *site, const struct store_step *st
 		r = tree_walk(fd, step->slot && step->slot[0] == 'd' ? TREE_WALK_NO_ROOT : 0, newer_entry, &w, NULL);
 	if (w.path.data || r < 0) {
 		strbuf_adds(below, strbuf_str(&w.path));
-		*ret = "was changed by somebody else since the commit";
+		*ret = changed_since;
 	}
 	strbuf_release(&w.path);
 	return r;
 }
 
-static int check_landed_file(struct step_site *site, const struct store_step *step, const char **ret)
+/* Whether the file is in use just now. A lease keeps writers out until the step is moved. */
+static int check_landed_use(struct step_site *site, const struct store_step *step, const char **ret)
 {
-	const struct store_look now = store_look_of(&step->seen, &step->after.id);
-	AUTO_FD fd = -EBADF;
 	struct place at;
-	int r = step_is_newer(site, step->path, "", &step->seen, site->how->landed_at);
+	int r = step_find_original(site, step, &at);
+	AUTO_FD fd = r < 0 ? r : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (r > 0 && resource_ctime_is_own(site->r, &step->after.id, step->seen.ctime))
-		r = 0;
-	if (r == 0 && !looks_the_same(&now, &step->after))
-		r = 1;
-	if (r > 0)
-		*ret = "was changed by somebody else since the commit";
-	if (r != 0 || !S_ISREG(step->seen.mode))
-		return MIN(r, 0);
-	r = step_find_original(site, step, &at);
-	fd = r < 0 ? r : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 || !S_ISREG(step->seen.mode))
 		return 0;
 	if (sqlite_live_is_likely(step->seen.size))
 		*ret = live_judge(fd, at.dir, at.name);
@@ -381,6 +373,45 @@ static int check_landed_file(struct step_site *site, const struct store_step *st
 		*ret = "is open for writing by somebody else";
 	else
 		op_hold(site->op, step, TAKE_FD(fd));
+	return 0;
+}
+
+static int check_landed_file(struct step_site *site, const struct store_step *step, const char **ret)
+{
+	const struct store_look now = store_look_of(&step->seen, &step->after.id);
+	int r = step_is_newer(site, step->path, "", &step->seen, site->how->landed_at);
+
+	if (r > 0 && resource_ctime_is_own(site->r, &step->after.id, step->seen.ctime))
+		r = 0;
+	if (r == 0 && !looks_the_same(&now, &step->after))
+		r = 1;
+	if (r > 0)
+		*ret = changed_since;
+	return r ? MIN(r, 0) : check_landed_use(site, step, ret);
+}
+
+/* Whether the directory above the step's path comes back by another step of the commit. */
+static bool parent_comes_back(const struct step_site *site, const struct store_step *step)
+{
+	const struct op *op = site->op;
+
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == step->resource && op->steps[i].kind == STORE_STEP_TAKE &&
+		    strcmp(op->steps[i].path, step->path) != 0 && path_is_below(step->path, op->steps[i].path))
+			return true;
+	return false;
+}
+
+/* What the commit removed comes back into the directory where it was. Git removes a directory with its last file. */
+static int check_removed(struct step_site *site, const struct store_step *step, const char **ret)
+{
+	struct place at;
+	int r = step_find_original(site, step, &at);
+
+	if (!is_absent(r))
+		return MIN(r, 0);
+	if (!parent_comes_back(site, step))
+		*ret = "was in a directory that somebody else has removed since the commit; make the directory again";
 	return 0;
 }
 
@@ -400,22 +431,33 @@ static int check_landed(struct step_site *site, struct store_step *step, struct 
 	}
 	if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_RETIRE) {
 		if (step->kind == STORE_STEP_META && state == STEP_FOREIGN)
-			*ret = "was changed by somebody else since the commit";
+			*ret = changed_since;
 		return 0;
 	}
 	if (state != STEP_NEW) {
 		bool told = step->kind == STORE_STEP_PART && *site->why.message;
 
-		*ret = told ? site->why.message : "was changed by somebody else since the commit";
+		*ret = told ? site->why.message : changed_since;
 		return 0;
 	}
-	if (step->kind == STORE_STEP_TAKE || step->kind == STORE_STEP_PART)
+	if (step->kind == STORE_STEP_TAKE)
+		return check_removed(site, step, ret);
+	if (step->kind == STORE_STEP_PART)
 		return 0;
 	return S_ISDIR(step->seen.mode) ? check_landed_tree(site, step, below, ret)
 					: check_landed_file(site, step, ret);
 }
 
-static int check_step(struct op *op, struct step_site *site, struct store_step *step, size_t *found,
+static int add_undo_conflict(struct step_site *site, const char *path, const char *why, size_t *found,
+			     struct atoll_error *err)
+{
+	if (!path || !result_add(site->op->result, ATOLL_ITEM_CONFLICT, site->r->row.seq, path, why))
+		return error_oom(err, "undo");
+	(*found)++;
+	return 0;
+}
+
+static int check_step(struct step_site *site, struct store_step *step, struct same *same, size_t *found,
 		      struct atoll_error *err)
 {
 	AUTO_STRBUF below = STRBUF_INIT;
@@ -432,11 +474,54 @@ static int check_step(struct op *op, struct step_site *site, struct store_step *
 				 site->r->row.path);
 	if (!why)
 		return 0;
+	if (why == changed_since && same_can_be(site, step))
+		return same_add(same, step) < 0 ? error_oom(err, "undo") : 0;
 	path = below.size ? str_format("%s/%s", step->path, below.data) : strdup(step->path);
-	if (!path || !result_add(op->result, ATOLL_ITEM_CONFLICT, site->r->row.seq, path, why))
+	return add_undo_conflict(site, path, why, found, err);
+}
+
+/* Of the files that are not as they landed, those that hold the same all the same are not in the way. */
+static int check_same(struct step_site *site, struct same *same, size_t *found, struct atoll_error *err)
+{
+	AUTO_FREE struct store_step **all = NULL;
+	size_t n = same->n;
+	int r = 0;
+
+	if (!n)
+		return 0;
+	all = calloc(n, sizeof *all);
+	if (!all)
 		return error_oom(err, "undo");
-	(*found)++;
-	return 0;
+	memcpy(all, same->steps, n * sizeof *all);
+	r = same_judge(site, same, err);
+	for (size_t i = 0, left = 0; i < n && r >= 0; i++) {
+		const char *why = left < same->n && same->steps[left] == all[i] ? changed_since : NULL;
+
+		if (why)
+			left++;
+		else
+			r = check_landed_use(site, all[i], &why);
+		if (r >= 0 && why)
+			r = add_undo_conflict(site, all[i]->path, why, found, err);
+	}
+	return r;
+}
+
+static int check_undo_of(struct op *op, struct resource *r, size_t *found, struct atoll_error *err)
+{
+	CLEANUP(same_release) struct same same = { 0 };
+	struct step_site *site = step_site_new(op, r, err);
+	int rc = 0;
+
+	if (!site)
+		return -(int)err->code;
+	for (size_t k = 0; k < op->n && rc >= 0; k++)
+		if (op->steps[k].resource == r->row.id)
+			rc = check_step(site, &op->steps[k], &same, found, err);
+	if (rc >= 0)
+		rc = check_same(site, &same, found, err);
+	step_site_free(site);
+	return rc;
 }
 
 int conflict_check_undo(struct op *op, struct atoll_error *err)
@@ -445,18 +530,8 @@ int conflict_check_undo(struct op *op, struct atoll_error *err)
 
 	op_hold_begin(op);
 	for (size_t i = 0; i < op->s->n; i++) {
-		struct step_site *site;
-		int r = 0;
+		int r = op->resources[i].op ? check_undo_of(op, &op->s->resources[i], &found, err) : 0;
 
-		if (!op->resources[i].op)
-			continue;
-		site = step_site_new(op, &op->s->resources[i], err);
-		if (!site)
-			return -(int)err->code;
-		for (size_t k = 0; k < op->n && r >= 0; k++)
-			if (op->steps[k].resource == site->r->row.id)
-				r = check_step(op, site, &op->steps[k], &found, err);
-		step_site_free(site);
 		if (r < 0)
 			return r;
 	}

@@ -161,7 +161,7 @@ static int answer(struct step_site *site, int code)
 	}
 }
 
-static int open_part(struct step_site *site, const struct store_step *step)
+int part_open(struct step_site *site, const struct store_step *step)
 {
 	return fd_open_beneath(site->stage_op_fd, step->slot, O_RDONLY | O_DIRECTORY);
 }
@@ -169,7 +169,7 @@ static int open_part(struct step_site *site, const struct store_step *step)
 int part_state(struct step_site *site, const struct store_step *step)
 {
 	static const int states[] = { [PART_OLD] = STEP_OLD, [PART_NEW] = STEP_NEW, [PART_FOREIGN] = STEP_FOREIGN };
-	AUTO_FD dir = open_part(site, step);
+	AUTO_FD dir = part_open(site, step);
 	int side;
 
 	site->why = (struct atoll_error){ 0 };
@@ -190,7 +190,7 @@ int part_move(struct step_site *site, const struct store_step *step, enum direct
 		return 0;
 	if (r == STEP_FOREIGN)
 		return -ESTALE;
-	dir = open_part(site, step);
+	dir = part_open(site, step);
 	if (dir < 0)
 		return dir;
 	r = site->r->ops->part_move(site->r, dir, direction == FORWARD, &site->why);
@@ -203,7 +203,7 @@ int part_sync(struct step_site *site, const struct store_step *step, struct tree
 
 	if (step->dropped || !site->r->ops->part_touched)
 		return 0;
-	dir = open_part(site, step);
+	dir = part_open(site, step);
 	if (dir < 0)
 		return dir == -ENOENT && site->op->salvage ? 0 : dir;
 	return site->r->ops->part_touched(site->r, dir, sync);

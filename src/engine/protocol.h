@@ -29,7 +29,7 @@
  *	DECIDED                commit.c    one durable transaction                        (I3)
  *	finish                 finish.c    new base, cleaning up; may be repeated
  *
- * An undo is the same op, applied backward (undo.c). Recovery (recover.c) finds ops that are PREPARED or DECIDED and moves every
+ * An undo is the same op, applied backward (undo.c, same.c). Recovery (recover.c) finds ops that are PREPARED or DECIDED and moves every
  * step to the side where it belongs; nothing else is needed, because nothing was recorded while applying.
  */
 #ifndef ENGINE_PROTOCOL_H

@@ -30,8 +30,7 @@ static int find_slot(struct step_site *site, const struct store_step *step, stru
 	return MIN(ret->dir, 0);
 }
 
-/* The side that is not the original: a slot, or the workspace. */
-static int find_source(struct step_site *site, const struct store_step *step, struct place *ret)
+int step_find_source(struct step_site *site, const struct store_step *step, struct place *ret)
 {
 	return step->slot ? find_slot(site, step, ret) : find(&site->workspace, step->path, ret);
 }
@@ -274,7 +273,7 @@ static int do_exchange(struct step_site *site, struct store_step *step, enum dir
 	if (lease && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 		return -ESTALE;
 	if (r >= 0)
-		r = find_source(site, step, &source);
+		r = step_find_source(site, step, &source);
 	if (r >= 0)
 		r = step_secure(site, step, &original, direction, lease, &guard);
 	if (r == -ESTALE && lease) {
@@ -330,7 +329,7 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	int r = step_find_original(site, step, &original);
 
 	if (r >= 0) {
-		r = find_source(site, step, &source);
+		r = step_find_source(site, step, &source);
 		if (r == -ENOENT && site->mended)
 			return -ENODATA;
 	}
@@ -349,7 +348,7 @@ int step_note_own(struct step_site *site, const struct store_step *step)
 	if (!moves)
 		return 0;
 	(void)step_find_original(site, step, &at[0]);
-	(void)find_source(site, step, &at[1]);
+	(void)step_find_source(site, step, &at[1]);
 	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
 		struct store_look now;
 		struct tree_stat st;
@@ -408,7 +407,7 @@ static int source_is_settled(struct step_site *site, const struct store_step *st
 	struct store_look now;
 	struct tree_stat st;
 	struct place at;
-	int r = find_source(site, step, &at);
+	int r = step_find_source(site, step, &at);
 
 	if (r >= 0)
 		r = step_look_at(&at, &st, &now);
@@ -429,7 +428,7 @@ static int is_lost(struct step_site *site, const struct store_step *step, enum d
 
 	if (!exchanged && !(renamed && site->mended))
 		return 0;
-	r = find_source(site, step, &at);
+	r = step_find_source(site, step, &at);
 	if (r >= 0)
 		r = step_stat_at(&at, &st);
 	return r == -ENOENT ? 1 : MIN(r, 0);
@@ -526,7 +525,7 @@ static int keep(struct step_site *site, const struct store_step *step, const str
 int step_keep_other(struct step_site *site, const struct store_step *step, char **ret_path)
 {
 	struct place source;
-	int r = find_source(site, step, &source);
+	int r = step_find_source(site, step, &source);
 
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;

@@ -67,6 +67,8 @@ void step_leases_end(const sigset_t *before);
 bool step_is_open_elsewhere(int fd);
 /* Where the original of a step is: 0 or -errno. */
 int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret);
+/* Likewise of the side that is not the original: a slot, or the workspace. */
+int step_find_source(struct step_site *site, const struct store_step *step, struct place *ret);
 /* Enters the inodes at both places of the step into the table of own.c, unless they are there. 0 or -errno. */
 int step_note_own(struct step_site *site, const struct store_step *step);
 /* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */
@@ -81,6 +83,7 @@ int step_is_newer(struct step_site *site, const char *top, const char *below, co
 		  int64_t since);
 /* part.c: as step_state() and step_move(). */
 int part_state(struct step_site *site, const struct store_step *step);
+int part_open(struct step_site *site, const struct store_step *step); /* its directory: an fd or -errno */
 int part_move(struct step_site *site, const struct store_step *step, enum direction direction);
 /* Adds what part_move() has renamed to the closing flush. */
 int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync);
@@ -88,5 +91,17 @@ int step_meta_state(struct step_site *site, const struct store_step *step);
 /* Before an undo: 1 and the step says so, if another process has changed the names or the time of the directory since the commit. */
 int step_time_find_foreign(struct step_site *site, struct store_step *step);
 int step_meta_move(struct step_site *site, const struct store_step *step, enum direction direction, bool checked);
+
+/* same.c: files that landed and are no longer as they landed, by identity and times, but perhaps by content, as the strategy sees it. */
+struct same {
+	struct store_step **steps;
+	size_t n;
+};
+void same_release(struct same *s);
+/* Whether the file of the original that the step has seen can be judged so. */
+bool same_can_be(const struct step_site *site, const struct store_step *step);
+int same_add(struct same *s, struct store_step *step); /* -ENOMEM */
+/* A step whose file is the same takes it for what landed, and leaves the list; the steps are stored again. */
+int same_judge(struct step_site *site, struct same *s, struct atoll_error *err);
 
 #endif

@@ -60,6 +60,11 @@ static int load_record(int dir_fd, const char *name, struct git_entries *ret)
 	return rc < 0 ? rc : parse_record(text, size, ret);
 }
 
+int git_index_landed(int dir_fd, struct git_entries *ret)
+{
+	return load_record(dir_fd, INDEX_NEW, ret);
+}
+
 static bool is_in_index(const struct git_entries *index, const struct git_entry *wanted)
 {
 	const struct git_entry *e = git_entries_find(index, wanted->path);

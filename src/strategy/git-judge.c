@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Originals that somebody has touched since the sandbox began, and that are what is committed all the same: a branch was checked out and left
+ * Before a commit: originals that somebody has touched since the sandbox began, and that are what is committed all the same: a branch was checked out and left
  * again, or what was committed there meanwhile was merged inside. Landing on those loses nothing.
  *
  * `git status` is not asked: by a mark in the index, or by the user's configuration, it leaves edits out. The contents are compared, and what
  * git knows nothing of, permissions, owner and attributes, has to be what the sandbox has, or had found.
+ *
+ * Before an undo: files that landed, and that git has written anew since, or a process has touched.
  */
 #include "strategy/git.h"
 
@@ -84,5 +86,56 @@ int git_judge(const struct git_work *w, struct changes *list, struct atoll_error
 	for (size_t i = 0; i < list->n && rc >= 0; i++)
 		if (list->v[i].judged && git_entries_find(&edited, list->v[i].path))
 			list->v[i].judged = false;
+	return rc;
+}
+
+/* ---- before an undo ---- */
+
+#define GITLINK 0160000
+
+/* Of what landed, the paths in question. */
+static int select_landed(int dir_fd, const char *const *paths, size_t n, struct git_entries *ret)
+{
+	AUTO_GIT_ENTRIES landed = { 0 };
+	AUTO_FREE bool *wanted = NULL;
+	int rc = git_index_landed(dir_fd, &landed);
+
+	wanted = calloc(landed.n ? landed.n : 1, sizeof *wanted);
+	if (rc >= 0 && !wanted)
+		rc = -ENOMEM;
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		const struct git_entry *e = git_entries_find(&landed, paths[i]);
+
+		if (e && e->mode && e->mode != GITLINK)
+			wanted[e - landed.v] = true;
+	}
+	for (size_t i = 0; i < landed.n && rc >= 0; i++)
+		if (wanted[i])
+			rc = git_entries_add(ret, landed.v[i].path, landed.v[i].mode, &landed.v[i].id, 0);
+	return rc;
+}
+
+int git_judge_landed(struct resource *r, int dir_fd, const char *const *paths, size_t n, bool *same,
+		     struct atoll_error *err)
+{
+	AUTO_GIT_REPO repo = { .dir_fd = -EBADF };
+	AUTO_GIT_ENTRIES landed = { 0 }, edited = { 0 };
+	AUTO_FREE char *index = str_format("%s/" GIT_INDEX, r->row.work);
+	struct git_call call = { .repo = &repo, .operation = "undo", .index = index };
+	int rc = index ? select_landed(dir_fd, paths, n, &landed) : -ENOMEM;
+
+	if (rc < 0)
+		return error_sys(err, rc, "undo", r->row.path, "the record of the commit of \"%s\" cannot be read",
+				 r->row.path);
+	if (!landed.n)
+		return 0;
+	(void)tree_remove(r->work_fd, GIT_INDEX_LOCK);
+	(void)tree_remove(r->work_fd, GIT_INDEX);
+	rc = git_repo_reopen(r->row.path, "undo", &repo, err);
+	if (rc >= 0)
+		rc = git_entries_edited(&call, &landed, &edited, err);
+	(void)tree_remove(r->work_fd, GIT_INDEX);
+	for (size_t i = 0; i < n && rc >= 0; i++)
+		same[i] = git_entries_find(&landed, paths[i]) && !git_entries_find(&edited, paths[i]);
 	return rc;
 }

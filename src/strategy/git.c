@@ -305,6 +305,7 @@ const struct strategy_ops strategy_git = {
 	.part_prepared = git_part_prepared,
 	.part_side = git_part_side,
 	.part_move = git_part_move,
+	.part_same = git_judge_landed,
 	.part_touched = git_part_touched,
 	.part_end = git_part_end,
 	.part_left = git_part_left,

@@ -220,6 +220,9 @@ int git_sparse_mark(const struct git_work *w, struct git_landing *l, const struc
 /* Of the changes that git has a say in, `judged` stays with those alone whose original somebody has touched and is what is committed all the
  * same. The others are left to the times. */
 int git_judge(const struct git_work *w, struct changes *list, struct atoll_error *err);
+/* See strategy_ops.part_same(): tracked files whose content and git's own mode are those of the commit that landed. */
+int git_judge_landed(struct resource *r, int dir_fd, const char *const *paths, size_t n, bool *same,
+		     struct atoll_error *err);
 
 /* ---- git-changes.c ---- */
 struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *err);
@@ -295,6 +298,8 @@ int git_index_load(const struct git_repo *repo, const struct git_entries *paths,
 /* Fills l->index. 0 or -ENOMEM. */
 int git_index_note(const struct git_index_file *f, struct git_landing *l);
 int git_index_save(int dir_fd, const struct git_landing *l, struct tree_sync *sync);
+/* The entries that landed, from the record: mode 0 for those that were removed. -errno. */
+int git_index_landed(int dir_fd, struct git_entries *ret);
 /* The entries of one side; what is known of their files is brought up to date. Idempotent. The new index is durable,
  * its name when the git directory is flushed. */
 int git_index_set(struct resource *r, int dir_fd, const struct git_repo *repo, bool forward, struct atoll_error *err);

@@ -170,6 +170,10 @@ struct strategy_ops {
 	 * could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one
 	 * of the two, as part_side() then tells. */
 	int (*part_move)(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
+	/* may. Before an undo: which of these files of the original hold what landed with the part, as the strategy compares content, though they were
+	 * written, or replaced, since. same[i] is set for paths[i]. Changes nothing that others see. */
+	int (*part_same)(struct resource *r, int dir_fd, const char *const *paths, size_t n, bool *same,
+			 struct atoll_error *err);
 	/* may. Adds the directories in which part_move() renames something: they are flushed after it, before the op
 	 * is decided. -errno. */
 	int (*part_touched)(struct resource *r, int dir_fd, struct tree_sync *sync);

@@ -350,6 +350,53 @@ def undo_respects_a_checkout_that_moved(repo, tap):
     tap.check("what is staged besides stays staged", repo.status() == "M  lines" and repo.read("a") == "a\n", repo.status())
 
 
+# What somebody does with git, or besides it, between a commit and its undo: harmless, as git sees it, or not.
+MEANWHILE = {
+    "another branch checked out and left": ("git switch -q --detach main~1; git switch -q main", None),
+    "a file touched": ("touch a", None),
+    "a link and a new file written anew": ("rm l n; git checkout -q l n", None),
+    "an edit that was given up": ("echo z >>a; git checkout -q a", None),
+    "an edit": ("echo z >>a", "a"),
+    "an edit of a file that git has written anew": ("git switch -q --detach main~1; git switch -q main; echo z >>n", "n"),
+    "an edit that keeps size and time": ("touch -r a /tmp/when-$$; printf 'a\\ntwx\\n' >a; touch -r /tmp/when-$$ a; rm /tmp/when-$$", "a"),
+    "another mode": ("chmod 600 a", "a"),
+    "another mode of a file that git has written anew": ("rm a; git checkout -q a; chmod 600 a", "a"),
+    "an executable file": ("chmod +x n", "n"),
+    "a second name": ("ln a second", "a"),
+    "an attribute": ("python3 -c 'import os; os.setxattr(\"a\", \"user.mine\", b\"x\")'", "a"),
+    "a file that git does not track, touched": ("touch u", "u"),
+    "a directory removed whose last file had landed as removed": ("rmdir e", "e/last"),
+}
+
+
+@scene
+def undo_takes_a_file_by_its_content_where_git_tracks_it(repo, tap):
+    repo.must(repo.box.atoll("rm", "box", "--force"))
+    repo.outside("mkdir e; echo l >e/last; ln -s a l; git add .; git commit -qm more")
+    repo.must(repo.new())
+    for name, (script, conflict) in MEANWHILE.items():
+        repo.inside("echo two >>a; ln -sf d/b l; echo n >n; git rm -q e/last; %s; git add -A; git commit -qm inside; echo u >u" %
+                    ("mkdir e" if conflict == "e/last" else "true"))
+        repo.commit()
+        repo.outside(script)
+        before = repo.log(), repo.status(), repo.outside("ls -lR --time-style=+; cat a n u")
+        done = repo.box.undo()
+        if conflict:
+            same = before == (repo.log(), repo.status(), repo.outside("ls -lR --time-style=+; cat a n u"))
+            tap.check("%s: undo is refused, and names it" % name, done.returncode == 3 and same and
+                      ("conflict: %s: " % conflict).encode() in done.stderr, t.said(done), before)
+        else:
+            back = repo.log(), repo.status(), repo.read("a"), os.readlink(repo.path + "/l"), os.path.exists(repo.path + "/n"), repo.read("e/last")
+            tap.check("%s: undo goes on" % name, done.returncode == 0 and back == (["more", "first"], "", "a\n", "a", False, "l\n") and
+                      not repo.problems(), t.said(done), back)
+            seen = repo.inside("git status --porcelain; git log -1 --format=%s; cat a n; readlink l; ls -d e || :")
+            tap.check("%s: the edits are inside, and land again" % name, seen == "?? u\ninside\na\ntwo\nn\nd/b" and repo.commit().returncode == 0 and
+                      repo.log()[0] == "inside" and repo.read("a") == "a\ntwo\n" and repo.status() == "?? u" and not repo.problems(), seen, repo.status())
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git reset -q --hard main~1; git clean -fdq; rm a; git checkout -q .")
+        repo.must(repo.new())
+
+
 @scene
 def an_undo_that_is_refused_leaves_index_and_refs_to_the_user(repo, tap):
     repo.inside("echo two >>a; echo two >>lines; git commit -qam inside; git tag v1")
@@ -704,12 +751,13 @@ def crash_at(place, who, fault, mark=None):
     return ["%s: %s" % (fault, problem) for problem in problems]
 
 
-def crash_undo_at(place, who, fault, mark=None):
+def crash_undo_at(place, who, fault, mark=None, meanwhile="true"):
     repo = make_for_crash(place, who)
     from_mark = {"program_environment": {"ATOLL_FAULT_FROM": mark}} if mark else {}
     problems = []
     try:
         repo.commit("-m", "all")
+        repo.outside(meanwhile)
         done = repo.box.undo(fault=fault, **from_mark)
         if "kill" in fault and done.returncode == 0:
             problems.append(NOT_KILLED + t.said(done))
@@ -850,6 +898,12 @@ def walk_crashes(place, tap):
     repo = make_for_crash(place, who)
     repo.commit("-m", "all")
     walk_both(tap, "so is an undo", count_points(repo, "undo", "box"), 6, lambda fault: crash_undo_at(place, who, fault))
+    repo = make_for_crash(place, who)
+    repo.commit("-m", "all")
+    anew = "git switch -q --detach main~2; git switch -q main"
+    repo.outside(anew)
+    walk_both(tap, "so is an undo of files that git has written anew", count_points(repo, "undo", "box"), 16,
+              lambda fault: crash_undo_at(place, who, fault, meanwhile=anew))
     for command in (("new", "box", "--git"), ("rollback", "box"), ("rm", "box", "--force")):
         repo = Repo(place, who, make=command[0] != "new", program=place.faults_bin)
         number = count_points(repo, *command, *([repo.path] if command[0] == "new" else []))
