@@ -14,7 +14,7 @@
 	" AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '" catalog "'::regclass AND e.objid = " oid \
 	" AND e.deptype = 'e')"
 #define FIRST_OWN "16384" /* object ids below are the server's own */
-/* A kind of which the name alone is told. */
+/* A kind that is told by its name alone. */
 #define NAMED(catalog, members)                                                                 \
 	{                                                                                       \
 		.from = catalog " x WHERE true" ITS_OWN(catalog, "x.oid"), .key = "x.oid",      \
@@ -82,7 +82,10 @@ const struct schema_class schema_classes[] = {
 		.from = "pg_extension x",
 		.key = "x.oid",
 		.label = "format('%I', x.extname)",
-		.print = WHOLE("x", ""),
+		.print = "concat_ws(' ', x.extname, x.extversion)",
+		.facts = OWNER(
+			"x.extowner") ", 'schema', (SELECT quote_ident(n.nspname) FROM pg_namespace n WHERE n.oid = x.extnamespace), "
+				      "'configuration tables', x.extconfig::text",
 		.drop = "'DROP EXTENSION ' || quote_ident(x.extname)",
 		.create = "format('CREATE EXTENSION %I VERSION %L', x.extname, x.extversion)",
 		.alter = "format('ALTER EXTENSION %I UPDATE TO %L', x.extname, x.extversion)",
@@ -191,6 +194,9 @@ const struct schema_class schema_classes[] = {
 		.label = RELATION,
 		.print = "concat_ws(' ', c.relname, c.reloptions, " WHOLE("i",
 									  " - 'indcheckxmin' - 'indisclustered'") ")",
+		.facts =
+			"'statistics', (SELECT string_agg(concat('of column ', a.attnum, ': ', to_jsonb(a)->>'attstattarget'), ', ' ORDER BY a.attnum) "
+			"FROM pg_attribute a WHERE a.attrelid = i.indexrelid AND (to_jsonb(a)->>'attstattarget')::int >= 0)",
 		.drop = "'DROP INDEX ' || " RELATION,
 		.create = "pg_get_indexdef(i.indexrelid)",
 	},
@@ -289,20 +295,29 @@ const struct schema_class schema_classes[] = {
 		.facts = OWNER("e.evtowner") ", " FIRES("e.evtenabled"),
 		.drop = "'DROP EVENT TRIGGER ' || quote_ident(e.evtname)",
 		.create =
-			"format('CREATE EVENT TRIGGER %I ON %s EXECUTE FUNCTION %s()', e.evtname, e.evtevent, e.evtfoid::regproc)",
+			"format('CREATE EVENT TRIGGER %I ON %s %sEXECUTE FUNCTION %s()', e.evtname, e.evtevent, "
+			"(SELECT 'WHEN TAG IN (' || string_agg(quote_literal(o), ', ') || ') ' FROM unnest(e.evttags) o), e.evtfoid::regproc)",
 	},
 	{
 		.from = "pg_publication u",
 		.key = "u.oid",
 		.label = "quote_ident(u.pubname)",
-		.print = "concat(" WHOLE(
-			"u",
-			" - 'pubowner'") ", (SELECT string_agg(r.prrelid::text, ',' ORDER BY r.prrelid) FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
-		.facts = OWNER("u.pubowner"),
+		.print =
+			"concat(u.pubname, ' ', u.puballtables, (SELECT string_agg(concat(r.prrelid, to_jsonb(r)->>'prattrs', to_jsonb(r)->>'prqual'), ',' "
+			"ORDER BY r.prrelid) FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
+		.facts = OWNER(
+			"u.pubowner") ", 'publish', NULLIF(concat_ws(', ', CASE WHEN u.pubinsert THEN 'insert' END, CASE WHEN u.pubupdate THEN 'update' END, "
+				      "CASE WHEN u.pubdelete THEN 'delete' END, CASE to_jsonb(u)->>'pubtruncate' WHEN 'true' THEN 'truncate' END), "
+				      "'insert, update, delete, truncate'), 'via the partition root', NULLIF(to_jsonb(u)->>'pubviaroot', 'false'), "
+				      "'generated columns', NULLIF(to_jsonb(u)->>'pubgencols', 'n')",
 		.drop = "'DROP PUBLICATION ' || quote_ident(u.pubname)",
 		.create =
 			"concat('CREATE PUBLICATION ', quote_ident(u.pubname), CASE WHEN u.puballtables THEN ' FOR ALL TABLES' END, "
-			"' FOR TABLE ' || (SELECT string_agg(r.prrelid::regclass::text, ', ' ORDER BY r.prrelid) FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
+			"' FOR TABLE ' || (SELECT string_agg(concat(r.prrelid::regclass, ' (' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) "
+			"FROM pg_attribute a WHERE a.attrelid = r.prrelid AND a.attnum::text = ANY (regexp_split_to_array(to_jsonb(r)->>'prattrs', '[^0-9]+'))) || ')', "
+			"CASE WHEN to_jsonb(r)->>'prqual' IS NOT NULL THEN ' WHERE ' || COALESCE((SELECT to_jsonb(o)->>'rowfilter' FROM pg_publication_tables o "
+			"WHERE o.pubname = u.pubname AND format('%I.%I', o.schemaname, o.tablename)::regclass = r.prrelid LIMIT 1), '(…)') END), ', ' ORDER BY r.prrelid) "
+			"FROM pg_publication_rel r WHERE r.prpubid = u.oid))",
 	},
 	{
 		.from = "pg_cast k WHERE k.oid >= " FIRST_OWN ITS_OWN("pg_cast", "k.oid"),
@@ -324,7 +339,10 @@ const struct schema_class schema_classes[] = {
 		.print = WHOLE("o", " - 'collowner'"),
 		.facts = OWNER("o.collowner"),
 		.drop = "format('DROP COLLATION %I.%I', n.nspname, o.collname)",
-		.create = "format('CREATE COLLATION %I.%I', n.nspname, o.collname)",
+		.create =
+			"format('CREATE COLLATION %I.%I (PROVIDER = %s, LOCALE = %L)', n.nspname, o.collname, CASE o.collprovider WHEN 'i' THEN 'icu' "
+			"WHEN 'b' THEN 'builtin' WHEN 'd' THEN 'default' ELSE 'libc' END, COALESCE(to_jsonb(o)->>'collcollate', to_jsonb(o)->>'colllocale', "
+			"to_jsonb(o)->>'colliculocale'))",
 	},
 	{
 		.from = "pg_operator o" OF_NAMESPACE("o.oprnamespace") " WHERE " USERS ITS_OWN("pg_operator", "o.oid"),
@@ -344,8 +362,8 @@ const struct schema_class schema_classes[] = {
 		.key = "e.oid",
 		.parent = "e.stxrelid",
 		.label = "format('%I.%I', n.nspname, e.stxname)",
-		.print = WHOLE("e", " - 'stxowner'"),
-		.facts = OWNER("e.stxowner"),
+		.print = WHOLE("e", " - 'stxowner' - 'stxstattarget'"),
+		.facts = OWNER("e.stxowner") ", 'statistics', NULLIF(to_jsonb(e)->>'stxstattarget', '-1')",
 		.drop = "format('DROP STATISTICS %I.%I', n.nspname, e.stxname)",
 		.create = "pg_get_statisticsobjdef(e.oid)",
 	},
@@ -359,26 +377,35 @@ const struct schema_class schema_classes[] = {
 			" - 'cfgowner'") ", (SELECT md5(string_agg(m::text, ',' ORDER BY m.maptokentype, m.mapseqno)) FROM pg_ts_config_map m WHERE m.mapcfg = f.oid))",
 		.facts = OWNER("f.cfgowner"),
 		.drop = "format('DROP TEXT SEARCH CONFIGURATION %I.%I', n.nspname, f.cfgname)",
-		.create = "format('CREATE TEXT SEARCH CONFIGURATION %I.%I', n.nspname, f.cfgname)",
+		.create =
+			"concat(format('CREATE TEXT SEARCH CONFIGURATION %I.%I (PARSER = %s)', n.nspname, f.cfgname, (SELECT format('%I.%I', q.nspname, p.prsname) "
+			"FROM pg_ts_parser p JOIN pg_namespace q ON q.oid = p.prsnamespace WHERE p.oid = f.cfgparser)), (SELECT string_agg(concat(' MAPPING FOR ', "
+			"k.alias, ' WITH ', (SELECT string_agg(m.mapdict::regdictionary::text, ', ' ORDER BY m.mapseqno) FROM pg_ts_config_map m "
+			"WHERE m.mapcfg = f.oid AND m.maptokentype = k.tokid)), ',' ORDER BY k.tokid) FROM ts_token_type(f.cfgparser) k "
+			"WHERE EXISTS (SELECT 1 FROM pg_ts_config_map m WHERE m.mapcfg = f.oid AND m.maptokentype = k.tokid)))",
 	},
 	{
 		.from = "pg_foreign_data_wrapper w WHERE w.oid >= " FIRST_OWN ITS_OWN("pg_foreign_data_wrapper",
 										      "w.oid"),
 		.key = "w.oid",
 		.label = "quote_ident(w.fdwname)",
-		.print = WHOLE("w", " - 'fdwowner' - 'fdwacl'"),
-		.facts = OWNER("w.fdwowner") ", 'privileges', w.fdwacl::text",
+		.print = WHOLE("w", " - 'fdwowner' - 'fdwacl' - 'fdwoptions'"),
+		.facts = OWNER("w.fdwowner") ", 'privileges', w.fdwacl::text, 'options', w.fdwoptions::text",
 		.drop = "'DROP FOREIGN DATA WRAPPER ' || quote_ident(w.fdwname)",
-		.create = "'CREATE FOREIGN DATA WRAPPER ' || quote_ident(w.fdwname)",
+		.create =
+			"concat('CREATE FOREIGN DATA WRAPPER ', quote_ident(w.fdwname), ' HANDLER ' || NULLIF(w.fdwhandler, 0)::regproc::text, "
+			"' VALIDATOR ' || NULLIF(w.fdwvalidator, 0)::regproc::text)",
 	},
 	{
 		.from = "pg_foreign_server v",
 		.key = "v.oid",
 		.label = "quote_ident(v.srvname)",
-		.print = WHOLE("v", " - 'srvowner' - 'srvacl'"),
-		.facts = OWNER("v.srvowner") ", 'privileges', v.srvacl::text",
+		.print = WHOLE("v", " - 'srvowner' - 'srvacl' - 'srvoptions'"),
+		.facts = OWNER("v.srvowner") ", 'privileges', v.srvacl::text, 'options', v.srvoptions::text",
 		.drop = "'DROP SERVER ' || quote_ident(v.srvname)",
-		.create = "'CREATE SERVER ' || quote_ident(v.srvname)",
+		.create =
+			"concat('CREATE SERVER ', quote_ident(v.srvname), ' TYPE ' || quote_literal(v.srvtype), ' VERSION ' || quote_literal(v.srvversion), "
+			"' FOREIGN DATA WRAPPER ' || (SELECT quote_ident(w.fdwname) FROM pg_foreign_data_wrapper w WHERE w.oid = v.srvfdw))",
 	},
 	{
 		.from = "pg_default_acl q",

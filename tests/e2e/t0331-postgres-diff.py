@@ -411,7 +411,9 @@ REST = """CREATE TABLE beside (id int); CREATE TABLE kept (id int PRIMARY KEY, v
 CREATE FOREIGN DATA WRAPPER wrapper; CREATE SERVER remote FOREIGN DATA WRAPPER wrapper; CREATE USER MAPPING FOR owner SERVER remote;
 CREATE FOREIGN TABLE far (a int) SERVER remote OPTIONS (x 'old');
 CREATE TEXT SEARCH DICTIONARY words (TEMPLATE = simple); CREATE OPERATOR FAMILY family USING btree;
-CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMENT ON FUNCTION f() IS 'old'; CREATE ROLE someone_{serial};"""
+CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMENT ON FUNCTION f() IS 'old'; CREATE ROLE someone_{serial};
+CREATE PUBLICATION news FOR TABLE kept; CREATE INDEX kept_v ON kept ((v || v)); CREATE STATISTICS shape ON id, v FROM kept;
+CREATE TEXT SEARCH CONFIGURATION search (PARSER = "default"); ALTER TEXT SEARCH CONFIGURATION search ADD MAPPING FOR word, email WITH simple;"""
 UNLISTED = "something that is not listed was changed in it"
 REST_CASES = (
     ("ALTER ROLE someone_{serial} PASSWORD 'x'", "schema password of role someone_{serial}", "set"),
@@ -431,6 +433,16 @@ REST_CASES = (
     ("ALTER TABLE kept SET (toast.autovacuum_enabled = off)", "schema public.kept", "options of the TOAST table {{autovacuum_enabled=off}} (was default)"),
     ("COMMENT ON SCHEMA public IS 'new'", "schema comment on schema public", "COMMENT ON schema public IS 'new'"),
     ("COMMENT ON FUNCTION f() IS NULL", "schema comment on function public.f()", "COMMENT ON function public.f() IS NULL"),
+    ("ALTER PUBLICATION news SET (publish = 'insert')", "schema news", "publish insert (was default)"),
+    ("CREATE PUBLICATION more FOR TABLE beside", "schema more", "CREATE PUBLICATION more FOR TABLE public.beside"),
+    ("ALTER TABLE kept ALTER v SET STATISTICS 500", "schema public.kept.v", "statistics 500 (was default)"),
+    ("ALTER INDEX kept_v ALTER COLUMN 1 SET STATISTICS 500", "schema public.kept_v", "statistics of column 1: 500 (was default)"),
+    ("ALTER STATISTICS shape SET STATISTICS 7", "schema public.shape", "statistics 7 (was default)"),
+    ("ALTER TEXT SEARCH CONFIGURATION search ALTER MAPPING FOR word WITH words, simple", "schema public.search",
+     "CREATE TEXT SEARCH CONFIGURATION public.search (PARSER = pg_catalog.\"default\") MAPPING FOR word WITH public.words, simple, MAPPING FOR email WITH simple"),
+    ("ALTER SERVER remote OPTIONS (ADD place 'x')", "schema remote", "options {{place=x}} (was default)"),
+    ("CREATE SERVER farther TYPE 't' FOREIGN DATA WRAPPER wrapper", "schema farther", "CREATE SERVER farther TYPE 't' FOREIGN DATA WRAPPER wrapper"),
+    ("CREATE COLLATION plain (LOCALE = 'C')", "schema public.plain", "CREATE COLLATION public.plain (PROVIDER = libc, LOCALE = 'C')"),
     ("CREATE TYPE shell", "schema public.shell", "CREATE TYPE public.shell"),
     ("COMMENT ON FUNCTION pg_catalog.now() IS 'new'", "catalog pg_description", UNLISTED),
     ("GRANT SELECT ON pg_catalog.pg_authid TO someone_{serial}", "catalog pg_class", UNLISTED),
@@ -455,6 +467,14 @@ def unnamed(tap, place, server):
         tap.check("told beside a row: " + text, got.get(path) == wanted[path], got.get(path))
     tap.check("and nothing else is", set(got) - set(wanted) == {"table public.beside"}, set(got) - set(wanted))
     w.box.rollback()
+    if w.sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'") == "1":
+        w.sql("CREATE EXTENSION pg_trgm; CREATE SCHEMA apart")
+        w.inside("ALTER EXTENSION pg_trgm SET SCHEMA apart")
+        w.shown()
+        tap.check("told as it lands: an extension's schema", w.changes["schema pg_trgm"]["note"] == "schema apart (was public)", w.changes)
+        w.box.rollback()
+    else:
+        tap.skip("told as it lands: an extension's schema", "the server has no extension pg_trgm")
     w.sql("DROP SERVER remote CASCADE; DROP ROLE someone_%d" % names["serial"])
     w = World(place, place.users()[0], server, "CREATE TABLE beside (id int)")
     w.inside("INSERT INTO beside VALUES (1); ALTER ROLE agent PASSWORD 'x'")
