@@ -5,6 +5,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/fd.h"
+
+#define RECORD_MAX ((size_t)1 << 30)
+
 void git_entries_release(struct git_entries *e)
 {
 	for (size_t i = 0; i < e->n; i++)
@@ -343,4 +347,29 @@ void git_entries_format(const struct git_entries *e, size_t hex_size, struct str
 			strbuf_addf(out, "0 %0*d\t%s", (int)hex_size, 0, e->v[i].path);
 		strbuf_addc(out, 0);
 	}
+}
+
+int git_entries_parse(const char *text, size_t size, struct git_entries *ret)
+{
+	int r = 0;
+
+	for (const char *at = text; at < text + size && r >= 0; at += strlen(at) + 1) {
+		const char *path = strchr(at, '\t'), *hash = strchr(at, ' ');
+		struct git_id id;
+		unsigned mode;
+
+		if (!path || !hash || sscanf(at, "%o ", &mode) != 1 || !git_id_parse(hash + 1, &id))
+			return -EINVAL;
+		r = git_entries_add(ret, path + 1, mode, &id, 0);
+	}
+	return r;
+}
+
+int git_entries_load(int dir_fd, const char *name, struct git_entries *ret)
+{
+	AUTO_FREE char *text = NULL;
+	size_t size = 0;
+	int r = fd_read_file(dir_fd, name, RECORD_MAX, &text, &size);
+
+	return r < 0 ? r : git_entries_parse(text, size, ret);
 }

@@ -216,6 +216,9 @@ int git_entries_edited(const struct git_call *how, const struct git_entries *lis
 		       struct atoll_error *err);
 /* For `update-index --index-info -z`. */
 void git_entries_format(const struct git_entries *e, size_t hex_size, struct strbuf *out);
+/* Reads that form back, from memory or a file. -errno. */
+int git_entries_parse(const char *text, size_t size, struct git_entries *ret);
+int git_entries_load(int dir_fd, const char *name, struct git_entries *ret);
 
 /* ---- index-file.c: the index as data ---- */
 

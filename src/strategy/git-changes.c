@@ -7,6 +7,8 @@
 
 #include "base/fd.h"
 
+#define GITLINK 0160000
+
 static bool is_directory(const struct change *c)
 {
 	return S_ISDIR(c->has_after ? c->after.mode : c->before.mode);
@@ -189,13 +191,46 @@ static int add_branch(const struct git_work *w, struct changes *list, struct ato
 	return changes_add_part(list, w->state.branch, ATOLL_MODIFIED, note) ? 0 : error_oom(err, w->operation);
 }
 
+/* What lands on the branch while no file does: what is committed or staged inside, and whose file is as it was or not there. */
+static bool is_index_only(const struct git_work *w, const struct changes *list, size_t i)
+{
+	const char *path = w->base_new.v[i].path;
+
+	return w->base_new.v[i].mode != GITLINK && w->base_old.v[i].mode != GITLINK && !changes_find(list, path) &&
+	       git_work_original(w, path) && !resource_is_others(w->r, path);
+}
+
+/* The list is sorted until something is added to it. */
+static int add_index_only(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	AUTO_FREE bool *found = w->base_new.n ? calloc(w->base_new.n, sizeof *found) : NULL;
+
+	if (w->elsewhere || !w->base_new.n)
+		return 0;
+	for (size_t i = 0; i < w->base_new.n && found; i++)
+		found[i] = is_index_only(w, list, i);
+	for (size_t i = 0; i < w->base_new.n && found; i++) {
+		bool added = !w->base_old.v[i].mode, removed = !w->base_new.v[i].mode;
+		AUTO_FREE char *label = found[i] ? str_format("index %s", w->base_new.v[i].path) : NULL;
+
+		if (found[i] &&
+		    (!label || !changes_add_part(list, label,
+						 added     ? ATOLL_ADDED
+						 : removed ? ATOLL_DELETED
+							   : ATOLL_MODIFIED,
+						 "was committed or staged inside; its file was not changed")))
+			return error_oom(err, w->operation);
+	}
+	return found ? 0 : error_oom(err, w->operation);
+}
+
 /* They cannot land, and the part says so. */
 static int add_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
 	for (size_t i = 0; i < w->tracked.n; i++) {
 		AUTO_FREE char *label = NULL;
 
-		if (w->tracked.v[i].mode != 0160000 || !git_work_touches(list, w->tracked.v[i].path))
+		if (w->tracked.v[i].mode != GITLINK || !git_work_touches(list, w->tracked.v[i].path))
 			continue;
 		label = str_format("submodule %s", w->tracked.v[i].path);
 		if (!label ||
@@ -345,6 +380,8 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 	else
 		drop_marked(list);
 	rc = git_judge(&w, list, err);
+	if (rc >= 0)
+		rc = add_index_only(&w, list, err);
 	if (rc < 0)
 		return NULL;
 	rc = w.elsewhere || w.unrelated || git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);

@@ -34,35 +34,9 @@ static int save_entries(int dir_fd, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_stage_file(dir_fd, name, strbuf_str(&text), text.size, sync);
 }
 
-/* "MODE HASH\tPATH", each ended by NUL, as update-index reads them. */
-static int parse_record(const char *text, size_t size, struct git_entries *ret)
-{
-	int rc = 0;
-
-	for (const char *at = text; at < text + size && rc >= 0; at += strlen(at) + 1) {
-		const char *path = strchr(at, '\t'), *hash = strchr(at, ' ');
-		struct git_id id;
-		unsigned mode;
-
-		if (!path || !hash || sscanf(at, "%o ", &mode) != 1 || !git_id_parse(hash + 1, &id))
-			return -EINVAL;
-		rc = git_entries_add(ret, path + 1, mode, &id, 0);
-	}
-	return rc;
-}
-
-static int load_record(int dir_fd, const char *name, struct git_entries *ret)
-{
-	AUTO_FREE char *text = NULL;
-	size_t size = 0;
-	int rc = fd_read_file(dir_fd, name, ENTRIES_MAX, &text, &size);
-
-	return rc < 0 ? rc : parse_record(text, size, ret);
-}
-
 int git_index_landed(int dir_fd, struct git_entries *ret)
 {
-	return load_record(dir_fd, INDEX_NEW, ret);
+	return git_entries_load(dir_fd, INDEX_NEW, ret);
 }
 
 static bool is_in_index(const struct git_entries *index, const struct git_entry *wanted)
@@ -236,7 +210,7 @@ static int stage_files(const struct git_call *how, const char *name, int dir_fd,
 	AUTO_STRBUF paths = STRBUF_INIT;
 	struct git_call call = *how;
 
-	if (has_marks(dir_fd) || parse_record(entries, size, &wanted) < 0 || !wanted.n)
+	if (has_marks(dir_fd) || git_entries_parse(entries, size, &wanted) < 0 || !wanted.n)
 		return 0;
 	for (size_t i = 0; i < wanted.n; i++)
 		strbuf_add(&paths, wanted.v[i].path, strlen(wanted.v[i].path) + 1);
@@ -315,10 +289,10 @@ int git_index_check(int dir_fd, const struct git_repo *repo, size_t hex_size, st
 {
 	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
 	AUTO_GIT_INDEX_FILE index = { 0 };
-	int rc = load_record(dir_fd, INDEX_OLD, &old);
+	int rc = git_entries_load(dir_fd, INDEX_OLD, &old);
 
 	if (rc >= 0)
-		rc = load_record(dir_fd, INDEX_NEW, &new);
+		rc = git_entries_load(dir_fd, INDEX_NEW, &new);
 	if (rc < 0)
 		return error_sys(err, rc, "undo", repo->top, "the record of the commit of \"%s\" cannot be read",
 				 repo->top);
@@ -335,10 +309,10 @@ int git_index_is_behind(int dir_fd, const struct git_repo *repo, bool forward, s
 {
 	AUTO_GIT_ENTRIES wanted = { 0 }, other = { 0 };
 	AUTO_GIT_INDEX_FILE index = { 0 };
-	int rc = load_record(dir_fd, forward ? INDEX_NEW : INDEX_OLD, &wanted);
+	int rc = git_entries_load(dir_fd, forward ? INDEX_NEW : INDEX_OLD, &wanted);
 
 	if (rc >= 0)
-		rc = load_record(dir_fd, forward ? INDEX_OLD : INDEX_NEW, &other);
+		rc = git_entries_load(dir_fd, forward ? INDEX_OLD : INDEX_NEW, &other);
 	if (rc < 0)
 		return error_sys(err, rc, "recover", repo->top, "the record of the commit of \"%s\" cannot be read",
 				 repo->top);

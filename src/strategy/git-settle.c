@@ -325,12 +325,18 @@ int git_settle_carried(struct resource *r, const struct git_repo *repo, struct g
 		       struct atoll_error *err)
 {
 	AUTO_FD git = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_FREE char *index = NULL;
+	struct git_call call = { .repo = repo, .operation = operation };
 	int rc = git < 0 ? git : put_refs(git, s, &s->base);
 
 	if (rc >= 0)
 		rc = copy_index(repo, git, "index");
 	s->unsettled = rc == -ENOENT;
-	return rc < 0 && rc != -ENOENT ? cannot_write(r, rc, operation, err) : 0;
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : cannot_write(r, rc, operation, err);
+	index = str_format("%s/%s/index", r->row.work, GIT_UPPER);
+	call.index = index;
+	return index ? git_carried_save(r, &call, &s->base, err) : error_oom(err, operation);
 }
 
 /* Whether HEAD inside names the ref. */
@@ -419,6 +425,8 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 	rc = settle_refs(repo, git_fd, s);
 	if (rc >= 0)
 		rc = install_index(r, git_fd);
+	if (rc >= 0)
+		rc = git_carried_drop(r);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
 	s->unsettled = false;

@@ -227,6 +227,33 @@ static int collect_vanished(const struct git_work *w, struct git_entries *list, 
 	return rc;
 }
 
+static bool is_same(const struct git_entry *a, const struct git_entry *b)
+{
+	return a->mode == b->mode && (!a->mode || git_id_equal(&a->id, &b->id));
+}
+
+/* What was staged in the original, and is in the index inside as it came along, is not the sandbox's doing: it is as HEAD has it. If the file was
+ * written inside, its content is, and so is that a file gave way to a directory, or the other way round, if something was written there. */
+static int collect_carried(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	call.index = w->index;
+	rc = w->carried.n ? git_entries_since(&call, &w->tip, &old, &new, err) : 0;
+	for (size_t i = 0; i < new.n &&rc >= 0; i++) {
+		const struct git_entry *e = git_entries_find(&w->carried, new.v[i].path);
+
+		if (!e || !is_same(e, &new.v[i]) || (e->mode && changes_find(w->files, e->path)) ||
+		    git_entries_clash(&w->tracked, e->path))
+			continue;
+		if (git_entries_add(list, e->path, old.v[i].mode, &old.v[i].id, 0) < 0)
+			return error_oom(err, w->operation);
+	}
+	return rc;
+}
+
 /* What is unmerged cannot be committed, but is to be seen with everything else that was edited: as the file is, or, where only the original has
  * it, as HEAD has it. */
 static int add_unmerged(const struct git_work *w, struct git_entries *list)
@@ -269,6 +296,8 @@ static int collect(const struct git_work *w, struct strbuf *info, struct strbuf 
 	if (add_unmerged(w, &list) < 0)
 		return error_oom(err, w->operation);
 	vanished = collect_vanished(w, &list, err);
+	if (vanished >= 0)
+		vanished = collect_carried(w, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
 	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
 }
@@ -375,7 +404,9 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 		return rc;
 	if (git_sparse_find(w) < 0)
 		return error_oom(err, w->operation);
-	w->settled = !find_unmerged(w) && !w->elsewhere && rc && *w->file.tree.hex && !has_edits(w);
+	if (git_carried_load(w->r, &w->carried) < 0)
+		return failed(w, -EINVAL, err);
+	w->settled = !find_unmerged(w) && !w->carried.n && !w->elsewhere && rc && *w->file.tree.hex && !has_edits(w);
 	if (w->settled) {
 		compare_ahead(w);
 		hash_written(w);

@@ -42,6 +42,7 @@ void git_work_release(struct git_work *w)
 	strbuf_release(&w->commits);
 	git_entries_release(&w->tracked);
 	git_entries_release(&w->hidden);
+	git_entries_release(&w->carried);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);

@@ -8,6 +8,7 @@
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
  *	git-index        while the inside is put at a commit: its next index. Git locks and writes it here, where no command inside comes
+ *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
@@ -23,6 +24,7 @@
 #define GIT_WORK "git-work"
 #define GIT_OBJECTS "git-objects"
 #define GIT_STATE "git-state"
+#define GIT_CARRIED "git-carried"
 #define GIT_NEXT "git-next"
 #define GIT_INDEX "git-index"
 #define GIT_INDEX_LOCK "git-index.lock"
@@ -54,6 +56,16 @@ int git_stage_file(int dir_fd, const char *name, const char *content, size_t siz
 int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync);
 int git_state_load_next(struct resource *r, struct git_state *ret);
 int git_state_take_next(struct resource *r);
+
+/* ---- git-carried.c ---- */
+
+/* Records what an index has staged since the base; an index without staged entries leaves no record. */
+int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
+		     struct atoll_error *err);
+/* Fills ret with the index entries on record, mode 0 for a removed one; none if there is no record. -errno. */
+int git_carried_load(struct resource *r, struct git_entries *ret);
+/* The index inside is a commit's now. -errno. */
+int git_carried_drop(struct resource *r);
 
 /* ---- git-settle.c ---- */
 
@@ -139,6 +151,7 @@ struct git_work {
 	struct git_id base;     /* what tip and head have in common */
 	struct git_entries
 		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
+	struct git_entries carried; /* staged in the original when the sandbox was made, as its index had them */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */

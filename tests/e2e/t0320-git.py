@@ -457,7 +457,7 @@ def the_base_outlives_gc_in_the_original(repo, tap):
 
 @scene
 def what_is_carried_in_and_committed_as_it_is_lands(repo, tap):
-    cases = {"staged": ("echo D1 >a; git add a", "echo q >lines"), "not staged": ("echo D1 >a", "git commit -qam inside"),
+    cases = {"staged": ("echo D1 >a; git add a", "echo q >lines; git commit -qam inside"), "not staged": ("echo D1 >a", "git commit -qam inside"),
              "removed": ("rm d/b", "git commit -qam inside"), "added": ("echo n >n; git add n", "git commit -qm inside")}
     for what, (dirty, edit) in cases.items():
         repo.must(repo.box.atoll("rm", "box", "--force"))
@@ -465,6 +465,8 @@ def what_is_carried_in_and_committed_as_it_is_lands(repo, tap):
         before = repo.status()
         repo.must(repo.new("--dirty"))
         repo.inside(edit)
+        tap.check("%s: diff names it" % what, "index %s  (was committed" % ("d/b" if what == "removed" else "n" if what == "added" else "a") in
+                  repo.box.diff().stdout.decode(), repo.box.diff().stdout)
         done = repo.box.commit("-m", "carried")
         tap.check("%s: it lands, and nothing is left" % what, done.returncode == 0 and repo.status() == "" and not repo.problems(), t.said(done),
                   repo.status(), repo.problems())
@@ -474,6 +476,49 @@ def what_is_carried_in_and_committed_as_it_is_lands(repo, tap):
         done = repo.box.commit("-m", "carried")
         tap.check("%s: edited by somebody since, it is a conflict" % what, done.returncode == 3, t.said(done))
         repo.outside("git reset -q --hard")
+
+
+@scene
+def what_is_carried_in_lands_only_if_somebody_inside_touches_it(repo, tap):
+    cases = {"edited": "echo mine >>a", "staged": "echo mine >>a; git add a", "staged and edited": "echo mine >>a; git add a; echo more >>a",
+             "added": "echo n >n; git add n", "removed": "git rm -q a", "removed from the index": "git rm -q --cached a", "renamed": "git mv a b",
+             "a directory now": "rm a; mkdir a; echo x >a/x; git add -A", "a file now": "git rm -qr d; echo d >d; git add d"}
+    for what, dirty in cases.items():
+        path = "lines" if what == "a file now" else "d/b"
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(dirty)
+        before = repo.outside("git status --porcelain; git ls-files -s")
+        repo.must(repo.new("--dirty"))
+        said = repo.inside("git status --porcelain")
+        tap.check("%s: it is seen inside as it is outside" % what, said == repo.status(), said, repo.status())
+        done = repo.box.commit("-m", "nothing")
+        tap.check("%s: it is no change of the sandbox's" % what, repo.box.diff().stdout == b"no changes\n" and done.returncode == 0 and
+                  repo.log() == ["first"], repo.box.diff().stdout, t.said(done))
+        repo.inside("echo in >>" + path)
+        shown = [line[3:].split()[0] for line in repo.box.diff().stdout.decode().split("\n")[:-2]]
+        tap.check("%s: diff names what was done inside" % what, shown == [path, "refs/heads/main"], shown)
+        for word in ("committed", "committed again"):
+            repo.commit("-m", "mine")
+            tap.check("%s: nothing else lands, %s" % (what, word), repo.git("show --format= --name-only") == path and
+                      repo.outside("git status --porcelain") == before.split("\n100")[0] and not repo.outside("find .git -name '*.lock'"),
+                      repo.git("show --format= --name-only"), repo.status(), before)
+            repo.must(repo.box.undo())
+            tap.check("%s: undo brings back what there was, %s" % (what, word), repo.log() == ["first"] and
+                      repo.outside("git status --porcelain; git ls-files -s") == before, repo.status(), before)
+        repo.outside("echo o >o; git add o; git commit -qm theirs o")
+        repo.commit("-m", "merged")
+        tap.check("%s: nor when the branch has moved" % what, repo.git("diff --name-only HEAD^1 HEAD") == path and
+                  repo.status() == before.split("\n100")[0], repo.git("diff --name-only HEAD^1 HEAD"), repo.status(), before)
+        repo.outside("git reset -q --hard HEAD~2 2>/dev/null || true; git reset -q --hard $(git rev-list --max-parents=0 HEAD); git clean -qfd")
+    repo.must(repo.box.atoll("rm", "box", "--force"))
+    repo.outside("echo mine >>a; git add a; git rm -q --cached lines")
+    repo.must(repo.new("--dirty"))
+    repo.inside("echo in >>a")
+    repo.commit("-m", "mine")
+    tap.check("edited inside, a staged file lands as it is there", repo.git("show HEAD:a") == "a\nmine\nin" and
+              repo.git("show --format= --name-only") == "a" and repo.status() == "D  lines\n?? lines", repo.git("show --stat"), repo.status())
+    repo.must(repo.box.undo())
+    tap.check("and is staged again after an undo", repo.status() == "M  a\nD  lines\n?? lines" and repo.git("show :a") == "a\nmine", repo.status())
 
 
 @scene
