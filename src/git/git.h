@@ -118,7 +118,7 @@ bool git_refs_is_name(const char *name);
 /* Each ref of the upper one that the lower one does not have, or has with another value, by name. */
 int git_refs_differing(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
 		       void *arg);
-/* Each ref of the lower one that the two together do not have: loose ones by their whiteouts, then packed ones. */
+/* Each ref of the lower one that the two together do not have: loose ones by what hides them, then packed ones. */
 int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, const struct git_id *id, void *arg),
 		     void *arg);
 /* Sets a loose ref, durably, through a file in the git directory that is renamed to its place. tmp: its name there. */

@@ -52,6 +52,13 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
+static bool is_opaque(int dir_fd, const char *path)
+{
+	AUTO_FD dir = fd_open_beneath(dir_fd, path, O_RDONLY | O_DIRECTORY);
+
+	return dir >= 0 && tree_is_opaque(dir) > 0;
+}
+
 int git_refs_layer(const struct git_refs *g, const char *path)
 {
 	bool hidden = false;
@@ -78,11 +85,10 @@ int git_refs_layer(const struct git_refs *g, const char *path)
 			return -ENOENT;
 		if (!*end)
 			return g->upper_fd;
-		if (S_ISDIR(st.mode)) {
-			AUTO_FD dir = fd_open_beneath(g->upper_fd, part, O_RDONLY | O_DIRECTORY);
-
-			hidden |= dir >= 0 && tree_is_opaque(dir) > 0;
-		}
+		/* A file hides the directory that the lower one has there. */
+		if (!S_ISDIR(st.mode))
+			return -ENOENT;
+		hidden |= is_opaque(g->upper_fd, part);
 	}
 }
 
@@ -325,11 +331,47 @@ static int tell_if_gone(const struct differing *d, const char *name)
 	return d->each(name, &id, d->arg);
 }
 
-static int visit_whiteout(const struct tree_entry *e, void *arg)
+static bool is_loose_below(const struct differing *d, const char *name)
 {
-	AUTO_FREE char *name = str_format("refs/%s", e->path);
-	int r = !name ? -ENOMEM : is_whiteout(&e->stat) ? tell_if_gone(arg, name) : 0;
+	AUTO_FD fd = fd_open_beneath(d->g->lower_fd, name, O_PATH | O_NOFOLLOW);
+	struct tree_stat st;
 
+	return fd >= 0 && tree_stat(fd, "", &st) >= 0 && S_ISREG(st.mode);
+}
+
+struct hidden_refs {
+	const struct differing *d;
+	const char *above;
+};
+
+static int visit_hidden(const struct tree_entry *e, void *arg)
+{
+	const struct hidden_refs *h = arg;
+	AUTO_FREE char *name = str_format("%s/%s", h->above, e->path);
+	int r = !name ? -ENOMEM : S_ISREG(e->stat.mode) ? tell_if_gone(h->d, name) : 0;
+
+	return r < 0 ? r : TREE_WALK_GO;
+}
+
+/* What the upper one has, or has removed, may be a directory of refs below: git removes one with its last ref, and makes a ref of its name. */
+static int tell_hidden(const struct differing *d, const char *name)
+{
+	AUTO_FD below = fd_open_beneath(d->g->lower_fd, name, O_RDONLY | O_DIRECTORY);
+	struct hidden_refs h = { d, name };
+
+	return below < 0 ? 0 : tree_walk(below, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, visit_hidden, &h, NULL);
+}
+
+static int visit_upper(const struct tree_entry *e, void *arg)
+{
+	const struct differing *d = arg;
+	AUTO_FREE char *name = str_format("refs/%s", e->path);
+	int r = name ? 0 : -ENOMEM;
+
+	if (r >= 0 && (is_whiteout(&e->stat) || S_ISDIR(e->stat.mode)) && is_loose_below(d, name))
+		r = tell_if_gone(d, name);
+	if (r >= 0 && (!S_ISDIR(e->stat.mode) || is_opaque(d->g->upper_fd, name)))
+		r = tell_hidden(d, name);
 	return r < 0 ? r : TREE_WALK_GO;
 }
 
@@ -367,7 +409,8 @@ static int visit_unpacked(const struct differing *d)
 		while (more && (strncmp(found, copy, found_size) < 0 ||
 				(strncmp(found, copy, found_size) == 0 && size > found_size)))
 			more = next_packed(&at_now, &id, &found, &found_size);
-		if (!more || found_size != size || memcmp(found, copy, size) != 0)
+		/* The loose ones were told already. */
+		if ((!more || found_size != size || memcmp(found, copy, size) != 0) && !is_loose_below(d, copy))
 			r = tell_if_gone(d, copy);
 	}
 	return r;
@@ -378,7 +421,7 @@ int git_refs_removed(const struct git_refs *g, int (*each)(const char *name, con
 {
 	struct differing d = { g, each, arg };
 	AUTO_FD fd = fd_open_beneath(g->upper_fd, "refs", O_RDONLY | O_DIRECTORY);
-	int r = fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, visit_whiteout, &d, NULL);
+	int r = fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT | TREE_WALK_SORTED, visit_upper, &d, NULL);
 
 	if (r == -ENOENT || r == -ENOTDIR)
 		r = 0;

@@ -60,6 +60,31 @@ static int find_one(const char *name, const struct git_id *id, void *arg)
 	return r < 0 && r != -ENOENT ? r : add(f->moves, name, &old, id);
 }
 
+/* Whether the original has a ref above or below a new one: git cannot have both. 1 or 0. An empty directory, which git removes, is in nobody's way. */
+static int has_beside(const struct git_work *w, const char *name, struct atoll_error *err)
+{
+	const struct git_refs outside = { -EBADF, w->repo.dir_fd };
+	AUTO_FREE char *above = strdup(name);
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	struct git_id id;
+	int rc;
+
+	if (!above)
+		return error_oom(err, w->operation);
+	if (git_refs_is_free(&outside, name) > 0)
+		return 0;
+	for (char *slash; (slash = strrchr(above, '/')) && slash > above + strlen("refs/heads");) {
+		*slash = 0;
+		if (git_refs_read(&outside, above, &id) >= 0)
+			return 1;
+	}
+	call.output = &out;
+	rc = git_call(&call, err,
+		      (const char *const[]){ "for-each-ref", "--count=1", "--format=%(refname)", name, NULL });
+	return rc < 0 ? rc : out.size > 0;
+}
+
 /* 1: forward, and in nobody's way; 0: not. */
 static int is_forward(const struct git_work *w, const struct git_move *m, struct atoll_error *err)
 {
@@ -93,14 +118,19 @@ int git_moves_find(const struct git_work *w, const struct part_request *q, struc
 		return error_sys(err, rc, w->operation, w->r->row.path, "cannot read the refs of \"%s\" in the sandbox",
 				 w->r->row.path);
 	for (size_t i = 0; i < ret->n; i++) {
-		rc = is_forward(w, &ret->v[i], err);
+		const struct git_move *m = &ret->v[i];
+		int beside = *m->old.hex ? 0 : has_beside(w, m->name, err);
+
+		rc = beside ? beside : is_forward(w, m, err);
 		if (rc < 0)
 			return rc;
-		refused += rc == 0;
-		if (rc == 0 &&
-		    q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, ret->v[i].name,
-			    "is there already, and would not move forward, or is symbolic, or checked out elsewhere") <
-			    0)
+		if (rc && !beside)
+			continue;
+		refused++;
+		if (q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, m->name,
+			    beside ? "cannot be there beside a ref of the original, which is above or below it"
+				   : "is there already, and would not move forward, or is symbolic, or checked out elsewhere") <
+		    0)
 			return error_oom(err, w->operation);
 	}
 	return refused ? error_set(err, ATOLL_CONFLICT, 0, w->operation, w->repo.top,

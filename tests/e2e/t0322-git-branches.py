@@ -269,6 +269,28 @@ def what_a_command_leaves_in_the_git_directory_blocks_nothing(repo, tap):
               repo.inside("rm .git/index.lock; git status --porcelain; cat a") == "a\nx", repo.log())
 
 
+@scene
+def refs_that_cannot_be_there_side_by_side_are_named(repo, tap):
+    for what, pack in (("loose", "true"), ("packed", "git pack-refs --all"), ("both", "git pack-refs --all; git branch -f x/y main~0; git commit -q --allow-empty -m n; "
+                                                                               "git branch -f x/y; git branch -f z; git branch -f alone/one")):
+        repo.outside("git branch -q x/y; git branch -q z; git branch -q alone/one; " + pack)
+        repo.must(repo.box.rollback())
+        repo.inside("git branch -qD x/y z alone/one; git branch x; git branch z/w")
+        names = [line.split()[1] for line in diff(repo).split("\n") if line.startswith("S  refs/")]
+        tap.check("%s: branches made and deleted are each listed once" % what, names == ["refs/heads/alone/one", "refs/heads/x", "refs/heads/x/y",
+                                                                                      "refs/heads/z", "refs/heads/z/w"], diff(repo))
+        before = repo.git("for-each-ref")
+        done = repo.box.commit("--refs")
+        tap.check("%s: those in the way of others are a conflict, by name" % what, done.returncode == 3 and b"conflict: refs/heads/x: " in done.stderr and
+                  b"conflict: refs/heads/z/w: " in done.stderr and repo.git("for-each-ref") == before and not repo.problems(), t.said(done))
+        repo.outside("git branch -qD x/y z; git pack-refs --all; mkdir -p .git/refs/heads/x/empty")
+        repo.must(repo.box.commit("--refs"))
+        tap.check("%s: and land when those have gone" % what, repo.git("branch --format='%(refname:short)'") == "alone/one\nmain\nx\nz/w" and
+                  not repo.problems(), repo.git("branch"), repo.problems())
+        repo.must(repo.box.undo())
+        repo.outside("git branch -qD alone/one")
+
+
 # ---- history that was written anew ----
 
 UNRELATED = {"a new repository": "rm -rf .git 2>/dev/null || true; git init -q -b main; git config user.name x; git config user.email x@y; echo x >>a; git add .; "
