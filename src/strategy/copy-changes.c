@@ -2,6 +2,7 @@
 /* What was changed in a workspace that is a whole tree: each entry by what is known of it from the beginning, and what is no longer there. */
 #include "strategy/copy.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -46,6 +47,90 @@ static int judge_by_base(struct copy_walk *w, const struct tree_entry *e, const 
 	return r;
 }
 
+/* ---- files of several names ---- */
+
+struct copy_linked {
+	char *path;
+	struct tree_stat stat;
+};
+
+static int note_linked(struct copy_walk *w, const struct tree_entry *e)
+{
+	if (S_ISDIR(e->stat.mode) || e->stat.nlink < 2)
+		return 0;
+	if (w->n_linked == w->linked_capacity) {
+		size_t capacity = w->linked_capacity ? w->linked_capacity * 2 : 64;
+		struct copy_linked *grown = reallocarray(w->linked, capacity, sizeof *grown);
+
+		if (!grown)
+			return -ENOMEM;
+		w->linked = grown;
+		w->linked_capacity = capacity;
+	}
+	w->linked[w->n_linked] = (struct copy_linked){ strdup(e->path), e->stat };
+	if (!w->linked[w->n_linked].path)
+		return -ENOMEM;
+	w->n_linked++;
+	return 0;
+}
+
+/* Renaming a directory leaves the ctime of the files in it alone, and so that of their other names. */
+int copy_find_linked(struct copy_walk *w, int tree)
+{
+	CLEANUP(tree_inodes_release) struct tree_inodes inodes = { 0 };
+	struct changes *c = w->classify.changes;
+	int r = 0;
+
+	for (size_t i = 0; i < c->n && w->n_linked; i++)
+		if (c->v[i].has_after && !S_ISDIR(c->v[i].after.mode) && c->v[i].after.nlink > 1 &&
+		    !tree_inodes_add(&inodes, &c->v[i].after, 0))
+			return -ENOMEM;
+	for (size_t i = 0; i < w->n_linked && r >= 0; i++) {
+		const char *path = w->linked[i].path;
+		AUTO_FREE char *above = strndup(path, path_parent_size(path));
+		AUTO_FD dir = -EBADF;
+		struct tree_entry e = {
+			.name = path_base_name(path), .path = path, .stat = w->linked[i].stat, .fd = -EBADF
+		};
+		struct change *added;
+
+		if (!tree_inodes_find(&inodes, &e.stat))
+			continue;
+		/* The copy has the owner that it had: what an ordinary user copied belongs to that user. */
+		dir = above ? fd_open_beneath(tree, above, O_PATH | O_DIRECTORY) : -ENOMEM;
+		e.dirfd = dir;
+		r = dir < 0 ? dir : classify_entry(&w->classify, &e, false, &e.stat, &added);
+	}
+	return r;
+}
+
+bool copy_lacks_names(const struct changes *c)
+{
+	CLEANUP(tree_inodes_release) struct tree_inodes names = { 0 };
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tree_stat *st = &c->v[i].after;
+		uint64_t *n;
+
+		if (!c->v[i].has_after || S_ISDIR(st->mode) || st->nlink < 2)
+			continue;
+		n = tree_inodes_add(&names, st, 0);
+		if (!n)
+			return true;
+		++*n;
+	}
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tree_stat *st = &c->v[i].after;
+		const uint64_t *n = c->v[i].has_after && !S_ISDIR(st->mode) ? tree_inodes_find(&names, st) : NULL;
+
+		if (n && *n < st->nlink)
+			return true;
+	}
+	return false;
+}
+
+/* ---- all entries ---- */
+
 int copy_visit(const struct tree_entry *e, void *arg)
 {
 	struct copy_walk *w = arg;
@@ -64,8 +149,10 @@ int copy_visit(const struct tree_entry *e, void *arg)
 		return r;
 	if (b)
 		b->seen = true;
-	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat)))
-		return TREE_WALK_GO;
+	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat))) {
+		r = note_linked(w, e);
+		return r < 0 ? r : TREE_WALK_GO;
+	}
 	if (b && !b->special && (b->ctime || b->settled)) {
 		owner.uid = b->uid;
 		owner.gid = b->gid;
@@ -180,4 +267,7 @@ void copy_walk_release(struct copy_walk *w)
 {
 	peer_release(&w->classify.peer);
 	strbuf_release(&w->covered);
+	for (size_t i = 0; i < w->n_linked; i++)
+		free(w->linked[i].path);
+	free(w->linked);
 }

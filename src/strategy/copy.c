@@ -304,6 +304,8 @@ static struct changes *copy_changes(struct resource *r, bool exact, struct atoll
 		rc = copy_find_missing(&w, base);
 	}
 	if (rc >= 0)
+		rc = copy_find_linked(&w, tree);
+	if (rc >= 0)
 		rc = changes_settle_links(changes);
 	copy_walk_release(&w);
 	if (rc < 0) {

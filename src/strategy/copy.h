@@ -29,11 +29,17 @@ struct copy_walk {
 	void *arg; /* of both */
 	struct strbuf covered;
 	bool in_covered;
+	struct copy_linked *linked; /* files of several names that are as they were */
+	size_t n_linked, linked_capacity;
 };
 /* For each entry of the workspace, those of a directory behind it: a tree_walk_fn, whose argument is the walk. Marks what was found as seen. */
 int copy_visit(const struct tree_entry *e, void *arg);
 /* Afterwards: of a sorted list, what was not seen is missing in the workspace. */
 int copy_find_missing(struct copy_walk *w, struct baseline *base);
+/* Afterwards: adds files that are as they were, but have got a further name in a directory that was moved. tree: the workspace. */
+int copy_find_linked(struct copy_walk *w, int tree);
+/* Whether a file of the list has a name that is not in it. */
+bool copy_lacks_names(const struct changes *c);
 void copy_walk_release(struct copy_walk *w);
 
 /* ---- copy-rebase.c ---- */

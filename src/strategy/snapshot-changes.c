@@ -308,6 +308,7 @@ struct changes *snapshot_changes(struct resource *r, bool exact, enum snapshot_w
 	AUTO_FD tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
 	struct search w = { .copy = { .classify = { r, changes, { r->root_fd, NULL, -EBADF }, exact } } };
 	AUTO_FREE char *path = NULL;
+	bool walks;
 	int rc;
 
 	if (!changes) {
@@ -328,8 +329,14 @@ struct changes *snapshot_changes(struct resource *r, bool exact, enum snapshot_w
 	w.tree = (struct peer){ tree, NULL, -EBADF };
 	rc = search(&w, tree, way, &path);
 	if (rc >= 0)
+		rc = copy_find_linked(&w.copy, tree);
+	walks = rc >= 0 && way != SNAPSHOT_BY_WALK && copy_lacks_names(changes);
+	if (rc >= 0 && !walks)
 		rc = changes_settle_links(changes);
 	release_search(&w);
+	/* A directory was moved, and a file in it has a name elsewhere, which the filesystem does not know to have been touched. */
+	if (walks)
+		return snapshot_changes(r, exact, SNAPSHOT_BY_WALK, err);
 	if (rc < 0) {
 		error_sys(err, rc, "diff", r->row.path, "cannot read the changes of \"%s\" at \"%s\"", r->row.path,
 			  path ? path : "");

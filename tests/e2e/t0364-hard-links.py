@@ -36,6 +36,7 @@ CASES = [
     ("a name goes and another comes", "echo 1 >a; ln a b", "rm b; ln a c"),
     ("a file is changed through one name and linked anew", "echo 1 >a; ln a b", "echo 2 >>a; ln a c"),
     ("a directory of links is moved into a new one", "mkdir d; echo 1 >d/a; ln d/a d/b; ln d/a c", "mkdir e; mv d e/d; mv c e/c"),
+    ("a directory is moved of which a file has a name elsewhere", "mkdir d; echo 1 >d/g; ln d/g k; ln d/g y", "mv d e"),
     ("symbolic links with two names", "true", "ln -s nowhere s; ln s t; mkdir d; ln s d/u"),
     ("a new directory shares a file and a symbolic link with names beside it", "echo 1 >j; ln -s x s; ln -P s h", "mkdir n; ln j n/a; ln -P h n/b"),
     ("symbolic links get and lose names", "ln -s x s; ln -P s h; ln -s y u", "rm s; ln -P h t; ln -P u v"),
