@@ -146,7 +146,7 @@ static int is_as_known(struct checker *c, const struct change *change, int fd, c
 	/* An older record knows no attributes. */
 	if (!base->xattrs)
 		return !(change->what & ATOLL_WHAT_XATTR) || st->ctime < resource_dir_stamp(c->r, change->path);
-	r = tree_xattrs_encoded(fd, "", &xattrs, &size);
+	r = tree_xattrs_encoded(fd, "", resource_marks(c->r), &xattrs, &size);
 	return r < 0 ? r : size == base->xattrs_size && memcmp(xattrs, base->xattrs, size) == 0;
 }
 

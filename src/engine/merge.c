@@ -33,15 +33,16 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
-static int make_opaque(int dirfd, const char *name)
+static int make_opaque(const struct merge *m, int dirfd, const char *name)
 {
 	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r;
 
-	if (fd < 0)
-		return -errno;
-	r = sys_setxattr(fd, "trusted.overlay.opaque", "y", 1);
-	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(fd, "user.overlay.opaque", "y", 1) : r;
+	return fd < 0 ? -errno : tree_mark_set(fd, resource_marks(m->r), "opaque", "y", 1);
+}
+
+static int is_opaque(const struct merge *m, int fd)
+{
+	return tree_is_opaque(fd, resource_marks(m->r));
 }
 
 static bool original_has(struct merge *m, const char *path)
@@ -51,10 +52,10 @@ static bool original_has(struct merge *m, const char *path)
 	return fd >= 0;
 }
 
-static int replace(const struct tree_entry *e, int dir, bool hide)
+static int replace(const struct merge *m, const struct tree_entry *e, int dir, bool hide)
 {
 	/* The mark first: once the older entry is gone nothing tells any more that it is needed. */
-	int r = hide ? make_opaque(e->dirfd, e->name) : 0;
+	int r = hide ? make_opaque(m, e->dirfd, e->name) : 0;
 
 	if (r >= 0)
 		r = tree_remove(dir, e->name);
@@ -63,45 +64,41 @@ static int replace(const struct tree_entry *e, int dir, bool hide)
 	return r;
 }
 
-#define NOTE "overlay.atoll-mtime"
+#define NOTE "atoll-mtime"
 
 struct note {
 	int64_t mtime;
 	int64_t era; /* not there in notes of earlier versions: 0 */
 };
 
-static bool read_note(int fd, struct note *ret)
+static bool read_note(const struct merge *m, int fd, struct note *ret)
 {
 	ssize_t size;
 
 	*ret = (struct note){ 0 };
-	size = fgetxattr(fd, "trusted." NOTE, ret, sizeof *ret);
-	if (size < 0)
-		size = fgetxattr(fd, "user." NOTE, ret, sizeof *ret);
+	size = tree_mark_get(fd, resource_marks(m->r), NOTE, ret, sizeof *ret);
 	return size == (ssize_t)sizeof ret->mtime || size == (ssize_t)sizeof *ret;
 }
 
 /* Moving entries out of a directory changes its mtime. What it was is noted on it before the first one goes, for a merge that goes on after
  * an interruption; an attribute with the overlay's own prefix is copied nowhere. */
-static int note_mtime(const struct tree_entry *e)
+static int note_mtime(const struct merge *m, const struct tree_entry *e)
 {
 	struct note note;
-	int r;
 
-	if (read_note(e->fd, &note))
+	if (read_note(m, e->fd, &note))
 		return 0;
 	note = (struct note){ .mtime = e->stat.mtime, .era = e->stat.mtime_era };
-	r = sys_setxattr(e->fd, "trusted." NOTE, &note, sizeof note);
-	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(e->fd, "user." NOTE, &note, sizeof note) : r;
+	return tree_mark_set(e->fd, resource_marks(m->r), NOTE, &note, sizeof note);
 }
 
 /* How the newer directory looked before anything was moved out of it. */
-static struct tree_stat noted_stat(const struct tree_entry *e)
+static struct tree_stat noted_stat(const struct merge *m, const struct tree_entry *e)
 {
 	struct tree_stat st = e->stat;
 	struct note note;
 
-	if (read_note(e->fd, &note)) {
+	if (read_note(m, e->fd, &note)) {
 		st.mtime = note.mtime;
 		st.mtime_era = (int16_t)note.era;
 	}
@@ -109,7 +106,7 @@ static struct tree_stat noted_stat(const struct tree_entry *e)
 }
 
 /* Both are directories, and the newer one does not hide the older: its content follows entry by entry. */
-static int merge_directory(const struct tree_entry *e, int dir)
+static int merge_directory(const struct merge *m, const struct tree_entry *e, int dir)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 	AUTO_FD older = openat(dir, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -118,11 +115,11 @@ static int merge_directory(const struct tree_entry *e, int dir)
 
 	if (older < 0)
 		return -errno;
-	r = note_mtime(e);
+	r = note_mtime(m, e);
 	if (r >= 0)
-		r = tree_xattrs_read(e->fd, &x);
+		r = tree_xattrs_read(e->fd, resource_marks(m->r), &x);
 	if (r >= 0)
-		r = tree_xattrs_write(older, &x);
+		r = tree_xattrs_write(older, resource_marks(m->r), &x);
 	return r < 0 ? r : tree_set_meta(dir, e->name, &e->stat, true, &kept);
 }
 
@@ -145,13 +142,13 @@ static int merge_root(struct merge *m, const struct tree_entry *e)
 	int r;
 
 	if (!e->leaving) {
-		r = note_mtime(e);
+		r = note_mtime(m, e);
 		return r < 0 ? r : TREE_WALK_GO;
 	}
-	st = noted_stat(e);
-	r = tree_xattrs_read(e->fd, &x);
+	st = noted_stat(m, e);
+	r = tree_xattrs_read(e->fd, resource_marks(m->r), &x);
 	if (r >= 0)
-		r = tree_xattrs_write(m->older_root, &x);
+		r = tree_xattrs_write(m->older_root, resource_marks(m->r), &x);
 	if (r >= 0)
 		r = tree_set_meta(m->older_root, "", &st, true, &kept);
 	return r < 0 ? r : TREE_WALK_GO;
@@ -169,7 +166,7 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	if (e->leaving) {
 		AUTO_FREE char *path = strdup(e->path);
 		int parent = path ? peer_dir(&m->older, path, slash ? (size_t)(slash - e->path) : 0) : -ENOMEM;
-		struct tree_stat st = noted_stat(e);
+		struct tree_stat st = noted_stat(m, e);
 		bool kept;
 
 		/* Times last: moving its content has changed them. */
@@ -181,7 +178,7 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 		return dir;
 	/* A guest's: what hides the names of the original beside its file does so whether they are there just now or not. */
 	if (resource_is_claimed(m->r, e->path)) {
-		r = replace(e, dir, false);
+		r = replace(m, e, dir, false);
 		return r < 0 ? r : TREE_WALK_SKIP;
 	}
 	if (is_whiteout(&e->stat)) {
@@ -191,11 +188,11 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	r = tree_stat(dir, e->name, &older);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (S_ISDIR(e->stat.mode) && r >= 0 && S_ISDIR(older.mode) && e->fd >= 0 && tree_is_opaque(e->fd) == 0) {
-		r = merge_directory(e, dir);
+	if (S_ISDIR(e->stat.mode) && r >= 0 && S_ISDIR(older.mode) && e->fd >= 0 && is_opaque(m, e->fd) == 0) {
+		r = merge_directory(m, e, dir);
 		return r < 0 ? r : TREE_WALK_GO;
 	}
-	r = replace(e, dir, S_ISDIR(e->stat.mode) && r >= 0 && !S_ISDIR(older.mode));
+	r = replace(m, e, dir, S_ISDIR(e->stat.mode) && r >= 0 && !S_ISDIR(older.mode));
 	return r < 0 ? r : TREE_WALK_SKIP;
 }
 
@@ -222,7 +219,7 @@ struct under {
 	const char *top; /* of the walk, in the resource */
 };
 
-int merge_is_hidden(int workspace_fd, const char *path)
+int merge_is_hidden(const struct resource *res, int workspace_fd, const char *path)
 {
 	AUTO_FREE char *at = strdup(path);
 	int r = at ? 0 : -ENOMEM;
@@ -234,7 +231,7 @@ int merge_is_hidden(int workspace_fd, const char *path)
 		fd = fd_open_beneath(workspace_fd, at, O_RDONLY | O_DIRECTORY);
 		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 			return 1;
-		r = fd < 0 ? fd : tree_is_opaque(fd);
+		r = fd < 0 ? fd : tree_is_opaque(fd, resource_marks(res));
 	}
 	return r;
 }
@@ -278,9 +275,9 @@ static int make_parents(struct merge *m, int workspace_fd, const char *path)
 		*slash = 0;
 		fd = fd_open_beneath(workspace_fd, at, O_RDONLY | O_DIRECTORY);
 		if (fd == -ENOENT)
-			r = tree_copy_up(m->r->root_fd, workspace_fd, at);
+			r = tree_copy_up(m->r->root_fd, workspace_fd, at, resource_marks(m->r));
 		else
-			r = fd == -ENOTDIR || fd == -ELOOP ? 1 : fd < 0 ? fd : tree_is_opaque(fd);
+			r = fd == -ENOTDIR || fd == -ELOOP ? 1 : fd < 0 ? fd : is_opaque(m, fd);
 		*slash = '/';
 	}
 	return is_absent(r) ? 0 : r;
@@ -300,20 +297,20 @@ static int join_newer(struct under *u, const struct tree_stat *newer, int dir, c
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	opaque = tree_is_opaque(fd);
+	opaque = is_opaque(&u->m, fd);
 	if (opaque != 0)
 		return MIN(opaque, 0);
 	/* It was a copy of the original's, which is gone again: now it stands for itself. */
 	if (!original_has(&u->m, path)) {
-		int stripped = tree_strip_overlay(dir, name);
+		int stripped = tree_strip_overlay(dir, name, resource_marks(u->m.r));
 
 		return stripped < 0 ? stripped : S_ISDIR(older->mode);
 	}
 	if (!S_ISDIR(older->mode))
-		return make_opaque(dir, name);
-	opaque = older->fd < 0 ? older->fd : tree_is_opaque(older->fd);
+		return make_opaque(&u->m, dir, name);
+	opaque = older->fd < 0 ? older->fd : is_opaque(&u->m, older->fd);
 	if (opaque > 0)
-		opaque = make_opaque(dir, name);
+		opaque = make_opaque(&u->m, dir, name);
 	return opaque < 0 ? opaque : 1;
 }
 
@@ -350,7 +347,7 @@ int merge_beneath(struct resource *r, int workspace_fd, const char *path, int sl
 	if (rc >= 0)
 		rc = make_parents(&u.m, workspace_fd, path);
 	if (rc == 0)
-		rc = merge_is_hidden(workspace_fd, path);
+		rc = merge_is_hidden(r, workspace_fd, path);
 	if (rc != 0)
 		return MIN(rc, 0);
 	rc = fd_open_parent(workspace_fd, path, &dir, &name);
@@ -391,7 +388,8 @@ static int make_edited(struct resource *r, const struct store_step *step, int sl
 	int rc = original < 0 ? original : tree_remove(slot_dir, META_SLOT);
 
 	if (rc >= 0)
-		rc = tree_copy_entry(original, "", slot_dir, META_SLOT, TREE_COPY_KEEP_SET_ID, &report);
+		rc = tree_copy_entry(original, "", slot_dir, META_SLOT, TREE_COPY_KEEP_SET_ID | resource_marks(r),
+				     &report);
 	if (rc >= 0)
 		rc = tree_stat(slot_dir, META_SLOT, &st);
 	if (rc < 0)
@@ -402,7 +400,7 @@ static int make_edited(struct resource *r, const struct store_step *step, int sl
 	if (step->xattrs_after) {
 		rc = tree_xattrs_decode(step->xattrs_after, step->xattrs_after_size, &x);
 		if (rc >= 0)
-			rc = tree_xattrs_write(fd, &x);
+			rc = tree_xattrs_write(fd, resource_marks(r), &x);
 	}
 	st.mode = step->after.mode;
 	st.uid = step->after.uid;

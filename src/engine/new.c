@@ -129,7 +129,12 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 	s->n = m->options->n_resources;
 	for (size_t i = 0; i < s->n; i++) {
 		s->resources[i] = (struct resource){
-			.row = m->rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
+			.row = m->rows[i],
+			.store = s->store,
+			.root_fd = -EBADF,
+			.work_fd = -EBADF,
+			.stage_fd = -EBADF,
+			.marks = tree_overlay_marks(),
 		};
 		memcpy(s->resources[i].uuid, s->box.uuid, sizeof s->box.uuid);
 		s->resources[i].sandbox = s->box.name;

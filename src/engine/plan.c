@@ -307,7 +307,7 @@ static int add_taking(struct planner *p, struct change *c)
 static int read_xattrs(struct planner *p, int root_fd, const char *path, char **ret, size_t *ret_size)
 {
 	AUTO_FD fd = fd_open_beneath(root_fd, path, O_PATH | O_DIRECTORY);
-	int r = fd < 0 ? fd : tree_xattrs_encoded(fd, "", ret, ret_size);
+	int r = fd < 0 ? fd : tree_xattrs_encoded(fd, "", resource_marks(p->r), ret, ret_size);
 
 	return r < 0 ? error_sys(p->err, r, "commit", path, "cannot read the attributes of \"%s\"", path) : 0;
 }

@@ -238,7 +238,7 @@ int merge_beneath(struct resource *r, int workspace_fd, const char *path, int sl
 /* A directory whose metadata a partial commit had landed has it again in the workspace, where a rollback has dropped it since. */
 int merge_metadata(struct resource *r, int workspace_fd, const struct store_step *step, int slot_dir);
 /* Whether a newer edit has removed or replaced a directory above the path: 1, 0 or -errno. */
-int merge_is_hidden(int workspace_fd, const char *path);
+int merge_is_hidden(const struct resource *r, int workspace_fd, const char *path);
 
 /* reset.c: a fresh workspace */
 int reset_workspace(struct session *s, struct resource *r, struct atoll_error *err);

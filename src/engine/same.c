@@ -67,11 +67,11 @@ static bool has_known_attributes(struct step_site *site, const struct store_step
 
 	if (S_ISLNK(step->seen.mode))
 		return true;
-	if (file < 0 || tree_xattrs_read(file, &x) < 0)
+	if (file < 0 || tree_xattrs_read(file, TREE_MARKS_NONE, &x) < 0)
 		return false;
-	return x.n == 0 ||
-	       (step->kind == STORE_STEP_EXCHANGE && S_ISREG(step->before.mode) &&
-		step_find_source(site, step, &old) >= 0 && tree_xattrs_same(old.dir, old.name, at->dir, at->name) > 0);
+	return x.n == 0 || (step->kind == STORE_STEP_EXCHANGE && S_ISREG(step->before.mode) &&
+			    step_find_source(site, step, &old) >= 0 &&
+			    tree_xattrs_same(old.dir, old.name, at->dir, at->name, TREE_MARKS_NONE) > 0);
 }
 
 /* As far as it can be said without reading the content: 1 and *ret, 0 or -errno. */

@@ -79,7 +79,12 @@ static int load_resources(struct session *s, struct atoll_error *err)
 		struct resource *res = &s->resources[i];
 
 		*res = (struct resource){
-			.row = rows[i], .store = s->store, .root_fd = -EBADF, .work_fd = -EBADF, .stage_fd = -EBADF
+			.row = rows[i],
+			.store = s->store,
+			.root_fd = -EBADF,
+			.work_fd = -EBADF,
+			.stage_fd = -EBADF,
+			.marks = tree_overlay_marks(),
 		};
 		memcpy(res->uuid, s->box.uuid, sizeof res->uuid);
 		res->sandbox = s->box.name;

@@ -109,6 +109,7 @@ static int drop_whiteout(const struct tree_entry *e)
 static int make_ready(const struct tree_entry *e, void *arg)
 {
 	struct ready_walk *w = arg;
+	enum tree_marks marks = resource_marks(w->s->r);
 	AUTO_FREE char *path = NULL;
 	AUTO_FD fd = -EBADF;
 	int r = 0;
@@ -121,7 +122,7 @@ static int make_ready(const struct tree_entry *e, void *arg)
 	if (S_ISREG(e->stat.mode))
 		r = open_checked(w->s, e->dirfd, e->name, path, &fd);
 	if (r >= 0)
-		r = fd >= 0 ? tree_strip_overlay(fd, "") : tree_strip_overlay(e->dirfd, e->name);
+		r = fd >= 0 ? tree_strip_overlay(fd, "", marks) : tree_strip_overlay(e->dirfd, e->name, marks);
 	if (r >= 0 && !S_ISLNK(e->stat.mode))
 		r = tree_sync_add(w->s->sync, e->dirfd, e->name, S_ISREG(e->stat.mode) ? e->stat.size : 0);
 	return r < 0 ? r : TREE_WALK_GO;
@@ -212,7 +213,7 @@ static int copy_tree(struct stager *s, int dir, const char *name, const struct s
 	s->top = step->path;
 	s->failed = 0;
 	to = fd_open_beneath(s->stage_fd, step->slot, O_RDONLY | O_DIRECTORY);
-	r = to < 0 ? to : tree_copy(from, to, TREE_COPY_KEEP_SET_ID, &hooks, &s->report, NULL);
+	r = to < 0 ? to : tree_copy(from, to, TREE_COPY_KEEP_SET_ID | resource_marks(s->r), &hooks, &s->report, NULL);
 	return r < 0 ? r : s->failed;
 }
 
@@ -228,7 +229,8 @@ static int copy_entry(struct stager *s, int dir, const char *name, const struct 
 	if (r >= 0 && S_ISREG(from.mode))
 		r = check_writer(s, dir, name, step->path);
 	if (r >= 0)
-		r = tree_copy_entry(dir, name, s->stage_fd, step->slot, TREE_COPY_KEEP_SET_ID, &s->report);
+		r = tree_copy_entry(dir, name, s->stage_fd, step->slot, TREE_COPY_KEEP_SET_ID | resource_marks(s->r),
+				    &s->report);
 	if (r >= 0)
 		r = tree_stat(s->stage_fd, step->slot, &to);
 	return r < 0 ? r : note_copied("", &from, dir, name, &to, s->stage_fd, step->slot, s);
@@ -332,7 +334,7 @@ static int stage_step(struct stager *s, struct store_step *step)
 	r = copy_entry(s, dir, name, step);
 	/* What stays behind in a divided directory shows together with what lands. */
 	if (r >= 0 && step->slot[0] == 'd' && (s->r->ops->capabilities & STRATEGY_LAYERED))
-		r = tree_strip_overlay(dir, name);
+		r = tree_strip_overlay(dir, name, resource_marks(s->r));
 	if (r >= 0)
 		r = match_project(s, s->stage_fd, step->slot, step->path);
 	if (r >= 0)
@@ -368,7 +370,7 @@ static int make_fresh_layer(struct stager *s)
 		return 0;
 	if (!name)
 		return -ENOMEM;
-	r = tree_copy_entry(from, "", s->r->work_fd, name, TREE_COPY_KEEP_SET_ID, &report);
+	r = tree_copy_entry(from, "", s->r->work_fd, name, TREE_COPY_KEEP_SET_ID | resource_marks(s->r), &report);
 	if (r >= 0)
 		r = tree_stat(s->r->work_fd, name, &st);
 	if (r >= 0)

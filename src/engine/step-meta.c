@@ -27,14 +27,14 @@ static void release_attributes(struct attributes *a)
 	tree_xattrs_release(&a->now);
 }
 
-static int read_attributes(int fd, const struct store_step *step, struct attributes *ret)
+static int read_attributes(const struct step_site *site, int fd, const struct store_step *step, struct attributes *ret)
 {
 	int r;
 
 	ret->known = step->xattrs_before && step->xattrs_after;
 	if (!ret->known)
 		return 0;
-	r = tree_xattrs_read(fd, &ret->now);
+	r = tree_xattrs_read(fd, resource_marks(site->r), &ret->now);
 	if (r >= 0)
 		r = tree_xattrs_decode(step->xattrs_before, step->xattrs_before_size, &ret->before);
 	return r < 0 ? r : tree_xattrs_decode(step->xattrs_after, step->xattrs_after_size, &ret->after);
@@ -102,7 +102,8 @@ static void blend_mode(struct blend *b, const struct store_step *step, const str
 		blend_add(b, changes, mode == step->before.mode, mode == step->after.mode);
 }
 
-static int read_blend(int fd, const struct store_step *step, struct attributes *a, struct blend *ret)
+static int read_blend(const struct step_site *site, int fd, const struct store_step *step, struct attributes *a,
+		      struct blend *ret)
 {
 	const struct store_look *before = &step->before, *after = &step->after;
 	struct tree_stat st;
@@ -110,7 +111,7 @@ static int read_blend(int fd, const struct store_step *step, struct attributes *
 
 	*ret = (struct blend){ 0 };
 	if (r >= 0)
-		r = read_attributes(fd, step, a);
+		r = read_attributes(site, fd, step, a);
 	if (r < 0)
 		return r;
 	blend_add(ret, before->uid != after->uid, st.uid == before->uid, st.uid == after->uid);
@@ -136,7 +137,7 @@ int step_meta_state(struct step_site *site, const struct store_step *step)
 	/* Times move with every rename below; they are set, not recognised. */
 	if (step->kind == STORE_STEP_TIME)
 		return STEP_OLD;
-	r = read_blend(fd, step, &a, &b);
+	r = read_blend(site, fd, step, &a, &b);
 	if (r < 0)
 		return r;
 	if (b.other || b.foreign)
@@ -236,11 +237,11 @@ static int move_times(struct step_site *site, const struct store_step *step, enu
 
 /* Whether all values are the wanted ones. A value that another process has set while ours were being set is that process's change: ours go
  * back, and the step has failed. */
-static int confirm(int fd, const struct store_step *step, enum direction direction)
+static int confirm(const struct step_site *site, int fd, const struct store_step *step, enum direction direction)
 {
 	CLEANUP(release_attributes) struct attributes a = { 0 };
 	struct blend b;
-	int r = read_blend(fd, step, &a, &b);
+	int r = read_blend(site, fd, step, &a, &b);
 
 	if (r < 0 || (!b.other && !b.foreign))
 		return r;
@@ -263,7 +264,7 @@ int step_meta_move(struct step_site *site, const struct store_step *step, enum d
 	fd = open_dir(site, step);
 	if (is_absent(fd))
 		return -ESTALE;
-	r = fd < 0 ? fd : read_blend(fd, step, &a, &b);
+	r = fd < 0 ? fd : read_blend(site, fd, step, &a, &b);
 	if (r < 0)
 		return r;
 	if (checked && (b.other || b.foreign || (forward && b.halfway)))
@@ -272,6 +273,6 @@ int step_meta_move(struct step_site *site, const struct store_step *step, enum d
 		return 0;
 	r = set_values(fd, step, &a, direction);
 	if (r >= 0 && checked)
-		r = confirm(fd, step, direction);
+		r = confirm(site, fd, step, direction);
 	return r < 0 ? r : b.other ? -ESTALE : 1;
 }

@@ -115,7 +115,7 @@ int step_verify(struct step_site *site, const struct store_step *step, const str
 static int read_attributes(int node, mode_t mode, struct strbuf *ret)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-	int r = S_ISLNK(mode) ? 0 : tree_xattrs_read(node, &x);
+	int r = S_ISLNK(mode) ? 0 : tree_xattrs_read(node, TREE_MARKS_NONE, &x);
 
 	/* What may not be read cannot be compared. */
 	if (r == -EACCES || r == -EPERM)

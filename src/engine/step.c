@@ -375,7 +375,7 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 		return -ENODATA;
 	/* A layer that is exchanged as a whole has no newer edits: what left it for a while goes back, also into a directory that hides the original. */
 	if (direction == BACKWARD && !site->how->switches)
-		r = merge_is_hidden(site->workspace_fd, step->path);
+		r = merge_is_hidden(site->r, site->workspace_fd, step->path);
 	/* A newer edit has removed its directory, and it with that. */
 	if (r > 0)
 		return 0;

@@ -101,6 +101,7 @@ int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **re
 struct git_refs {
 	int upper_fd; /* -EBADF: there is one alone */
 	int lower_fd;
+	enum tree_marks marks; /* of the upper one */
 };
 /* Which of the two shows the path: its fd, or -ENOENT if neither does. */
 int git_refs_layer(const struct git_refs *g, const char *path);

@@ -52,11 +52,11 @@ static bool is_whiteout(const struct tree_stat *st)
 	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
 }
 
-static bool is_opaque(int dir_fd, const char *path)
+static bool is_opaque(const struct git_refs *g, const char *path)
 {
-	AUTO_FD dir = fd_open_beneath(dir_fd, path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD dir = fd_open_beneath(g->upper_fd, path, O_RDONLY | O_DIRECTORY);
 
-	return dir >= 0 && tree_is_opaque(dir) > 0;
+	return dir >= 0 && tree_is_opaque(dir, g->marks) > 0;
 }
 
 int git_refs_layer(const struct git_refs *g, const char *path)
@@ -88,7 +88,7 @@ int git_refs_layer(const struct git_refs *g, const char *path)
 		/* A file hides the directory that the lower one has there. */
 		if (!S_ISDIR(st.mode))
 			return -ENOENT;
-		hidden |= is_opaque(g->upper_fd, part);
+		hidden |= is_opaque(g, part);
 	}
 }
 
@@ -370,7 +370,7 @@ static int visit_upper(const struct tree_entry *e, void *arg)
 
 	if (r >= 0 && (is_whiteout(&e->stat) || S_ISDIR(e->stat.mode)) && is_loose_below(d, name))
 		r = tell_if_gone(d, name);
-	if (r >= 0 && (!S_ISDIR(e->stat.mode) || is_opaque(d->g->upper_fd, name)))
+	if (r >= 0 && (!S_ISDIR(e->stat.mode) || is_opaque(d->g, name)))
 		r = tell_hidden(d, name);
 	return r < 0 ? r : TREE_WALK_GO;
 }

@@ -17,10 +17,10 @@
 
 #include "base/fd.h"
 #include "jail/private.h"
+#include "tree/tree.h"
 
-#define NAME_SIZE 256           /* of one component, with its NUL */
-#define OPTION_SIZE 256         /* the kernel takes no longer string */
-#define INIT_USERNS 0xEFFFFFFDU /* inode number of the first user namespace: PROC_USER_INIT_INO */
+#define NAME_SIZE 256   /* of one component, with its NUL */
+#define OPTION_SIZE 256 /* the kernel takes no longer string */
 
 static bool kernel_is(unsigned wanted_major, unsigned wanted_minor)
 {
@@ -41,13 +41,10 @@ bool jail_overlay_takes_fds(void)
 
 void mount_style(struct mount_style *ret)
 {
-	struct stat st;
-
 	ret->tmpfs_size[0] = '\0';
 	ret->by_fd = jail_overlay_takes_fds();
 	ret->detached = kernel_is(6, 15);
-	/* trusted.* belongs to root of the first user namespace alone. */
-	ret->user_xattrs = !jail_is_root() || stat("/proc/self/ns/user", &st) < 0 || st.st_ino != INIT_USERNS;
+	ret->user_xattrs = tree_overlay_marks() == TREE_MARKS_USER;
 }
 
 /* The kernel's own words, "e overlay: …": the first line without its head. */

@@ -55,7 +55,7 @@ int base_xattrs_read(struct base_xattrs *x, int dirfd, const char *name)
 	int r;
 
 	base_xattrs_release(x);
-	r = tree_xattrs_encoded(dirfd, name, &x->data, &x->size);
+	r = tree_xattrs_encoded(dirfd, name, TREE_MARKS_NONE, &x->data, &x->size);
 	return r == -EACCES || r == -EPERM ? 0 : r;
 }
 

@@ -239,7 +239,7 @@ int pair_differs(const struct pair *p, bool exact, unsigned *ret_what)
 		*ret_what = what;
 		return 0;
 	}
-	r = tree_xattrs_same(p->dir_a, p->name_a, p->dir_b, p->name_b);
+	r = tree_xattrs_same(p->dir_a, p->name_a, p->dir_b, p->name_b, p->marks);
 	if (r < 0 && r != -EACCES && r != -EPERM)
 		return r;
 	if (r == 0)
@@ -306,7 +306,8 @@ static int classify_pair(struct classify *c, const struct tree_entry *e, int pee
 			     e->name,
 			     before,
 			     owner ? owner->uid : before->uid,
-			     owner ? owner->gid : before->gid };
+			     owner ? owner->gid : before->gid,
+			     resource_marks(c->r) };
 	enum atoll_change_kind kind = ATOLL_META;
 	size_t at = c->changes->n;
 	unsigned what = 0;

@@ -350,7 +350,7 @@ static int add_removed(const char *name, const struct git_id *id, void *arg)
 static int add_refs(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	const struct git_refs inside = { upper, w->repo.dir_fd };
+	const struct git_refs inside = { upper, w->repo.dir_fd, resource_marks(w->r) };
 	struct refs_made m = { w, list };
 	int rc = upper < 0 ? upper : git_refs_differing(&inside, add_ref, &m);
 

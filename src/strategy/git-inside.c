@@ -156,7 +156,7 @@ static int bring_files(const struct git_work *w, const struct git_entries *to, c
 static int bring_refs(const struct git_work *w, const struct git_id *merged)
 {
 	AUTO_FD git = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	const struct git_refs inside = { git, w->repo.dir_fd };
+	const struct git_refs inside = { git, w->repo.dir_fd, resource_marks(w->r) };
 	AUTO_FREE char *ref = NULL, *head = NULL, *path = str_format("%s/index", w->name), *index = NULL;
 	struct git_id id;
 	size_t size = 0;

@@ -43,11 +43,11 @@ static bool has_known_attributes(const struct git_work *w, int upper_fd, const s
 		return false;
 	if (c->has_after)
 		return fd_open_parent(upper_fd, c->path, &inside, &ours) >= 0 &&
-		       tree_xattrs_same(inside, ours, outside, theirs) > 0;
+		       tree_xattrs_same(inside, ours, outside, theirs, resource_marks(w->r)) > 0;
 	if (S_ISLNK(c->before.mode))
 		return true;
 	file = fd_open_beneath(outside, theirs, O_PATH);
-	none = file >= 0 && tree_xattrs_read(file, &x) >= 0 && x.n == 0;
+	none = file >= 0 && tree_xattrs_read(file, resource_marks(w->r), &x) >= 0 && x.n == 0;
 	tree_xattrs_release(&x);
 	return none;
 }

@@ -109,7 +109,7 @@ int git_moves_find(const struct git_work *w, const struct part_request *q, struc
 		   struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	const struct git_refs inside = { upper, w->repo.dir_fd };
+	const struct git_refs inside = { upper, w->repo.dir_fd, resource_marks(w->r) };
 	struct finding f = { w, ret };
 	size_t refused = 0;
 	int rc = upper < 0 ? upper : git_refs_differing(&inside, find_one, &f);

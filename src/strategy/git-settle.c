@@ -169,7 +169,7 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path)
 		if (rc < 0)
 			return rc;
 		from = fd_open_beneath(r->root_fd, part, O_RDONLY | O_DIRECTORY);
-		rc = from >= 0 ? tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report)
+		rc = from >= 0 ? tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID | resource_marks(r), &report)
 			       : sys_mkdir(to, name, 0777);
 		if (rc < 0)
 			return rc;
@@ -363,9 +363,10 @@ static int write_in_place(int git_fd, const char *name, const struct git_id *id)
 }
 
 /* 1 if the copy was set and the state is to be saved. -errno. */
-static int show_branch(const struct git_repo *repo, int git_fd, struct git_state *s, bool leave)
+static int show_branch(const struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s,
+		       bool leave)
 {
-	const struct git_refs inside = { git_fd, repo->dir_fd }, outside = { -EBADF, repo->dir_fd };
+	const struct git_refs inside = { git_fd, repo->dir_fd, resource_marks(r) }, outside = { -EBADF, repo->dir_fd };
 	struct git_id now, shown;
 	int rc = git_refs_read(&outside, s->branch, &now);
 
@@ -393,17 +394,17 @@ int git_settle_branch(struct resource *r, const struct git_repo *repo, const cha
 
 	if (rc < 0)
 		return rc;
-	rc = git < 0 ? git : show_branch(repo, git, &s, false);
+	rc = git < 0 ? git : show_branch(r, repo, git, &s, false);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
 	return rc ? git_state_save(r, &s, err) : 0;
 }
 
 /* HEAD leaves the copy of the original's branch only when what was committed on that has landed. */
-static int settle_refs(const struct git_repo *repo, int git_fd, struct git_state *s)
+static int settle_refs(const struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s)
 {
-	const struct git_refs inside = { git_fd, repo->dir_fd };
-	int rc = show_branch(repo, git_fd, s, is_on(&inside, s->branch));
+	const struct git_refs inside = { git_fd, repo->dir_fd, resource_marks(r) };
+	int rc = show_branch(r, repo, git_fd, s, is_on(&inside, s->branch));
 
 	return rc < 0 ? rc : put_refs(git_fd, s, &s->base);
 }
@@ -422,7 +423,7 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = check_out(r, repo, &list, index, operation, err);
 	if (rc < 0)
 		return rc;
-	rc = settle_refs(repo, git_fd, s);
+	rc = settle_refs(r, repo, git_fd, s);
 	if (rc >= 0)
 		rc = install_index(r, git_fd);
 	if (rc >= 0)

@@ -300,7 +300,7 @@ bool git_work_touches(const struct changes *changes, const char *path)
 static int make(struct git_work *w, bool exact, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
-	const struct git_refs inside = { upper, w->repo.dir_fd };
+	const struct git_refs inside = { upper, w->repo.dir_fd, resource_marks(w->r) };
 	int rc;
 
 	w->files = overlay_changes(w->r, exact, err);

@@ -45,7 +45,7 @@ static int make_private(struct resource *r, const struct git_repo *repo)
 	int rc = remove_old(r);
 
 	if (rc >= 0)
-		rc = tree_copy_entry(repo->dir_fd, "", r->work_fd, GIT_UPPER, 0, &report);
+		rc = tree_copy_entry(repo->dir_fd, "", r->work_fd, GIT_UPPER, resource_marks(r), &report);
 	if (rc >= 0)
 		rc = sys_mkdir(r->work_fd, GIT_WORK, 0700);
 	if (rc >= 0)

@@ -9,25 +9,23 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
-#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "base/sys.h"
 
 /* Has the overlay's own prefix, and so is neither seen inside nor copied anywhere. */
-#define MADE "overlay.atoll-made"
+#define MADE "atoll-made"
 
-bool guest_has_made(int dir_fd)
+bool guest_has_made(int dir_fd, enum tree_marks marks)
 {
-	return fgetxattr(dir_fd, "trusted." MADE, NULL, 0) >= 0 || fgetxattr(dir_fd, "user." MADE, NULL, 0) >= 0;
+	return tree_mark_get(dir_fd, marks, MADE, NULL, 0) >= 0;
 }
 
-static int mark_made(int dirfd, const char *name)
+static int mark_made(int dirfd, const char *name, enum tree_marks marks)
 {
 	AUTO_FD fd = fd_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY);
-	int r = fd < 0 ? fd : sys_setxattr(fd, "trusted." MADE, "y", 1);
 
-	return r == -EPERM || r == -ENOTSUP ? sys_setxattr(fd, "user." MADE, "y", 1) : r;
+	return fd < 0 ? fd : tree_mark_set(fd, marks, MADE, "y", 1);
 }
 
 /* The times of a workspace's directory are edits of the sandbox, which what is put there for a guest is not. */
@@ -35,12 +33,12 @@ static int make_parent(const struct resource *host, int workspace_fd, const char
 {
 	AUTO_FD parent = -EBADF;
 	const char *name;
-	int r = tree_copy_up(host->root_fd, workspace_fd, path);
+	int r = tree_copy_up(host->root_fd, workspace_fd, path, resource_marks(host));
 
 	if (r < 0 || !(host->ops->capabilities & STRATEGY_LAYERED))
 		return r;
 	r = fd_open_parent(workspace_fd, path, &parent, &name);
-	return r < 0 ? r : mark_made(parent, name);
+	return r < 0 ? r : mark_made(parent, name, resource_marks(host));
 }
 
 int guest_make_parents(const struct resource *host, int workspace_fd, const char *path)

@@ -12,7 +12,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/xattr.h>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -29,7 +28,7 @@ struct touches {
 int overlay_begin(struct resource *r, struct atoll_error *err)
 {
 	struct tree_copy_report report = { 0 };
-	int rc = tree_copy_entry(r->root_fd, "", r->work_fd, UPPER, TREE_COPY_KEEP_SET_ID, &report);
+	int rc = tree_copy_entry(r->root_fd, "", r->work_fd, UPPER, TREE_COPY_KEEP_SET_ID | resource_marks(r), &report);
 
 	if (rc >= 0)
 		rc = sys_mkdir(r->work_fd, WORK, 0700);
@@ -136,19 +135,20 @@ static bool is_left_out(const struct resource *r, const struct tree_entry *e)
 	return resource_excludes(r, e->path) || (S_ISDIR(e->stat.mode) && tree_is_move_name(e->name));
 }
 
-static bool has_origin(int fd)
+static bool has_origin(const struct resource *r, int fd)
 {
-	return fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0 ||
-	       fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0 || guest_has_made(fd);
+	enum tree_marks marks = resource_marks(r);
+
+	return tree_mark_get(fd, marks, "origin", NULL, 0) >= 0 || guest_has_made(fd, marks);
 }
 
 /* Directories are compared with what they were when first touched: their original may have been changed by others since, and
  * that is not this sandbox's change. */
-static int judge_by_base(struct change *c, int fd, const struct store_touch *base)
+static int judge_by_base(const struct resource *r, struct change *c, int fd, const struct store_touch *base)
 {
 	AUTO_FREE char *xattrs = NULL;
 	size_t size;
-	int r;
+	int rc;
 
 	if ((c->after.mode & 07777) == (base->look.mode & 07777))
 		c->what &= ~(unsigned)ATOLL_WHAT_MODE;
@@ -158,10 +158,10 @@ static int judge_by_base(struct change *c, int fd, const struct store_touch *bas
 		c->what &= ~(unsigned)ATOLL_WHAT_TIME;
 	if (!(c->what & ATOLL_WHAT_XATTR) || !base->xattrs)
 		return 0;
-	r = tree_xattrs_encoded(fd, "", &xattrs, &size);
-	if (r >= 0 && size == base->xattrs_size && memcmp(xattrs, base->xattrs, size) == 0)
+	rc = tree_xattrs_encoded(fd, "", resource_marks(r), &xattrs, &size);
+	if (rc >= 0 && size == base->xattrs_size && memcmp(xattrs, base->xattrs, size) == 0)
 		c->what &= ~(unsigned)ATOLL_WHAT_XATTR;
-	return MIN(r, 0);
+	return MIN(rc, 0);
 }
 
 /* Everything of the original's directory that the opaque one does not have is deleted. */
@@ -243,12 +243,12 @@ static int visit_dir(struct upper_walk *w, const struct tree_entry *e, struct ch
 {
 	const struct store_touch *base = find_touch(w->touches, e->path);
 	bool fresh = c && (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE);
-	int r = e->fd < 0 ? 0 : tree_is_opaque(e->fd);
+	int r = e->fd < 0 ? 0 : tree_is_opaque(e->fd, resource_marks(w->classify.r));
 
 	if (r < 0)
 		return r;
 	if (fresh && !w->in_covered) {
-		bool known = base ? S_ISDIR(base->look.mode) : e->fd >= 0 && has_origin(e->fd);
+		bool known = base ? S_ISDIR(base->look.mode) : e->fd >= 0 && has_origin(w->classify.r, e->fd);
 
 		c->gone = c->kind == ATOLL_ADDED && (base || known);
 		c->displaced = c->kind == ATOLL_TYPE && known;
@@ -257,7 +257,7 @@ static int visit_dir(struct upper_walk *w, const struct tree_entry *e, struct ch
 	if (fresh)
 		return 0;
 	if (c && base && e->fd >= 0) {
-		int j = judge_by_base(c, e->fd, base);
+		int j = judge_by_base(w->classify.r, c, e->fd, base);
 
 		if (j < 0)
 			return j;
@@ -369,9 +369,7 @@ int overlay_origin(struct resource *r, const struct change *c, struct tree_id *r
 
 	if (fd < 0)
 		return 0;
-	size = fgetxattr(fd, "trusted.overlay.origin", note, sizeof note);
-	if (size < 0)
-		size = fgetxattr(fd, "user.overlay.origin", note, sizeof note);
+	size = tree_mark_get(fd, resource_marks(r), "origin", note, sizeof note);
 	if (size <= ORIGIN_HEADER || note[1] != ORIGIN_MAGIC || note[2] != size)
 		return 0;
 	tree_id_from_handle(note[4], note + ORIGIN_HEADER, (size_t)size - ORIGIN_HEADER, ret);
@@ -414,7 +412,7 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 	int r = resource_look(peer, name, st, &t.look);
 
 	if (r >= 0 && S_ISDIR(st->mode))
-		r = tree_xattrs_encoded(peer, name, &t.xattrs, &t.xattrs_size);
+		r = tree_xattrs_encoded(peer, name, resource_marks(w->r), &t.xattrs, &t.xattrs_size);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)) ||
@@ -445,7 +443,7 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */
 	if (r >= 0)
-		r = record(w, peer, e->name, e->path, &st, e->fd >= 0 && has_origin(e->fd));
+		r = record(w, peer, e->name, e->path, &st, e->fd >= 0 && has_origin(w->r, e->fd));
 	/* What may not be listed here is judged by its times alone. */
 	return r < 0 ? r : S_ISDIR(e->stat.mode) && e->fd < 0 ? TREE_WALK_SKIP : TREE_WALK_GO;
 }
@@ -543,7 +541,7 @@ static int know_directory(struct return_walk *w, const struct tree_entry *e, con
 		xattrs = (*found)->xattrs_before ? (*found)->xattrs_before : xattrs;
 		size = (*found)->xattrs_before ? (*found)->xattrs_before_size : size;
 	}
-	r = xattrs ? 0 : tree_xattrs_encoded(e->dirfd, e->name, &t.xattrs, &t.xattrs_size);
+	r = xattrs ? 0 : tree_xattrs_encoded(e->dirfd, e->name, resource_marks(w->touch.r), &t.xattrs, &t.xattrs_size);
 	if (r >= 0 && xattrs) {
 		t.xattrs = malloc(size + 1);
 		t.xattrs_size = size;

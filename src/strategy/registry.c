@@ -2,6 +2,7 @@
 /* The one list of strategies, and the wrappers the engine calls. */
 #include "strategy/strategies.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -94,6 +95,16 @@ static bool has_path(char *const *list, size_t n, const char *path)
 bool resource_is_claimed(const struct resource *r, const char *path)
 {
 	return has_path(r->claimed, r->n_claimed, path);
+}
+
+enum tree_marks resource_marks(const struct resource *r)
+{
+	if (r->host)
+		return resource_marks(r->host);
+	if (!(r->ops->capabilities & STRATEGY_OVERLAY))
+		return TREE_MARKS_NONE;
+	assert(r->marks != TREE_MARKS_NONE);
+	return r->marks;
 }
 
 bool resource_excludes(const struct resource *r, const char *path)

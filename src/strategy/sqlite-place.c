@@ -171,9 +171,9 @@ static int copy_looks(const struct sqlite_place *p, int dirfd, const char *name)
 	int rc = from < 0 ? from : to < 0 ? to : tree_stat(from, "", &st);
 
 	if (rc >= 0)
-		rc = tree_xattrs_read(from, &x);
+		rc = tree_xattrs_read(from, resource_marks(p->r), &x);
 	if (rc >= 0)
-		rc = tree_xattrs_write(to, &x);
+		rc = tree_xattrs_write(to, resource_marks(p->r), &x);
 	if (rc == -ENOTSUP || rc == -EPERM)
 		rc = 0;
 	return rc < 0 ? rc : tree_set_meta(dirfd, name, &st, false, &kept);

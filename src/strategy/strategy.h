@@ -245,11 +245,14 @@ struct resource {
 	size_t n_claimed;
 	struct store_stamp *stamps; /* later stamps of single paths */
 	size_t n_stamps;
-	void *priv;  /* the strategy's own */
-	void *kept;  /* likewise: what changes() has found out, for part_prepare() */
+	void *priv;            /* the strategy's own */
+	void *kept;            /* likewise: what changes() has found out, for part_prepare() */
+	enum tree_marks marks; /* of overlays that this process mounts: ask resource_marks() */
 	int part_at; /* 0, or 1 + the side that all of its part is on, as this process has prepared or moved it */
 };
 
+/* Which attributes of its workspace are the overlay's own, and of its original are not seen inside: none where its workspace is a copy. */
+enum tree_marks resource_marks(const struct resource *r);
 /* Whether the path belongs to Atoll, to a nested resource or to a guest. */
 bool resource_excludes(const struct resource *r, const char *path);
 bool resource_is_claimed(const struct resource *r, const char *path); /* by a guest */
@@ -295,7 +298,7 @@ int guest_follow(const struct resource *host, int from_fd, int to_fd);
  * not in the slot is there already. Where its directory is gone from the original it stays in the slot. -errno. */
 int guest_bring(const struct resource *host, int slot_dir, const char *slot, int to_fd, const char *path);
 /* Whether an upper directory was made by guest_make_parents(): it stands over one of the original then. */
-bool guest_has_made(int dir_fd);
+bool guest_has_made(int dir_fd, enum tree_marks marks);
 
 /* ---- changes.c ---- */
 
@@ -375,6 +378,7 @@ struct pair {
 	const struct tree_stat *b;
 	uid_t uid;
 	gid_t gid;
+	enum tree_marks marks;
 };
 int pair_differs(const struct pair *pair, bool exact, unsigned *ret_what);
 

@@ -144,18 +144,18 @@ int tree_copy_data(int from_fd, int to_fd, uint64_t size)
 }
 
 /* Attributes, after the owner. */
-static int copy_xattrs(int from_fd, int to_fd, bool capabilities, bool *lost)
+static int copy_xattrs(int from_fd, int to_fd, enum tree_marks marks, bool capabilities, bool *lost)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 	bool unmapped;
-	int r = tree_xattrs_read(from_fd, &x);
+	int r = tree_xattrs_read(from_fd, marks, &x);
 
 	if (r < 0)
 		return r;
 	if (!capabilities)
 		tree_xattrs_drop(&x, "security.capability");
 	unmapped = tree_xattrs_drop_unmapped(&x);
-	r = tree_xattrs_give(to_fd, &x, lost);
+	r = tree_xattrs_give(to_fd, marks, &x, lost);
 	if (r == 0 && unmapped && tree_outside_copy(from_fd, to_fd, TREE_OUTSIDE_ACLS) < 0)
 		*lost = true;
 	return r;
@@ -173,7 +173,8 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 	if (r == 0) /* first, for a new owner takes capabilities away */
 		r = tree_set_owner(to_fd, &now, st->uid, st->gid, &kept);
 	if (r == 0 && !S_ISLNK(st->mode))
-		r = copy_xattrs(from_fd, to_fd, keep && kept, &report->xattrs_lost);
+		r = copy_xattrs(from_fd, to_fd, flags & (TREE_MARKS_TRUSTED | TREE_MARKS_USER), keep && kept,
+				&report->xattrs_lost);
 	if (r == 0 && st->is_nodump && !S_ISLNK(st->mode))
 		r = tree_set_nodump(to_fd);
 	if (r == 0)
@@ -243,7 +244,7 @@ int tree_restore_mtime(int dir, const struct tree_stat *st)
 	return sys_utimens(dir, "", times);
 }
 
-int tree_copy_up(int root_fd, int workspace_fd, const char *path)
+int tree_copy_up(int root_fd, int workspace_fd, const char *path, enum tree_marks marks)
 {
 	struct tree_copy_report report = { 0 };
 	AUTO_FD from = fd_open_beneath(root_fd, path, O_RDONLY | O_DIRECTORY);
@@ -255,6 +256,6 @@ int tree_copy_up(int root_fd, int workspace_fd, const char *path)
 	if (r >= 0)
 		r = tree_stat(to, "", &st);
 	if (r >= 0)
-		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID, &report);
+		r = tree_copy_entry(from, "", to, name, TREE_COPY_KEEP_SET_ID | marks, &report);
 	return r < 0 ? r : tree_restore_mtime(to, &st);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mode, owner and times of an entry, and the overlay's private attributes. The list of all the others is in xattr.c. */
+#include <assert.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #include "base/clock.h"
@@ -80,20 +84,68 @@ int tree_set_nodump(int fd)
 	return r == -EOPNOTSUPP || r == -ENOTTY || r == -EPERM ? 0 : r;
 }
 
-static bool is_overlay_private(const char *name)
+/* trusted.* belongs to root of the first user namespace alone: everybody else mounts overlays with "userxattr". */
+enum tree_marks tree_overlay_marks(void)
 {
-	return strncmp(name, "trusted.overlay.", 16) == 0 || strncmp(name, "user.overlay.", 13) == 0;
+	const ino_t first_userns = 0xEFFFFFFDU; /* PROC_USER_INIT_INO, <linux/proc_ns.h> */
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	struct stat st;
+
+	if (geteuid() != 0 || syscall(SYS_capget, &header, data) < 0 || !(data[0].effective & (1U << CAP_SYS_ADMIN)))
+		return TREE_MARKS_USER;
+	return stat("/proc/self/ns/user", &st) == 0 && st.st_ino == first_userns ? TREE_MARKS_TRUSTED : TREE_MARKS_USER;
+}
+
+static const char *prefix_of(enum tree_marks marks)
+{
+	return marks == TREE_MARKS_TRUSTED ? "trusted.overlay." : "user.overlay.";
+}
+
+bool tree_is_mark(const char *name, enum tree_marks marks)
+{
+	return marks != TREE_MARKS_NONE && strncmp(name, prefix_of(marks), strlen(prefix_of(marks))) == 0;
+}
+
+#define MARK_SIZE 40
+static void mark_name(char buffer[MARK_SIZE], enum tree_marks marks, const char *mark)
+{
+	int n = snprintf(buffer, MARK_SIZE, "%s%s", prefix_of(marks), mark);
+
+	assert(n < MARK_SIZE);
+}
+
+int tree_mark_set(int fd, enum tree_marks marks, const char *mark, const void *value, size_t size)
+{
+	char name[MARK_SIZE];
+
+	if (marks == TREE_MARKS_NONE)
+		return -ENOTSUP;
+	mark_name(name, marks, mark);
+	return sys_setxattr(fd, name, value, size);
+}
+
+ssize_t tree_mark_get(int fd, enum tree_marks marks, const char *mark, void *value, size_t size)
+{
+	char name[MARK_SIZE];
+	ssize_t n;
+
+	if (marks == TREE_MARKS_NONE)
+		return -ENODATA;
+	mark_name(name, marks, mark);
+	n = fgetxattr(fd, name, value, size);
+	return n < 0 ? -errno : n;
 }
 
 /* Takes the private ones of a list away, by whichever way the entry is reached; returns how many. */
-static int strip_listed(int dirfd, const char *name, const char *list, ssize_t size)
+static int strip_listed(int dirfd, const char *name, const char *list, ssize_t size, enum tree_marks marks)
 {
 	int n = 0;
 
 	for (const char *at = list; at < list + size; at += strlen(at) + 1) {
 		int r;
 
-		if (!is_overlay_private(at))
+		if (!tree_is_mark(at, marks))
 			continue;
 		r = *name ? sys_removexattr_at(dirfd, name, at) : sys_removexattr(dirfd, at);
 		if (r < 0 && r != -ENODATA)
@@ -103,7 +155,7 @@ static int strip_listed(int dirfd, const char *name, const char *list, ssize_t s
 	return n;
 }
 
-int tree_strip_overlay(int dirfd, const char *name)
+int tree_strip_overlay(int dirfd, const char *name, enum tree_marks marks)
 {
 	char few[TREE_XATTR_NAMES];
 	ssize_t size = tree_xattr_names_at(dirfd, name, few, sizeof(few));
@@ -111,34 +163,31 @@ int tree_strip_overlay(int dirfd, const char *name)
 	AUTO_FD fd = -EBADF;
 
 	if (size != -ENOSYS)
-		return size < 0 ? (int)size : strip_listed(dirfd, name, few, size);
+		return size < 0 ? (int)size : strip_listed(dirfd, name, few, size, marks);
 	if (!*name) {
 		/* Nearly always these few. */
 		size = flistxattr(dirfd, few, sizeof(few));
 		if (size >= 0)
-			return strip_listed(dirfd, "", few, size);
+			return strip_listed(dirfd, "", few, size, marks);
 	}
 	fd = tree_open_node(dirfd, name);
 	if (fd < 0)
 		return TAKE_FD(fd);
 	size = tree_xattr_names(fd, &list);
-	return size < 0 ? (int)size : strip_listed(fd, "", list, size);
+	return size < 0 ? (int)size : strip_listed(fd, "", list, size, marks);
 }
 
-int tree_is_opaque(int fd)
+int tree_is_opaque(int fd, enum tree_marks marks)
 {
-	static const char *const names[] = { "trusted.overlay.opaque", "user.overlay.opaque" };
+	AUTO_FREE char *value = NULL;
+	char name[MARK_SIZE];
+	ssize_t size;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		AUTO_FREE char *value = NULL;
-		ssize_t size = tree_xattr_get(fd, names[i], &value);
-
-		if (size == -ENODATA || size == -ENOTSUP || size == -EPERM)
-			continue;
-		if (size < 0)
-			return (int)size;
-		if (size == 1 && value[0] == 'y')
-			return 1;
-	}
-	return 0;
+	if (marks == TREE_MARKS_NONE)
+		return 0;
+	mark_name(name, marks, "opaque");
+	size = tree_xattr_get(fd, name, &value);
+	if (size == -ENODATA || size == -ENOTSUP || size == -EPERM)
+		return 0;
+	return size < 0 ? (int)size : size == 1 && value[0] == 'y';
 }

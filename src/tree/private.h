@@ -29,7 +29,7 @@ ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size
 /* One value, malloc'ed; returns its size. */
 ssize_t tree_xattr_get(int fd, const char *name, char **ret);
 /* Like tree_xattrs_write(), but what the filesystem or the kernel refuses to take is passed over and *lost set. */
-int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost);
+int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x, bool *lost);
 /* Takes one attribute out of the list, if it is there. */
 void tree_xattrs_drop(struct tree_xattrs *x, const char *name);
 /* Takes the ACLs out of the list if one of them names somebody whom our user namespace does not map: nobody here can set it. Whether it did. */

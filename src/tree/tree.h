@@ -128,8 +128,24 @@ int tree_walk(int rootfd, unsigned flags, tree_walk_fn fn, void *arg, char **ret
 
 /* ---- xattr.c: extended attributes ---- */
 
-/* Extended attributes as a sorted list, ACLs included; private overlay attributes (trusted.overlay.*, user.overlay.*)
- * and security.* but security.capability left out, as are the ACLs that XFS shows once more in their raw form. */
+/* In which namespace overlayfs keeps its private attributes ("opaque", "origin") on the layers of a tree: trusted.overlay.* where root
+ * mounts the overlay, user.overlay.* where it is mounted with "userxattr". In the other namespace, and in a tree of which no overlay is
+ * mounted, these names are ordinary attributes that belong to the user: the store of a container engine is full of them. */
+enum tree_marks {
+	TREE_MARKS_NONE = 0,
+	TREE_MARKS_TRUSTED = 1 << 8, /* not among the values of TREE_COPY_…: copies take it as one of their flags */
+	TREE_MARKS_USER = 1 << 9,
+};
+/* The namespace that overlays use which this process mounts. */
+enum tree_marks tree_overlay_marks(void);
+/* Whether the attribute is a private one; always false for TREE_MARKS_NONE. */
+bool tree_is_mark(const char *name, enum tree_marks marks);
+/* One private attribute; mark is its name without the prefix. Atoll's own ones begin with "atoll-". */
+int tree_mark_set(int fd, enum tree_marks marks, const char *mark, const void *value, size_t size);
+ssize_t tree_mark_get(int fd, enum tree_marks marks, const char *mark, void *value, size_t size);
+
+/* Extended attributes as a sorted list, ACLs included; the overlay's private attributes and security.* but
+ * security.capability left out, as are the ACLs that XFS shows once more in their raw form. */
 struct tree_xattr {
 	char *name;
 	char *value;
@@ -142,16 +158,16 @@ struct tree_xattrs {
 void tree_xattrs_release(struct tree_xattrs *x);
 /* fd may be O_PATH (then through /proc/self/fd); symbolic links have none here. A filesystem without xattrs gives an
  * empty list. */
-int tree_xattrs_read(int fd, struct tree_xattrs *ret);
+int tree_xattrs_read(int fd, enum tree_marks marks, struct tree_xattrs *ret);
 bool tree_xattrs_equal(const struct tree_xattrs *a, const struct tree_xattrs *b);
-/* Makes the fd's list equal to x: sets what differs, removes what is not in x. -ENOTSUP if the filesystem has none and
+/* Makes the fd's list equal to x: sets what differs, removes what is not in x (private attributes stay). -ENOTSUP if the filesystem has none and
  * x is not empty. */
-int tree_xattrs_write(int fd, const struct tree_xattrs *x);
+int tree_xattrs_write(int fd, enum tree_marks marks, const struct tree_xattrs *x);
 /* Flat encoding for the journal, and back. */
 int tree_xattrs_encode(const struct tree_xattrs *x, struct strbuf *out);
 int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret);
 /* The flat encoding of an entry's list, malloc'ed; an empty list is an empty text, never NULL. */
-int tree_xattrs_encoded(int dirfd, const char *name, char **ret, size_t *ret_size);
+int tree_xattrs_encoded(int dirfd, const char *name, enum tree_marks marks, char **ret, size_t *ret_size);
 /* Of the attributes that differ between two lists, sets those to their value in `to`, or removes them, that have their value in `from`
  * now. All others stay as they are, so that an attribute that another process sets meanwhile is not lost. */
 int tree_xattrs_change(int fd, const struct tree_xattrs *from, const struct tree_xattrs *to);
@@ -163,14 +179,14 @@ bool tree_xattr_same(const struct tree_xattr *a, const struct tree_xattr *b);
  * no ACL, changes nothing. */
 mode_t tree_acl_mode(const struct tree_xattr *acl, mode_t mode);
 /* Compares the lists of two entries; 1 equal, 0 different, -errno. Links: always 1. */
-int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b);
+int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b, enum tree_marks marks);
 
 /* ---- meta.c: mode, owner, times, and what the overlay keeps for itself ---- */
 
-/* Removes the overlay's private attributes (both namespaces) from an entry; returns how many there were. */
-int tree_strip_overlay(int dirfd, const char *name);
-/* Whether the private attribute "opaque" is "y" on a directory fd, in either namespace. */
-int tree_is_opaque(int fd);
+/* Removes the overlay's private attributes from an entry; returns how many there were. */
+int tree_strip_overlay(int dirfd, const char *name, enum tree_marks marks);
+/* Whether the private attribute "opaque" is "y" on a directory fd. */
+int tree_is_opaque(int fd, enum tree_marks marks);
 
 /* Sets the flag "nodump" of a file or directory, which neither the overlay nor a copy keeps by itself; fd may be O_PATH. A filesystem that
  * has no such flag is passed over. */
@@ -192,6 +208,7 @@ enum {
 	TREE_COPY_KEEP_SET_ID = 1 << 0, /* set-id bits and file capabilities, where the owner could be kept */
 	TREE_COPY_LINK = 1 << 1,        /* of a whole tree: regular files get a further name, all else is made anew */
 };
+/* With the flags of a copy goes an enum tree_marks: private attributes of the overlay are not copied. */
 struct tree_copy_report {
 	bool owner_lost;  /* owner or group could not be kept */
 	bool xattrs_lost; /* the target filesystem, or the kernel, refused some */
@@ -202,7 +219,7 @@ int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char 
 		    struct tree_copy_report *report);
 
 /* A directory of an original as a workspace would have it if something below it had been touched. Its parent is there, and keeps its time. */
-int tree_copy_up(int root_fd, int workspace_fd, const char *path);
+int tree_copy_up(int root_fd, int workspace_fd, const char *path, enum tree_marks marks);
 /* Puts back the time of a directory in which something was made or removed. */
 int tree_restore_mtime(int dir, const struct tree_stat *st);
 

@@ -106,12 +106,11 @@ ssize_t tree_xattr_get(int fd, const char *name, char **ret)
 }
 
 /* XFS shows root its ACLs a second time, in the form they have on disk: "trusted.SGI_ACL_FILE" and "…_DEFAULT". */
-static bool is_carried(const char *name)
+static bool is_carried(const char *name, enum tree_marks marks)
 {
 	if (strncmp(name, "security.", 9) == 0)
 		return strcmp(name, "security.capability") == 0;
-	return strncmp(name, "trusted.SGI_ACL_", 16) != 0 && strncmp(name, "trusted.overlay.", 16) != 0 &&
-	       strncmp(name, "user.overlay.", 13) != 0;
+	return strncmp(name, "trusted.SGI_ACL_", 16) != 0 && !tree_is_mark(name, marks);
 }
 
 void tree_xattrs_release(struct tree_xattrs *x)
@@ -157,12 +156,12 @@ static int compare_xattrs(const void *a, const void *b)
 	return strcmp(one->name, two->name);
 }
 
-static int read_values(int fd, const char *list, size_t size, struct tree_xattrs *x)
+static int read_values(int fd, const char *list, size_t size, enum tree_marks marks, struct tree_xattrs *x)
 {
 	size_t n = 0;
 
 	for (const char *at = list; at < list + size; at += strlen(at) + 1)
-		n += is_carried(at);
+		n += is_carried(at, marks);
 	if (n == 0)
 		return 0;
 	x->v = calloc(n, sizeof(*x->v));
@@ -173,7 +172,7 @@ static int read_values(int fd, const char *list, size_t size, struct tree_xattrs
 		ssize_t got;
 		int r;
 
-		if (!is_carried(at))
+		if (!is_carried(at, marks))
 			continue;
 		got = tree_xattr_get(fd, at, &value);
 		if (got == -ENODATA) /* removed meanwhile */
@@ -186,7 +185,7 @@ static int read_values(int fd, const char *list, size_t size, struct tree_xattrs
 	return 0;
 }
 
-int tree_xattrs_read(int fd, struct tree_xattrs *ret)
+int tree_xattrs_read(int fd, enum tree_marks marks, struct tree_xattrs *ret)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 	AUTO_FREE char *list = NULL;
@@ -200,7 +199,7 @@ int tree_xattrs_read(int fd, struct tree_xattrs *ret)
 	if (size > 0) {
 		r = tree_stat(fd, "", &st);
 		if (r == 0 && !S_ISLNK(st.mode))
-			r = read_values(fd, list, (size_t)size, &x);
+			r = read_values(fd, list, (size_t)size, marks, &x);
 		if (r < 0)
 			return r;
 	}
@@ -275,10 +274,10 @@ bool tree_xattrs_drop_unmapped(struct tree_xattrs *x)
 	return true;
 }
 
-int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
+int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x, bool *lost)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
-	int r = tree_xattrs_read(fd, &now);
+	int r = tree_xattrs_read(fd, marks, &now);
 
 	if (r < 0)
 		return r;
@@ -301,15 +300,15 @@ int tree_xattrs_give(int fd, const struct tree_xattrs *x, bool *lost)
 	return 0;
 }
 
-int tree_xattrs_write(int fd, const struct tree_xattrs *x)
+int tree_xattrs_write(int fd, enum tree_marks marks, const struct tree_xattrs *x)
 {
-	return tree_xattrs_give(fd, x, NULL);
+	return tree_xattrs_give(fd, marks, x, NULL);
 }
 
 int tree_xattrs_change(int fd, const struct tree_xattrs *from, const struct tree_xattrs *to)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs now = { 0 };
-	int r = tree_xattrs_read(fd, &now);
+	int r = tree_xattrs_read(fd, TREE_MARKS_NONE, &now);
 
 	for (size_t i = 0; i < from->n && r >= 0; i++) {
 		const char *name = from->v[i].name;
@@ -375,7 +374,7 @@ mode_t tree_acl_mode(const struct tree_xattr *acl, mode_t mode)
 }
 
 /* Whether an entry has anything to compare, told by one call; -ENOSYS if it cannot be told so. */
-static int has_carried(int dirfd, const char *name)
+static int has_carried(int dirfd, const char *name, enum tree_marks marks)
 {
 	char list[TREE_XATTR_NAMES];
 	ssize_t size = tree_xattr_names_at(dirfd, name, list, sizeof(list));
@@ -383,12 +382,12 @@ static int has_carried(int dirfd, const char *name)
 	if (size < 0)
 		return (int)size;
 	for (const char *at = list; at < list + size; at += strlen(at) + 1)
-		if (is_carried(at))
+		if (is_carried(at, marks))
 			return 1;
 	return 0;
 }
 
-int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b)
+int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *name_b, enum tree_marks marks)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs a = { 0 }, b = { 0 };
 	AUTO_FD fd_a = -EBADF, fd_b = -EBADF;
@@ -396,7 +395,7 @@ int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 	int r;
 
 	/* Hardly any file has some. */
-	if (has_carried(dirfd_a, name_a) == 0 && has_carried(dirfd_b, name_b) == 0)
+	if (has_carried(dirfd_a, name_a, marks) == 0 && has_carried(dirfd_b, name_b, marks) == 0)
 		return 1;
 	fd_a = tree_open_node(dirfd_a, name_a);
 	fd_b = fd_a < 0 ? -EBADF : tree_open_node(dirfd_b, name_b);
@@ -411,9 +410,9 @@ int tree_xattrs_same(int dirfd_a, const char *name_a, int dirfd_b, const char *n
 		return r;
 	if (S_ISLNK(st_a.mode) || S_ISLNK(st_b.mode))
 		return 1;
-	r = tree_xattrs_read(fd_a, &a);
+	r = tree_xattrs_read(fd_a, marks, &a);
 	if (r == 0)
-		r = tree_xattrs_read(fd_b, &b);
+		r = tree_xattrs_read(fd_b, marks, &b);
 	return r < 0 ? r : tree_xattrs_equal(&a, &b);
 }
 
@@ -495,16 +494,16 @@ int tree_xattrs_decode(const void *data, size_t size, struct tree_xattrs *ret)
 	return 0;
 }
 
-int tree_xattrs_encoded(int dirfd, const char *name, char **ret, size_t *ret_size)
+int tree_xattrs_encoded(int dirfd, const char *name, enum tree_marks marks, char **ret, size_t *ret_size)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
 	AUTO_STRBUF out = STRBUF_INIT;
 	AUTO_FD fd = -EBADF;
 	int r = 0;
 
-	if (has_carried(dirfd, name) != 0) {
+	if (has_carried(dirfd, name, marks) != 0) {
 		fd = tree_open_node(dirfd, name);
-		r = fd < 0 ? fd : tree_xattrs_read(fd, &x);
+		r = fd < 0 ? fd : tree_xattrs_read(fd, marks, &x);
 	}
 	if (r >= 0)
 		r = tree_xattrs_encode(&x, &out);

@@ -333,7 +333,40 @@ def whiteouts_do_not_land(s):
     s.need("what landed", os.listdir(s.path + "/n") == ["f"], os.listdir(s.path + "/n"))
 
 
-TESTS = [foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
+def attributes_that_look_like_an_overlays(s):
+    """user.overlay.* is what an overlay of an ordinary user keeps for itself. Everywhere else it is an attribute like any other; nowhere
+    does one that an original has, or a command sets, delete anything."""
+    plain = s.box.strategy != "overlay" or s.who == "root"
+    names = [("d", "opaque"), ("d", "mine"), ("d/in", "mine"), ("spare", "opaque")]
+    for path, name in names:
+        os.setxattr(s.path + "/" + path, "user.overlay." + name, b"y")
+    s.ok(s.box.rollback())
+    before = mf.manifest(s.path)
+    s.run("echo n > d/n; echo more >> d/in; test -f d/other; test -f spare/in")
+    inside = [("e", "opaque"), ("d/sub", "opaque"), ("d/other", "origin")]
+    if plain:
+        s.edit(*[["setxattr", path, "user.overlay." + name, "y"] for path, name in inside], ["mkdir", "new", 0o755],
+               ["setxattr", "new", "user.overlay.opaque", "y"], ["create", "d/sub/n", "n", 0o644])
+        s.need("shown", all(line in s.diff() for line in ("d/sub/  (xattr", "d/other  (xattr)", "e/  (xattr)")), s.diff())
+    s.need("nothing is deleted", "D  " not in s.diff(), s.diff())
+    s.ok(s.box.commit())
+    s.need("all are there", sorted(os.listdir(s.path + "/d")) == ["in", "n", "other", "sub"] and os.listdir(s.path + "/spare") == ["in"] and
+           os.path.exists(s.path + "/d/sub/low"), os.listdir(s.path + "/d"))
+    wanted = names + inside + [("new", "opaque")] if plain else [names[0], names[1], names[3]]
+    for path, name in wanted:
+        s.need("landed or stayed", "user.overlay." + name in os.listxattr(s.path + "/" + path), path, os.listxattr(s.path + "/" + path))
+    s.need("nothing left", "no changes" in s.diff(), s.diff())
+    s.ok(s.box.undo())
+    s.wrong += ["undone: " + line for line in mf.differences(before, mf.manifest(s.path), ignore=("mtime",))]
+    if plain:
+        s.need("edits again", all(line in s.diff() for line in ("d/sub/  (xattr", "e/  (xattr)")) and "D  " not in s.diff(), s.diff())
+    s.run("rm -r d/sub; mkdir d/sub; echo only > d/sub/only")
+    s.ok(s.box.commit())
+    s.need("a replaced directory", os.listdir(s.path + "/d/sub") == ["only"], os.listdir(s.path + "/d/sub"))
+    s.need("of the overlay's own nothing lands", not [name for name in os.listxattr(s.path + "/d/sub") if "overlay" in name])
+
+
+TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,

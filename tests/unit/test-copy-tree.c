@@ -32,7 +32,7 @@ static int twin_visit(const struct tree_entry *e, void *arg)
 		CHECK_EQ(tree_same_content(e->dirfd, e->name, parent, name), 1);
 	if (S_ISLNK(st.mode))
 		CHECK_EQ(tree_same_target(e->dirfd, e->name, parent, name), 1);
-	CHECK_EQ(tree_xattrs_same(e->dirfd, e->name, parent, name), 1);
+	CHECK_EQ(tree_xattrs_same(e->dirfd, e->name, parent, name, TREE_MARKS_NONE), 1);
 	t->n++;
 	return TREE_WALK_GO;
 }

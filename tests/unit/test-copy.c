@@ -24,7 +24,7 @@ static void check_same_look(int dir_a, const char *a, int dir_b, const char *b)
 	if (!S_ISLNK(one.mode)) /* reading a link moves its own */
 		CHECK_EQ(one.atime, two.atime);
 	CHECK_EQ(one.mtime, two.mtime);
-	CHECK_EQ(tree_xattrs_same(dir_a, a, dir_b, b), 1);
+	CHECK_EQ(tree_xattrs_same(dir_a, a, dir_b, b, TREE_MARKS_NONE), 1);
 	if (!S_ISDIR(one.mode))
 		CHECK_EQ(one.size, two.size);
 	if (S_ISREG(one.mode))

@@ -9,7 +9,7 @@
 /* Two directories, "upper" over "lower". */
 static struct git_refs two(void)
 {
-	struct git_refs g;
+	struct git_refs g = { .marks = tree_overlay_marks() };
 
 	scene_shell("mkdir -p upper lower/refs/heads");
 	g.upper_fd = openat(tap_dirfd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,7 +158,7 @@ TEST(refs_removed_above_are_told_once_each)
 TEST(a_written_ref_is_what_git_reads)
 {
 	CLEANUP(git_repo_release) struct git_repo repo = { .dir_fd = -EBADF };
-	struct git_refs g;
+	struct git_refs g = { .marks = tree_overlay_marks() };
 	struct git_id id;
 
 	scene_repo(&repo);

@@ -10,6 +10,7 @@ static char *excluded[] = { (char *)"vendor/repo" };
 static struct resource host(int root_fd)
 {
 	return (struct resource){ .ops = strategy_find("overlay", ATOLL_KIND_DIR),
+				  .marks = tree_overlay_marks(),
 				  .root_fd = root_fd,
 				  .claimed = claimed,
 				  .n_claimed = 2,
@@ -48,7 +49,7 @@ TEST(directories_above_a_guest_look_like_the_originals)
 	CHECK_EQ(st.mode & 07777, 0750);
 	CHECK_EQ(st.mtime, 2000 * 1000000000LL + 7);
 	made = openat(upper, "data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CHECK(guest_has_made(made) && !guest_has_made(original));
+	CHECK(guest_has_made(made, r.marks) && !guest_has_made(original, r.marks));
 	CHECK_OK(tree_stat(upper, "", &st));
 	CHECK_EQ(st.mtime, before.mtime);
 	CHECK_EQ(guest_make_parents(&r, upper, "nowhere/x.db"), -ENOENT);

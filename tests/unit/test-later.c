@@ -29,6 +29,7 @@ static void make_files(size_t n)
 {
 	CHECK_OK(mkdirat(tap_dirfd, "original", 0755));
 	CHECK_OK(mkdirat(tap_dirfd, "workspace", 0755));
+	r.ops = strategy_find("copy_on_write", ATOLL_KIND_DIR);
 	r.root_fd = openat(tap_dirfd, "original", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	workspace = openat(tap_dirfd, "workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < n; i++) {

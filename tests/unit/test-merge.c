@@ -17,7 +17,9 @@ static void set_scene(void)
 
 static int merge(void)
 {
-	struct resource r = { .root_fd = original };
+	struct resource r = { .ops = strategy_find("overlay", ATOLL_KIND_DIR),
+			      .root_fd = original,
+			      .marks = tree_overlay_marks() };
 
 	return merge_newer(&r, newer, older);
 }
@@ -32,7 +34,11 @@ static void opaque(int dirfd, const char *name)
 	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	CHECK_OK(fd);
-	CHECK_EQ(fsetxattr(fd, geteuid() == 0 ? "trusted.overlay.opaque" : "user.overlay.opaque", "y", 1, 0), 0);
+	CHECK_EQ(fsetxattr(fd,
+			   tree_overlay_marks() == TREE_MARKS_TRUSTED ? "trusted.overlay.opaque"
+								      : "user.overlay.opaque",
+			   "y", 1, 0),
+		 0);
 }
 
 static bool is_opaque(int dirfd, const char *name)
@@ -40,7 +46,7 @@ static bool is_opaque(int dirfd, const char *name)
 	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	CHECK_OK(fd);
-	return tree_is_opaque(fd) == 1;
+	return tree_is_opaque(fd, tree_overlay_marks()) == 1;
 }
 
 static bool is_whiteout(int dirfd, const char *name)

@@ -131,30 +131,38 @@ TEST(the_overlays_own_attributes_are_stripped_from_every_type)
 	    setxattr("f", "user.overlay.origin", "x", 1, 0) < 0)
 		tap_skip("no trusted or user attributes here");
 	CHECK_EQ(setxattr("d", "trusted.overlay.opaque", "y", 1, 0), 0);
+	CHECK_EQ(setxattr("d", "trusted.overlay.impure", "y", 1, 0), 0);
 	CHECK_EQ(setxattr("d", "user.overlay.impure", "y", 1, 0), 0);
 	CHECK_EQ(setxattr("d", "user.mine", "1", 1, 0), 0);
-	CHECK_EQ(tree_strip_overlay(tap_dirfd, "l"), 1);
-	CHECK_EQ(tree_strip_overlay(tap_dirfd, "l"), 0);
-	CHECK_EQ(tree_strip_overlay(tap_dirfd, "d"), 2);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "l", TREE_MARKS_USER), 0);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "l", TREE_MARKS_TRUSTED), 1);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "l", TREE_MARKS_TRUSTED), 0);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "d", TREE_MARKS_NONE), 0);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "d", TREE_MARKS_TRUSTED), 2);
+	CHECK_EQ(getxattr("d", "user.overlay.impure", NULL, 0), 1); /* of the other namespace */
 	CHECK_EQ(getxattr("f", "user.overlay.origin", NULL, 0), 1); /* not through the link */
-	CHECK_EQ(tree_strip_overlay(tap_dirfd, "f"), 1);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "f", TREE_MARKS_USER), 1);
 	CHECK_EQ(getxattr("d", "user.mine", NULL, 0), 1);
-	CHECK_EQ(tree_strip_overlay(tap_dirfd, "missing"), -ENOENT);
+	CHECK_EQ(tree_strip_overlay(tap_dirfd, "missing", TREE_MARKS_USER), -ENOENT);
 }
 
-TEST(opaque_is_known_in_both_namespaces)
+TEST(opaque_is_known_in_the_namespace_of_the_overlay_alone)
 {
 	static const char *const names[] = { "trusted.overlay.opaque", "user.overlay.opaque" };
+	static const enum tree_marks marks[] = { TREE_MARKS_TRUSTED, TREE_MARKS_USER };
 	AUTO_FD d = scene_dir(tap_dirfd, "d");
 	AUTO_FD path = openat(tap_dirfd, "d", O_PATH | O_CLOEXEC);
 
-	CHECK_EQ(tree_is_opaque(d), 0);
+	CHECK_EQ(tree_is_opaque(d, marks[1]), 0);
 	for (size_t i = geteuid() == 0 ? 0 : 1; i < ARRAY_SIZE(names); i++) {
 		if (setxattr("d", names[i], "y", 1, 0) < 0)
 			tap_skip("%s cannot be set here", names[i]);
-		CHECK_EQ(tree_is_opaque(d), 1);
-		CHECK_EQ(tree_is_opaque(path), 1);
+		CHECK_EQ(tree_is_opaque(d, marks[i]), 1);
+		CHECK_EQ(tree_is_opaque(path, marks[i]), 1);
+		CHECK_EQ(tree_is_opaque(d, marks[!i]), 0);
+		CHECK_EQ(tree_is_opaque(d, TREE_MARKS_NONE), 0);
 		CHECK_EQ(setxattr("d", names[i], "x", 1, 0), 0);
-		CHECK_EQ(tree_is_opaque(d), 0);
+		CHECK_EQ(tree_is_opaque(d, marks[i]), 0);
+		CHECK_EQ(removexattr("d", names[i]), 0);
 	}
 }

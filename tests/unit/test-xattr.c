@@ -14,14 +14,19 @@ static void set(const char *file, const char *name, const void *value, size_t si
 	}
 }
 
-static struct tree_xattrs read_of(int dirfd, const char *name, int flags)
+static struct tree_xattrs read_with(int dirfd, const char *name, int flags, enum tree_marks marks)
 {
 	AUTO_FD fd = openat(dirfd, name, flags | O_NOFOLLOW | O_CLOEXEC);
 	struct tree_xattrs x = { 0 };
 
 	CHECK_OK(fd);
-	CHECK_OK(tree_xattrs_read(fd, &x));
+	CHECK_OK(tree_xattrs_read(fd, marks, &x));
 	return x;
+}
+
+static struct tree_xattrs read_of(int dirfd, const char *name, int flags)
+{
+	return read_with(dirfd, name, flags, TREE_MARKS_USER);
 }
 
 /* user::rw- user:1234:r-- group::r-- mask::r-- other::--- */
@@ -62,17 +67,33 @@ TEST(the_overlays_own_and_security_labels_are_left_out_but_not_capabilities)
 	set("f", "trusted.kept", "k", 1);
 	set("f", "security.other", "x", 1);
 	set("f", "security.capability", capability, sizeof(capability));
-	CLEANUP(tree_xattrs_release) struct tree_xattrs x = read_of(tap_dirfd, "f", O_RDONLY);
+	CLEANUP(tree_xattrs_release) struct tree_xattrs x = read_with(tap_dirfd, "f", O_RDONLY, TREE_MARKS_TRUSTED);
 
-	CHECK_EQ(x.n, 3);
+	CHECK_EQ(x.n, 4);
 	CHECK_STR(x.v[0].name, "security.capability");
 	CHECK_STR(x.v[1].name, "trusted.kept");
-	CHECK_STR(x.v[2].name, "user.overlays");
+	CHECK_STR(x.v[2].name, "user.overlay.origin");
+	CHECK_STR(x.v[3].name, "user.overlays");
 	tree_xattrs_drop(&x, "security.capability");
+	tree_xattrs_drop(&x, "user.overlay.origin");
 	tree_xattrs_drop(&x, "user.overlays");
 	tree_xattrs_drop(&x, "missing");
 	CHECK_EQ(x.n, 1);
 	CHECK_STR(x.v[0].name, "trusted.kept");
+}
+
+TEST(the_names_of_the_other_namespace_are_ordinary_attributes)
+{
+	tap_write(tap_dirfd, "f", "x");
+	set("f", "user.overlay.origin", "x", 1);
+	set("f", "trusted.overlay.opaque", "y", 1);
+	CLEANUP(tree_xattrs_release) struct tree_xattrs user = read_with(tap_dirfd, "f", O_RDONLY, TREE_MARKS_USER);
+	CLEANUP(tree_xattrs_release) struct tree_xattrs none = read_with(tap_dirfd, "f", O_RDONLY, TREE_MARKS_NONE);
+
+	CHECK_EQ(user.n, 1);
+	CHECK_STR(user.v[0].name, "trusted.overlay.opaque");
+	CHECK_EQ(none.n, 2);
+	CHECK_STR(none.v[1].name, "user.overlay.origin");
 }
 
 TEST(links_and_filesystems_without_xattrs_have_none)
@@ -85,7 +106,7 @@ TEST(links_and_filesystems_without_xattrs_have_none)
 	CLEANUP(tree_xattrs_release) struct tree_xattrs of_link = read_of(tap_dirfd, "l", O_PATH);
 
 	CHECK_EQ(of_link.n, 0);
-	CHECK_OK(tree_xattrs_read(proc, &x));
+	CHECK_OK(tree_xattrs_read(proc, TREE_MARKS_USER, &x));
 	CHECK_EQ(x.n, 0);
 }
 
@@ -101,17 +122,17 @@ TEST(writing_makes_the_lists_equal)
 	set("g", "user.differs", "22", 2);
 	set("g", "user.gone", "1", 1);
 	set("g", "user.overlay.private", "1", 1);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "g"), 0);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "g", TREE_MARKS_USER), 0);
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = read_of(tap_dirfd, "f", O_RDONLY);
 	AUTO_FD g = openat(tap_dirfd, "g", O_PATH | O_CLOEXEC);
 
-	CHECK_OK(tree_xattrs_write(g, &x));
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "g"), 1);
+	CHECK_OK(tree_xattrs_write(g, TREE_MARKS_USER, &x));
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "g", TREE_MARKS_USER), 1);
 	CHECK_EQ(getxattr("g", "user.overlay.private", NULL, 0), 1);
 	CHECK_EQ(scene_stat(tap_dirfd, "g").mode & 0777, scene_stat(tap_dirfd, "f").mode & 0777);
 	CLEANUP(tree_xattrs_release) struct tree_xattrs none = { 0 };
 
-	CHECK_OK(tree_xattrs_write(g, &none));
+	CHECK_OK(tree_xattrs_write(g, TREE_MARKS_USER, &none));
 	CLEANUP(tree_xattrs_release) struct tree_xattrs now = read_of(tap_dirfd, "g", O_RDONLY);
 
 	CHECK_EQ(now.n, 0);
@@ -124,9 +145,9 @@ TEST(what_a_filesystem_cannot_have_is_an_error_or_counted_as_lost)
 	AUTO_FD proc = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	bool lost = false;
 
-	CHECK_EQ(tree_xattrs_write(proc, &x), -ENOTSUP);
-	CHECK_OK(tree_xattrs_write(proc, &none));
-	CHECK_OK(tree_xattrs_give(proc, &x, &lost));
+	CHECK_EQ(tree_xattrs_write(proc, TREE_MARKS_USER, &x), -ENOTSUP);
+	CHECK_OK(tree_xattrs_write(proc, TREE_MARKS_USER, &none));
+	CHECK_OK(tree_xattrs_give(proc, TREE_MARKS_USER, &x, &lost));
 	CHECK(lost);
 }
 
@@ -136,13 +157,13 @@ TEST(comparing_looks_at_entries_without_following)
 	CHECK_EQ(symlinkat("f", tap_dirfd, "l"), 0);
 	CHECK_EQ(symlinkat("missing", tap_dirfd, "m"), 0);
 	set("f", "user.x", "x", 1);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "l", tap_dirfd, "m"), 1);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, ""), 0);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "f"), 1);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "missing"), -ENOENT);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "missing", tap_dirfd, "f"), -ENOENT);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "l", tap_dirfd, "m", TREE_MARKS_USER), 1);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "", TREE_MARKS_USER), 0);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "f", TREE_MARKS_USER), 1);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "f", tap_dirfd, "missing", TREE_MARKS_USER), -ENOENT);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "missing", tap_dirfd, "f", TREE_MARKS_USER), -ENOENT);
 	scene_specials(tap_dirfd);
-	CHECK_EQ(tree_xattrs_same(tap_dirfd, "fifo", tap_dirfd, "socket"), 1);
+	CHECK_EQ(tree_xattrs_same(tap_dirfd, "fifo", tap_dirfd, "socket", TREE_MARKS_USER), 1);
 }
 
 TEST(a_list_survives_its_encoding)
@@ -215,12 +236,12 @@ TEST(a_change_of_a_list_leaves_what_somebody_else_has_set)
 
 	tap_write(tap_dirfd, "f", "");
 	fd = openat(tap_dirfd, "f", O_RDONLY | O_CLOEXEC);
-	CHECK_OK(tree_xattrs_write(fd, &from));
+	CHECK_OK(tree_xattrs_write(fd, TREE_MARKS_USER, &from));
 	set("f", "user.foreign", "f", 1);
 	set("f", "user.taken", "f", 1);
 	CHECK_OK(tree_xattrs_change(fd, &from, &to));
 	CHECK_OK(tree_xattrs_change(fd, &from, &to));
-	CHECK_OK(tree_xattrs_read(fd, &there));
+	CHECK_OK(tree_xattrs_read(fd, TREE_MARKS_USER, &there));
 	CHECK_EQ(there.n, 5);
 	CHECK(tree_xattr_same(tree_xattrs_find(&there, "user.added"), &new[0]));
 	CHECK(tree_xattr_same(tree_xattrs_find(&there, "user.turned"), &new[3]));
@@ -228,7 +249,7 @@ TEST(a_change_of_a_list_leaves_what_somebody_else_has_set)
 	CHECK(tree_xattrs_find(&there, "user.taken")->value[0] == 'f');
 	CHECK(tree_xattr_same(NULL, tree_xattrs_find(&there, "user.gone")));
 	CHECK_OK(tree_xattrs_change(fd, &to, &from));
-	CHECK_OK(tree_xattrs_read(fd, &back));
+	CHECK_OK(tree_xattrs_read(fd, TREE_MARKS_USER, &back));
 	CHECK(tree_xattr_same(tree_xattrs_find(&back, "user.gone"), &old[0]));
 	CHECK(tree_xattrs_find(&back, "user.taken")->value[0] == 'f');
 	CHECK(tree_xattrs_find(&back, "user.added") == NULL);
