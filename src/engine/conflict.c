@@ -29,9 +29,14 @@ struct checker {
 	struct atoll_error *err;
 };
 
+static bool overrides(const struct checker *c)
+{
+	return c->op->options && c->op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
+}
+
 static int add_conflict(struct checker *c, const char *path, const char *why)
 {
-	bool ours = c->op->options && c->op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
+	bool ours = overrides(c);
 
 	if (op_tell(c->op, ours ? ATOLL_ITEM_NOTE : ATOLL_ITEM_CONFLICT, c->r, path, why) < 0)
 		return error_oom(c->err, "commit");
@@ -183,8 +188,12 @@ static int check_change(struct checker *c, struct change *change)
 	const char *why = NULL;
 	int r;
 
-	if (change->kind == ATOLL_SKIPPED || change->part || change->judged ||
-	    !selection_has(c->selection, change->path))
+	if (change->part || change->judged || !selection_has(c->selection, change->path))
+		return 0;
+	/* Not even ours overrides it: it is named as skipped then. */
+	if (change->usurped && !overrides(c))
+		return add_conflict(c, change->path, "was replaced by a FIFO, socket or device of somebody else");
+	if (change->kind == ATOLL_SKIPPED)
 		return 0;
 	if (change->gone) {
 		c->gone = change->path;

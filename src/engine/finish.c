@@ -51,6 +51,39 @@ static int match_root_times(struct resource *r)
 	return rc;
 }
 
+/* A whiteout stays behind where a FIFO, socket or device has the place of a file that was deleted inside. */
+static bool keeps_whiteout(const struct resource *r, const struct store_step *step)
+{
+	return step->resource == r->row.id && step->kind == STORE_STEP_RETIRE && S_ISCHR(step->before.mode);
+}
+
+/* The layer is fresh, and so is all that is known, but for files that stay deleted inside: they are not what is there now. */
+static int forget_touches(struct op *op, struct resource *r, struct atoll_error *err)
+{
+	struct store_touch *list = NULL;
+	size_t n = 0, kept = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		if (!keeps_whiteout(r, &op->steps[i]))
+			continue;
+		if (!list)
+			rc = store_touch_list(op->s->store, r->row.id, &list, &n, err);
+		for (size_t k = kept; k < n && rc >= 0; k++) {
+			struct store_touch t = list[k];
+
+			if (strcmp(t.path, op->steps[i].path) != 0)
+				continue;
+			list[k] = list[kept];
+			list[kept++] = t;
+		}
+	}
+	if (rc >= 0)
+		rc = store_touch_put(op->s->store, r->row.id, list, kept, err);
+	store_touches_free(list, n);
+	return rc;
+}
+
 static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
 {
 	int rc = match_root_times(r);
@@ -59,7 +92,7 @@ static int rebase_whole(struct op *op, struct resource *r, int64_t stamp, struct
 		return error_sys(err, rc, "commit", r->row.path, "cannot renew the workspace of \"%s\"", r->row.path);
 	r->row.stamp = stamp;
 	r->row.clock_offset = clock_offset_ns();
-	rc = store_touch_put(op->s->store, r->row.id, NULL, 0, err);
+	rc = forget_touches(op, r, err);
 	if (rc >= 0)
 		rc = op_clear_stamps(op->s, r, op->row.id, err);
 	if (rc >= 0)

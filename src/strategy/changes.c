@@ -354,6 +354,23 @@ static int add_skipped(struct classify *c, const struct tree_entry *e, const cha
 	return 0;
 }
 
+/* The original of a directory above the entry is no directory: whether it is a FIFO, socket or device. */
+static bool lies_below_special(struct classify *c, const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+	int peer = -ENOTDIR;
+
+	while (at && peer == -ENOTDIR && path_parent_size(at)) {
+		struct tree_stat st;
+
+		at[path_parent_size(at)] = 0;
+		peer = peer_dir(&c->peer, at, path_parent_size(at));
+		if (peer >= 0)
+			return tree_stat(peer, path_base_name(at), &st) >= 0 && tree_is_special(st.mode);
+	}
+	return false;
+}
+
 static int add_new(struct classify *c, const struct tree_entry *e, bool covered, struct change **ret)
 {
 	*ret = changes_add(c->changes, e->path, ATOLL_ADDED);
@@ -380,12 +397,24 @@ int classify_entry(struct classify *c, const struct tree_entry *e, bool covered,
 	peer = peer_dir(&c->peer, e->path, slash ? (size_t)(slash - e->path) : 0);
 	if (peer < 0 && peer != -ENOENT && peer != -ENOTDIR && peer != -ELOOP)
 		return peer;
+	if (peer == -ENOTDIR && lies_below_special(c, e->path)) {
+		r = add_skipped(c, e, "in the original a FIFO, socket or device has the place of its directory", ret);
+		if (r >= 0)
+			(*ret)->usurped = true;
+		return r;
+	}
 	r = peer < 0 ? -ENOENT : tree_stat(peer, e->name, &before);
 	if (r == -ENOENT)
 		return add_new(c, e, false, ret);
 	if (r < 0)
 		return r;
-	if (tree_is_special(before.mode))
-		return add_skipped(c, e, "the original is a FIFO, socket or device", ret);
+	if (tree_is_special(before.mode)) {
+		r = add_skipped(c, e, CHANGE_NOTE_SPECIAL, ret);
+		if (r >= 0) {
+			(*ret)->has_before = true;
+			(*ret)->before = before;
+		}
+		return r;
+	}
 	return classify_pair(c, e, peer, &before, owner, ret);
 }

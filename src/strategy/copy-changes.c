@@ -230,7 +230,7 @@ static int find_unseen(struct copy_walk *w, const struct baseline *base)
 			return r;
 		c = &w->classify.changes->v[w->classify.changes->n - 1];
 		if (b->pinned || c->gone || !S_ISDIR(c->before.mode)) {
-			if (c->gone)
+			if (c->gone || !b->pinned)
 				top = b->path;
 			continue;
 		}
@@ -243,13 +243,14 @@ static int find_unseen(struct copy_walk *w, const struct baseline *base)
 	return 0;
 }
 
-/* Below an entry that changed its type everything was listed as deleted already, and the baseline's children must not be again. */
+/* Below an entry that changed its type everything was listed as deleted already, and the baseline's children must not be again. Below one that is
+ * skipped nothing was looked at. */
 static void mark_below_types_seen(const struct copy_walk *w, struct baseline *base)
 {
 	for (size_t i = 0; i < w->classify.changes->n; i++) {
 		const struct change *c = &w->classify.changes->v[i];
 
-		if (c->kind != ATOLL_TYPE || !S_ISDIR(c->before.mode))
+		if (c->kind != ATOLL_SKIPPED && (c->kind != ATOLL_TYPE || !S_ISDIR(c->before.mode)))
 			continue;
 		for (size_t k = 0; k < base->n; k++)
 			if (path_is_below(base->v[k].path, c->path))

@@ -223,6 +223,7 @@ static int visit_whiteout(struct upper_walk *w, const struct tree_entry *e)
 		return -ENOMEM;
 	c->gone = r == -ENOENT;
 	c->in_opaque = w->in_opaque;
+	c->after = e->stat; /* for strategy_changes(): if it is skipped, the whiteout stays */
 	if (c->gone)
 		return TREE_WALK_GO;
 	c->has_before = true;

@@ -276,6 +276,39 @@ static void drop_times_of_others(struct changes *c, const struct resource *r)
 	c->n = kept;
 }
 
+/* Whether the FIFO, socket or device at the path came there after the sandbox began. Its ctime moves when others write to it, so that its
+ * identity counts where that is known. */
+static bool came_meanwhile(struct resource *r, struct change *c, struct peer *original)
+{
+	struct store_touch base;
+	struct store_look now;
+
+	if (r->ops->base && r->ops->base(r, c->path, &base, NULL) > 0 && (base.trusted & STORE_TRUST_IDENTITY))
+		return change_look(c, original, &now) < 0 || !tree_id_equal(&now.id, &base.look.id);
+	return c->before.ctime >= resource_stamp(r, c->path);
+}
+
+/* No change overrides a FIFO, socket or device that took the place of something: not even that its original was deleted inside. */
+static void skip_usurped(struct changes *list, struct resource *r)
+{
+	struct peer original = { r->root_fd, NULL, -EBADF };
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct change *c = &list->v[i];
+
+		if (!c->has_before || !tree_is_special(c->before.mode) || c->part || c->below || c->in_opaque ||
+		    (c->kind != ATOLL_SKIPPED && c->kind != ATOLL_DELETED) || !came_meanwhile(r, c, &original))
+			continue;
+		c->usurped = true;
+		if (c->kind == ATOLL_SKIPPED)
+			continue;
+		c->kind = ATOLL_SKIPPED;
+		c->note = CHANGE_NOTE_SPECIAL;
+		c->has_after = c->after.mode != 0;
+	}
+	peer_release(&original);
+}
+
 struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_error *err)
 {
 	struct changes *c;
@@ -291,6 +324,7 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 	}
 	changes_sort(c);
 	drop_times_of_others(c, r);
+	skip_usurped(c, r);
 	if (r->only)
 		keep_only(c, r);
 	return c;

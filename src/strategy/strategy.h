@@ -312,6 +312,7 @@ struct change {
 	bool implied;   /* a directory whose times moved because of what was changed in it */
 	bool gone;      /* the workspace knew an original here that is no longer there */
 	bool displaced; /* the workspace knew a directory here, in whose place somebody else has put something else */
+	bool usurped; /* skipped: a FIFO, socket or device that another process made has the place of the original, or of a directory above */
 	bool in_opaque; /* below a directory that hides the original's whole content */
 	bool opaque;    /* is such a directory */
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
@@ -328,6 +329,8 @@ struct change {
 	struct tree_id before_id; /* of size 0 until change_look() has asked for it */
 	struct tree_id after_id;  /* likewise, of the workspace's entry */
 };
+
+#define CHANGE_NOTE_SPECIAL "the original is a FIFO, socket or device"
 
 struct changes {
 	struct change *v;

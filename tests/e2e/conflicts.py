@@ -107,6 +107,11 @@ def _retype_file(path):
     os.mkdir(path)
 
 
+def _fifo(path):
+    t.remove_tree(path)
+    os.mkfifo(path)
+
+
 def _relink(path, target):
     os.unlink(path)
     os.symlink(target, path)
@@ -127,6 +132,10 @@ OUTSIDE = {
     "renames the file": (lambda d: os.rename(d + "/f", d + "/h"), {C: FILE}),
     "turns the file into a directory": (lambda d: _retype_file(d + "/f"), {C: FILE}),
     "turns the file into a link": (lambda d: _relink(d + "/f", "other"), {C: FILE}),
+    "puts a FIFO in the place of the file": (lambda d: _fifo(d + "/f"), {C: FILE}),
+    "adds the same name as a FIFO": (lambda d: os.mkfifo(d + "/n"), {C: ["adds a name"]}),
+    "puts a FIFO in the place of the directory": (lambda d: _fifo(d + "/d"),
+                                                  {C: WHOLE_DIR + DIR_META + ["adds a file to the directory", "changes a file in the directory"]}),
     "adds the same name": (lambda d: _append(d + "/n", b"foreign\n"), {C: ["adds a name"]}),
     "adds the same name as a directory": (lambda d: os.mkdir(d + "/n"), {C: ["adds a name"]}),
     "adds the same name as a link": (lambda d: os.symlink("other", d + "/n"), {C: ["adds a name"]}),

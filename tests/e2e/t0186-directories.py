@@ -9,6 +9,7 @@ import glob
 import os
 import stat
 import struct
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -216,6 +217,41 @@ def over_a_fifo_of_the_original(s):
     s.need("inside, after the undo", s.run("cat one two/y; tail -n1 f").split() == ["x", "y", "more"])
 
 
+def a_fifo_took_the_place_of_something(s):
+    """That is a conflict, whatever was done inside. Even overriding leaves the FIFO alone: the change is named as skipped, and stays inside."""
+    cases = [("echo 2 > f", "f"), ("rm f", "f"), ("rm f; mkdir f; echo 2 > f/in", "f"), ("echo 2 > added", "added"), ("chmod 600 f", "f"),
+             ("echo 2 > d/sub/low", "d/sub"), ("echo 2 > d/sub/n", "d/sub"), ("rm d/sub/low", "d/sub"), ("rm -r d/sub", "d/sub"),
+             ("echo 2 > d/sub/low", "d"), ("mkdir d/sub/n", "d"), ("rm -r d", "d"), ("rm -r d; mkdir d; echo 2 > d/n", "d")]
+    kept = s.place.fresh("kept")
+    subprocess.run(["cp", "-a", s.path + "/.", kept], check=True)
+    for line, name in cases:
+        s.run(line, "echo top > top")
+        shown = s.diff()
+        t.remove_tree(s.path + "/" + name)
+        os.mkfifo(s.path + "/" + name)
+        t.give(s.path + "/" + name, s.place.uid(s.who) if s.place.is_root else os.getuid())
+        view = s.run("find . | sort; cat f 2>&1 || true")
+        before = mf.manifest(s.path)
+        done = s.ok(s.box.commit(), 3)
+        s.need("named", b"conflict: %s" % name.encode() in done.stderr, line, t.said(done))
+        s.need("nothing was touched", mf.manifest(s.path) == before, line)
+        s.need("nobody deleted anything", "D  " not in s.diff(), line, name, s.diff())
+        done = s.ok(s.box.commit("--on-conflict=ours"))
+        s.need("skipped", b"skipped: %s" % name.encode() in done.stdout + done.stderr and b"delete" not in done.stdout, line, t.said(done))
+        s.need("the FIFO stays", stat.S_ISFIFO(os.lstat(s.path + "/" + name).st_mode) and os.path.exists(s.path + "/top"), line)
+        s.need("it stays inside", s.run("find . | sort; cat f 2>&1 || true") == view, line, s.run("find . | sort"), view)
+        s.need("still skipped", "S  " in s.diff() and "D  " not in s.diff(), line, s.diff())
+        s.ok(s.box.undo())
+        s.wrong += ["undone: " + text for text in mf.differences(before, mf.manifest(s.path), ignore=("mtime",))]
+        s.need("the view after the undo", s.run("find . | sort; cat f 2>&1 || true") == view, line, s.run("find . | sort"))
+        os.unlink(s.path + "/" + name)
+        subprocess.run(["cp", "-a", kept + "/.", s.path], check=True)
+        s.ok(s.box.rollback())
+        if s.wrong:
+            s.wrong.append("with %r over %s: %s" % (line, name, shown))
+            return
+
+
 def below_a_replaced_directory(s):
     s.run("rm -r d; mkdir d; echo x > d/y")
     done = s.ok(s.box.commit(s.path + "/d/sub/low"), 4)
@@ -369,7 +405,7 @@ def attributes_that_look_like_an_overlays(s):
 TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
-         over_a_fifo_of_the_original, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
+         over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
          renamed_while_a_process_works_in_it]
 
 
@@ -435,7 +471,8 @@ def override(place, who, strategy, ground, inside, outside, by_path):
     s.need("without overriding", plain.returncode in (0, 3, 4), t.said(plain))
     done = plain if plain.returncode == 0 else s.box.commit("--on-conflict=ours", *names)
     s.need("ours", done.returncode in (0, 4) and (done.returncode == 0 or b"refused: " in done.stderr), t.said(done))
-    if done.returncode == 0 and b"skipped: d: the original is" not in done.stdout + done.stderr:
+    said = done.stdout + done.stderr
+    if done.returncode == 0 and b"skipped: d: the original is" not in said and b"has the place of its directory" not in said:
         try:
             s.need("landed", landed(s.path), t.said(done), sorted(mf.manifest(s.path)))
         except OSError as error:
