@@ -9,6 +9,13 @@
 
 #include "jail/jail.h"
 
+/* The directory last judged that leaves with what is in it. */
+struct leaving {
+	struct peer original;
+	struct tree_stat parent;
+	const char *verdict;
+};
+
 struct checker {
 	struct op *op;
 	struct resource *r;
@@ -19,6 +26,7 @@ struct checker {
 	struct tree_stat root;
 	struct tree_stat parent; /* of the directory last judged, and what came of it */
 	const char *verdict;
+	struct leaving leaving;
 	size_t refused;
 	struct atoll_error *err;
 };
@@ -151,6 +159,44 @@ static int check_link(struct checker *c, const struct change *change)
 	return refuse(c, change->path, "links outside the resources; --allow-outside-links permits it");
 }
 
+/* ---- what leaves with its directory ---- */
+
+/* Why nothing can be removed from a directory that leaves the original, or NULL. An owner can always give himself the permission. */
+static const char *judge_leaving_parent(int dir, const struct tree_stat *st)
+{
+	if (st->uid == geteuid() || jail_maps_uid(st->uid) || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) == 0)
+		return NULL;
+	return "lies in a directory of another user that may not be written: it could never be removed from the undo record";
+}
+
+/* The directory is renamed as a whole, which would succeed whatever it holds. Its content is removed much later, with the undo record or with the
+ * sandbox, and what cannot be removed then keeps the sandbox for ever. */
+static int check_leaving(struct checker *c, const struct change *change)
+{
+	struct leaving *l = &c->leaving;
+	bool same = l->original.path && strlen(l->original.path) == path_parent_size(change->path) &&
+		    memcmp(l->original.path, change->path, path_parent_size(change->path)) == 0;
+	int dir;
+
+	if (change->before.is_immutable)
+		return refuse(c, change->path, "is immutable or append-only");
+	if (jail_is_root())
+		return 0;
+	dir = peer_dir(&l->original, change->path, path_parent_size(change->path));
+	if (dir < 0 || (!same && tree_stat(dir, "", &l->parent) < 0)) {
+		peer_release(&l->original);
+		return 0; /* gone meanwhile: a conflict */
+	}
+	if (!same)
+		l->verdict = judge_leaving_parent(dir, &l->parent);
+	if (l->verdict)
+		return refuse(c, change->path, l->verdict);
+	if ((l->parent.mode & S_ISVTX) && l->parent.uid != geteuid() && change->before.uid != geteuid() &&
+	    !jail_maps_uid(change->before.uid))
+		return refuse(c, change->path, "belongs to somebody else, in a sticky directory");
+	return 0;
+}
+
 /* ---- each change ---- */
 
 static int check_change(struct checker *c, const struct change *change)
@@ -167,6 +213,8 @@ static int check_change(struct checker *c, const struct change *change)
 
 		return item ? 0 : error_oom(c->err, "commit");
 	}
+	if (change->kind == ATOLL_DELETED && change->below && change->has_before)
+		return check_leaving(c, change);
 	if (!change->has_after)
 		return 0;
 	r = check_set_id(c, change);
@@ -353,6 +401,7 @@ static int check_resource(struct op *op, size_t index, size_t *refused, struct a
 			     .selection = &op->selections[index],
 			     .changes = op->changes[index],
 			     .original = { r->root_fd, NULL, -EBADF },
+			     .leaving = { .original = { r->root_fd, NULL, -EBADF } },
 			     .workspace = { workspace, NULL, -EBADF },
 			     .err = err };
 	int rc = tree_stat(r->root_fd, "", &c.root);
@@ -372,6 +421,7 @@ static int check_resource(struct op *op, size_t index, size_t *refused, struct a
 	if (rc >= 0)
 		rc = check_space(&c);
 	peer_release(&c.original);
+	peer_release(&c.leaving.original);
 	peer_release(&c.workspace);
 	*refused += c.refused;
 	return rc;

@@ -239,6 +239,43 @@ def immutable(place, tap):
     t.remove_tree(path)
 
 
+def leaving_for_good(place, tap, who, strategy):
+    """Below a directory that is removed lies what cannot be removed: an immutable file, or, for a user, what is in a directory of another user."""
+    title = "a directory that holds what cannot be removed is refused by name, %s, %s" % (strategy, who)
+    path = t.build_tree(place, who, BASE + [["mkdir", "d/e", 0o755], ["mkdir", "d/e/r", 0o755], ["create", "d/e/r/x", "x", 0o644],
+                                            ["mkdir", "d/closed", 0o555]])
+    box = t.Box(place, who, strategy, dirs=[path])
+    if who == "root":
+        if subprocess.run(["chattr", "+i", path + "/d/e/r/x"], capture_output=True, check=False).returncode != 0:
+            tap.skip(title, "chattr +i does not work here")
+            return
+    else:
+        os.chown(path + "/d/e/r", 0, 0)
+        os.chown(path + "/d/e/r/x", 0, 0)
+    said, wrong = [], []
+    for script in ([["remove", "d"]], [["become", "d", "file", "x"]]):
+        said += [box.new()]
+        # A user cannot remove it inside either, except in a copy, which is the user's own.
+        edited = box.edit(script + [["append", "f", "y"]], path)
+        before = mf.manifest(path)
+        done = box.commit()
+        if edited.returncode == 0 and (done.returncode != 4 or b"refused: d/e/r/x: " not in done.stderr):
+            wrong.append(t.said(done))
+        if edited.returncode == 0 and mf.manifest(path) != before:
+            wrong.append("something changed")
+        if edited.returncode != 0 and strategy == "copy_on_write":
+            wrong.append(t.said(edited))
+        said += [box.rm()]
+        wrong += [t.said(step) for step in said if step.returncode != 0]
+    if who == "root":
+        subprocess.run(["chattr", "-i", path + "/d/e/r/x"], check=False)
+    t.give(path, place.uid(who))
+    said = [box.new(), box.edit([["remove", "d"]], path), box.commit(), box.rm()]
+    wrong += [t.said(step) for step in said if step.returncode != 0]
+    tap.check(title, not wrong and not os.path.exists(path + "/d"), *wrong)
+    t.remove_tree(path)
+
+
 def mounts(place, tap):
     """Submounts, a read-only file system, a full one, another one than the state's."""
     ground = place.mount("tmpfs", 16, who="user")
@@ -330,6 +367,8 @@ def main(place, tap):
     if place.is_root:
         for strategy in ("overlay", "copy_on_write"):
             capabilities(place, tap, strategy)
+            for who in place.users():
+                leaving_for_good(place, tap, who, strategy)
         lost_permission(place, tap)
         immutable(place, tap)
         mounts(place, tap)
