@@ -224,6 +224,22 @@ static int add_index_only(const struct git_work *w, struct changes *list, struct
 	return found ? 0 : error_oom(err, w->operation);
 }
 
+/* What is staged and would be lost with the index. */
+static int add_staged(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	for (size_t i = 0; i < w->staged.n; i++) {
+		AUTO_FREE char *label = str_format("index %s", w->staged.v[i].path);
+		struct change *c = label ? changes_add_part(list, label, ATOLL_SKIPPED,
+							    "is staged inside, while its file is as it was")
+					 : NULL;
+
+		if (!c)
+			return error_oom(err, w->operation);
+		c->blocking = true;
+	}
+	return 0;
+}
+
 /* They cannot land, and the part says so. */
 static int add_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
@@ -382,6 +398,8 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 	rc = git_judge(&w, list, err);
 	if (rc >= 0)
 		rc = add_index_only(&w, list, err);
+	if (rc >= 0)
+		rc = add_staged(&w, list, err);
 	if (rc < 0)
 		return NULL;
 	rc = w.elsewhere || w.unrelated || git_work_has_nothing(&w) ? 0 : add_branch(&w, list, err);

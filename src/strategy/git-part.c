@@ -172,6 +172,11 @@ static int check_inside(const struct git_work *w, bool refs, struct atoll_error 
 	if (w->unmerged)
 		return error_set(err, ATOLL_REFUSED, 0, "commit", w->unmerged,
 				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w->unmerged);
+	if (w->staged.n)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->staged.v[0].path,
+			"\"%s\" is staged in the sandbox, while its file is as it was; check it out, or unstage it, inside (git restore %s, git restore --staged %s)",
+			w->staged.v[0].path, w->staged.v[0].path, w->staged.v[0].path);
 	if (git_work_is_lost_elsewhere(w, refs))
 		return refuse_elsewhere(w, err);
 	if (w->strays.on_own)

@@ -211,7 +211,21 @@ static int take_tree(struct git_work *w)
 
 /* ---- computed ---- */
 
-static int collect_vanished(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
+static bool is_same(const struct git_entry *a, const struct git_entry *b)
+{
+	return a->mode == b->mode && (!a->mode || git_id_equal(&a->id, &b->id));
+}
+
+/* An entry of the index that differs from the base, and whose file was written: git_work_make() looks whether that differs too. */
+static bool is_staged_alone(const struct git_work *w, const struct git_entry *new)
+{
+	const struct change *c = new->mode &&new->mode != GITLINK ? changes_find(w->files, new->path) : NULL;
+	const struct git_entry *carried = git_entries_find(&w->carried, new->path);
+
+	return !w->elsewhere && c && is_content(c) && !(carried && is_same(carried, new));
+}
+
+static int collect_vanished(struct git_work *w, struct git_entries *list, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
 	struct git_call call = git_work_call(w);
@@ -221,15 +235,29 @@ static int collect_vanished(const struct git_work *w, struct git_entries *list, 
 	/* On another branch the original's commit says what the layer below the workspace has. */
 	rc = git_entries_since(&call, w->elsewhere ? &w->head : &w->base, &old, &new, err);
 	for (size_t i = 0; i < new.n &&rc >= 0; i++)
-		if (has_vanished(w, &old.v[i], &new.v[i]) &&
-		    git_entries_add(list, new.v[i].path, 0, &new.v[i].id, 0) < 0)
+		if ((has_vanished(w, &old.v[i], &new.v[i]) &&
+		     git_entries_add(list, new.v[i].path, 0, &new.v[i].id, 0) < 0) ||
+		    (is_staged_alone(w, &new.v[i]) &&
+		     git_entries_add(&w->staged, new.v[i].path, new.v[i].mode, &new.v[i].id, 0) < 0))
 			return error_oom(err, w->operation);
 	return rc;
 }
 
-static bool is_same(const struct git_entry *a, const struct git_entry *b)
+/* What HEAD inside has too is committed, and its file takes it back. */
+static int drop_committed(struct git_work *w, struct atoll_error *err)
 {
-	return a->mode == b->mode && (!a->mode || git_id_equal(&a->id, &b->id));
+	AUTO_GIT_ENTRIES all = w->staged, uncommitted = { 0 };
+	struct git_call call = git_work_call(w);
+	int rc;
+
+	call.index = w->index;
+	w->staged = (struct git_entries){ 0 };
+	rc = all.n ? git_entries_since(&call, &w->tip, NULL, &uncommitted, err) : 0;
+	for (size_t i = 0; i < all.n && rc >= 0; i++)
+		if (git_entries_find(&uncommitted, all.v[i].path) &&
+		    git_entries_add(&w->staged, all.v[i].path, all.v[i].mode, &all.v[i].id, 0) < 0)
+			return error_oom(err, w->operation);
+	return rc;
 }
 
 /* What was staged in the original, and is in the index inside as it came along, is not the sandbox's doing: it is as HEAD has it. If the file was
@@ -275,7 +303,7 @@ static int add_unmerged(const struct git_work *w, struct git_entries *list)
 }
 
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
-static int collect(const struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
+static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES list = { 0 };
 	int vanished;
@@ -296,13 +324,15 @@ static int collect(const struct git_work *w, struct strbuf *info, struct strbuf 
 	if (add_unmerged(w, &list) < 0)
 		return error_oom(err, w->operation);
 	vanished = collect_vanished(w, &list, err);
+	if (vanished >= 0 && !git_id_equal(&w->base, &w->tip))
+		vanished = drop_committed(w, err);
 	if (vanished >= 0)
 		vanished = collect_carried(w, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
 	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
 }
 
-static int update_index(const struct git_work *w, struct atoll_error *err)
+static int update_index(struct git_work *w, struct atoll_error *err)
 {
 	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT;
 	struct git_call call = git_work_call(w);

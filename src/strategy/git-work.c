@@ -43,6 +43,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->tracked);
 	git_entries_release(&w->hidden);
 	git_entries_release(&w->carried);
+	git_entries_release(&w->staged);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
@@ -262,6 +263,20 @@ static int compare(struct git_work *w, struct atoll_error *err)
 	return git_entries_between(&call, &w->head, &w->tree, &w->head_old, &w->head_new, err);
 }
 
+/* Of what is staged, the file says what lands where it is another one than the base's. */
+static void drop_written(struct git_work *w)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->staged.n; i++) {
+		if (git_entries_find(&w->base_new, w->staged.v[i].path))
+			free(w->staged.v[i].path);
+		else
+			w->staged.v[kept++] = w->staged.v[i];
+	}
+	w->staged.n = kept;
+}
+
 const struct git_entry *git_work_original(const struct git_work *w, const char *path)
 {
 	bool moved = !git_id_equal(&w->base, &w->head);
@@ -323,6 +338,8 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	git_running_release(&w->hashing);
 	if (rc >= 0)
 		rc = compare(w, err);
+	if (rc >= 0)
+		drop_written(w);
 	return rc < 0 ? rc : git_strays_find(w, &inside, err);
 }
 

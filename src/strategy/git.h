@@ -152,6 +152,8 @@ struct git_work {
 	struct git_entries
 		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
 	struct git_entries carried; /* staged in the original when the sandbox was made, as its index had them */
+	struct git_entries
+		staged; /* what the index inside alone has: the file was written too, and is as the base has it */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */

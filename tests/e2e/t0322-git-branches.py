@@ -291,6 +291,29 @@ def refs_that_cannot_be_there_side_by_side_are_named(repo, tap):
         repo.outside("git branch -qD alone/one")
 
 
+@scene
+def what_is_staged_alone_is_not_lost(repo, tap):
+    for what, script in {"added, and the file restored": "cp a x.o; echo 2 >>a; git add a; cp x.o a", "applied to the index":
+                         "echo 2 >>a; git diff >x.o; git checkout -q a; git apply --cached x.o"}.items():
+        repo.must(repo.box.rollback())
+        repo.inside(script + "; git checkout -q HEAD -- d; echo 3 >>d/b")
+        tap.check("%s: diff names it, and rm asks" % what, "S  index a  (is staged inside" in diff(repo) and keeps(repo), diff(repo))
+        done, right = refused(repo)
+        tap.check("%s: a commit, which would drop it, is refused" % what, right and b'"a" is staged in the sandbox' in done.stderr, t.said(done))
+        repo.inside("git restore a")
+        repo.commit()
+        tap.check("%s: checked out, it lands" % what, repo.git("diff --name-only HEAD~1") == "a\nd/b" and repo.status() == "", repo.git("show --stat"))
+        repo.must(repo.box.undo())
+    repo.must(repo.box.rollback())
+    repo.inside("echo 1 >>a; git commit -qam one; git show HEAD~1:a >a")
+    repo.commit("-m", "back")
+    tap.check("a file that takes a commit back is an edit", repo.log() == ["back", "one", "first"] and repo.read("a") == "a\n" and repo.status() == "", repo.log())
+    repo.must(repo.box.undo())
+    repo.must(repo.box.rollback())
+    repo.inside("git update-index --cacheinfo 100644,$(echo 2 | git hash-object -w --stdin),a")
+    tap.check("what was written to the index alone is named too", "M  index a" in diff(repo) and keeps(repo) and refused(repo)[1], diff(repo))
+
+
 # ---- history that was written anew ----
 
 UNRELATED = {"a new repository": "rm -rf .git 2>/dev/null || true; git init -q -b main; git config user.name x; git config user.email x@y; echo x >>a; git add .; "
