@@ -63,6 +63,11 @@ static int keep_foreign(struct run *run, struct store_step *step, struct resourc
 
 	if (rc < 0)
 		return cannot_keep(run, step, rc);
+	if (is_entry(step) && step->kind != STORE_STEP_PART && step_has_no_place(run->site, step))
+		return leave(run, step, r, ATOLL_ITEM_FOREIGN,
+			     kept ? "has no place to go to: another process has removed or replaced its directory"
+				  : "is left as it is: another process has removed or replaced its directory",
+			     kept);
 	return leave(run, step, r, ATOLL_ITEM_FOREIGN, "was changed by somebody else meanwhile and is left as it is",
 		     kept);
 }

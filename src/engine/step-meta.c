@@ -8,9 +8,22 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
+/* -ENOENT also if another directory has taken the place of the one that a META step is about: its metadata is not ours to set. */
 static int open_dir(struct step_site *site, const struct store_step *step)
 {
-	return fd_open_beneath(site->r->root_fd, step->path, O_PATH | O_DIRECTORY);
+	AUTO_FD fd = fd_open_beneath(site->r->root_fd, step->path, O_PATH | O_DIRECTORY);
+	struct tree_stat st;
+	struct tree_id id;
+	int r;
+
+	if (fd < 0 || step->kind != STORE_STEP_META || !step->before.id.size)
+		return TAKE_FD(fd);
+	r = tree_stat(fd, "", &st);
+	if (r >= 0)
+		r = tree_identify(fd, "", &st, &id);
+	if (r < 0)
+		return r;
+	return tree_id_equal(&id, &step->before.id) ? TAKE_FD(fd) : -ENOENT;
 }
 
 /* The extended attributes of a directory on both sides of a step, and now. An older journal has none for a step that changes only mode or

@@ -164,7 +164,7 @@ int step_secure(struct step_site *site, const struct store_step *step, const str
 	if (leased < 0 && leased != -EAGAIN && leased != -ENOENT)
 		return leased;
 	r = leased == -ENOENT ? -ESTALE : step_verify(site, step, g->lease_fd >= 0 ? &file : at, then, lease, &g->st);
-	if (r == -ENOENT && lease)
+	if (r == -ENOENT) /* another process has removed it since its state was looked at */
 		r = -ESTALE;
 	if (r >= 0)
 		r = leased;

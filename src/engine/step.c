@@ -24,6 +24,13 @@ int step_find_original(struct step_site *site, const struct store_step *step, st
 	return find(&site->original, step->path, ret);
 }
 
+bool step_has_no_place(struct step_site *site, const struct store_step *step)
+{
+	struct place at;
+
+	return is_absent(step_find_original(site, step, &at));
+}
+
 static int find_slot(struct step_site *site, const struct store_step *step, struct place *ret)
 {
 	*ret = (struct place){ step->slot[0] == 'k' ? site->work_op_fd : site->stage_op_fd, step->slot };
@@ -33,6 +40,14 @@ static int find_slot(struct step_site *site, const struct store_step *step, stru
 int step_find_source(struct step_site *site, const struct store_step *step, struct place *ret)
 {
 	return step->slot ? find_slot(site, step, ret) : find(&site->workspace, step->path, ret);
+}
+
+/* Likewise, for a step that is about to move. On the way back and in recovery, -ENODATA: its directory was removed from Atoll's area. */
+static int find_own_side(struct step_site *site, const struct store_step *step, bool lease, struct place *ret)
+{
+	int r = step_find_source(site, step, ret);
+
+	return is_absent(r) && !lease ? -ENODATA : r;
 }
 
 int step_stat_at(const struct place *at, struct tree_stat *st)
@@ -216,8 +231,9 @@ static int exchange_back(struct store_step *step, const struct place *original, 
 	if (r < 0 || own < 0 || !S_ISREG(st.mode) || !tree_id_equal(&now.id, &installed->id))
 		own = fd_close(own);
 	r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_EXCHANGE);
+	/* And then it has removed the directory: its version has no place to go back to, and is kept aside. */
 	if (r < 0)
-		return r;
+		return r == -ENOENT ? -ESTALE : r;
 	r = step_look_at(source, &st, &now);
 	if (r < 0 || tree_id_equal(&now.id, &installed->id))
 		return r < 0 ? r : -ESTALE;
@@ -270,10 +286,10 @@ static int do_exchange(struct step_site *site, struct store_step *step, enum dir
 	struct place original, source;
 	int r = step_find_original(site, step, &original);
 
-	if (lease && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
+	if (is_absent(r))
 		return -ESTALE;
 	if (r >= 0)
-		r = step_find_source(site, step, &source);
+		r = find_own_side(site, step, lease, &source);
 	if (r >= 0)
 		r = step_secure(site, step, &original, direction, lease, &guard);
 	if (r == -ESTALE && lease) {
@@ -328,11 +344,11 @@ static int do_rename(struct step_site *site, const struct store_step *step, bool
 	struct place original, source;
 	int r = step_find_original(site, step, &original);
 
-	if (r >= 0) {
-		r = step_find_source(site, step, &source);
-		if (r == -ENOENT && site->mended)
-			return -ENODATA;
-	}
+	/* Another process has removed the directory, or put something else in its place. A symbolic link is not followed. */
+	if (is_absent(r))
+		return -ESTALE;
+	if (r >= 0)
+		r = find_own_side(site, step, lease, &source);
 	if (r < 0)
 		return r;
 	return to_original ? rename_in(site, step, &original, &source)
@@ -381,6 +397,8 @@ static int do_retire(struct step_site *site, const struct store_step *step, enum
 		return 0;
 	if (r >= 0)
 		r = find(&site->workspace, step->path, &workspace);
+	if (is_absent(r) && direction == BACKWARD)
+		return -ENODATA;
 	if (r >= 0)
 		r = find_slot(site, step, &slot);
 	if (r >= 0)
@@ -431,7 +449,23 @@ static int is_lost(struct step_site *site, const struct store_step *step, enum d
 	r = step_find_source(site, step, &at);
 	if (r >= 0)
 		r = step_stat_at(&at, &st);
-	return r == -ENOENT ? 1 : MIN(r, 0);
+	return is_absent(r) ? 1 : MIN(r, 0);
+}
+
+/* Whether an entry of the workspace that the step had put into the original is on neither side: another process has removed it from the
+ * original, or moved it, alone or with its directory. Staged copies are no loss: the workspace has theirs. */
+static int is_taken_away(struct step_site *site, const struct store_step *step, enum direction direction)
+{
+	struct tree_stat st;
+	struct place at;
+	int r;
+
+	if (step->kind != STORE_STEP_INSTALL || direction == FORWARD || step->slot || site->mended)
+		return 0;
+	r = step_find_source(site, step, &at);
+	if (r >= 0)
+		r = step_stat_at(&at, &st);
+	return is_absent(r) ? 1 : MIN(r, 0);
 }
 
 int step_is_intact(struct step_site *site, const struct store_step *step, enum direction direction)
@@ -456,7 +490,7 @@ int step_is_intact(struct step_site *site, const struct store_step *step, enum d
 	r = step_find_original(site, step, &at);
 	if (r >= 0)
 		r = step_verify(site, step, &at, then, false, &st);
-	return r == -ESTALE ? 0 : r < 0 ? r : 1;
+	return r == -ESTALE || is_absent(r) ? 0 : r < 0 ? r : 1;
 }
 
 int step_move(struct step_site *site, struct store_step *step, enum direction direction, bool lease)
@@ -472,8 +506,10 @@ int step_move(struct step_site *site, struct store_step *step, enum direction di
 	state = step_state(site, step);
 	if (state < 0)
 		return state;
-	if (state == (direction == FORWARD ? STEP_NEW : STEP_OLD))
-		return 0;
+	if (state == (direction == FORWARD ? STEP_NEW : STEP_OLD)) {
+		state = lease ? 0 : is_taken_away(site, step, direction);
+		return state < 0 ? state : state ? -ESTALE : 0;
+	}
 	if (state == STEP_FOREIGN) {
 		state = lease ? 0 : source_is_settled(site, step, direction);
 		return state < 0 ? state : state ? 0 : -ESTALE;
@@ -502,22 +538,24 @@ int step_move(struct step_site *site, struct store_step *step, enum direction di
 	}
 }
 
-/* Moves something into the directory of what is kept for a human. *ret_path stays as it was if there is nothing. */
+/* Moves something into the directory of what is kept for a human. A recovery that was killed or could not settle everything may have moved it
+ * there before: it is named again. *ret_path stays as it was if there is nothing. */
 static int keep(struct step_site *site, const struct store_step *step, const struct place *from, char **ret_path)
 {
 	AUTO_FREE char *name = str_format("%s-%lld", site->op->row.dir, (long long)step->seq);
 	AUTO_FD kept = fd_make_path(site->r->stage_fd, "kept");
+	struct tree_stat st;
 	int r;
 
 	if (!name)
 		return -ENOMEM;
 	if (kept < 0)
 		return kept;
-	r = rename_own(site, from, &(struct place){ kept, name }, &step->after);
-	if (r == -ENOENT || r == -ENOTDIR)
-		return 0;
+	r = is_absent(from->dir) ? from->dir : rename_own(site, from, &(struct place){ kept, name }, &step->after);
+	if (is_absent(r))
+		r = tree_stat(kept, name, &st);
 	if (r < 0)
-		return r;
+		return r == -ENOENT ? 0 : r;
 	*ret_path = str_format("%s/kept/%s", site->r->row.stage, name);
 	return *ret_path ? 0 : -ENOMEM;
 }
@@ -527,9 +565,7 @@ int step_keep_other(struct step_site *site, const struct store_step *step, char 
 	struct place source;
 	int r = step_find_source(site, step, &source);
 
-	if (r == -ENOENT || r == -ENOTDIR)
-		return 0;
-	return r < 0 ? r : keep(site, step, &source, ret_path);
+	return r < 0 && !is_absent(r) ? r : keep(site, step, &source, ret_path);
 }
 
 int step_set_aside(struct step_site *site, const struct store_step *step, enum direction direction, char **ret_path)
@@ -547,6 +583,6 @@ int step_set_aside(struct step_site *site, const struct store_step *step, enum d
 	r = step_find_original(site, step, &original);
 	if (r >= 0)
 		r = step_verify(site, step, &original, &step->after, false, &st);
-	/* Edited by somebody: theirs stays. */
-	return r == -ESTALE ? 0 : r < 0 ? r : keep(site, step, &original, ret_path);
+	/* Edited by somebody: theirs stays. Or removed. */
+	return r == -ESTALE || is_absent(r) ? 0 : r < 0 ? r : keep(site, step, &original, ret_path);
 }

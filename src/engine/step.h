@@ -69,6 +69,8 @@ bool step_is_open_elsewhere(int fd);
 int step_find_original(struct step_site *site, const struct store_step *step, struct place *ret);
 /* Likewise of the side that is not the original: a slot, or the workspace. */
 int step_find_source(struct step_site *site, const struct store_step *step, struct place *ret);
+/* Whether the directory that holds the step's path in the original is gone: removed, or replaced by something that is no directory. */
+bool step_has_no_place(struct step_site *site, const struct store_step *step);
 /* Enters the inodes at both places of the step into the table of own.c, unless they are there. 0 or -errno. */
 int step_note_own(struct step_site *site, const struct store_step *step);
 /* As step_state(), with what was seen in the original; its mode is 0 if nothing is there. */
