@@ -2,6 +2,10 @@
 /*
  * Moving all steps of an op to one side. Forward: entries in the order of the plan, then the workspace layer, then metadata, then
  * times. Backward: metadata, the layer, entries in reverse, then times. Ends with a sync of every directory touched.
+ *
+ * An operation in progress stops at the first step that fails, and is taken back. The way back and recovery do not stop: one step that
+ * cannot be moved (another process has made its directory read-only) must not leave all others half-way. Only steps that depend on it wait
+ * for the next recovery.
  */
 #include "engine/step.h"
 
@@ -18,6 +22,10 @@ struct run {
 	bool tolerate;
 	bool left; /* something was left as it is, and reported */
 	size_t done;
+	struct store_step **by_path; /* of the resource, sorted; made when the first step is stuck */
+	size_t n_by_path;
+	size_t stuck;             /* steps of the resource that could not be moved */
+	struct atoll_error first; /* why the first of them could not */
 	struct atoll_error *err;
 };
 
@@ -139,6 +147,91 @@ static int move_switch(struct run *run, struct resource *r)
 	return 0;
 }
 
+/* ---- steps that are stuck ---- */
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp((*(struct store_step *const *)a)->path, (*(struct store_step *const *)b)->path);
+}
+
+static int sort_by_path(struct run *run, const struct resource *r)
+{
+	struct op *op = run->op;
+
+	if (run->by_path)
+		return 0;
+	run->by_path = reallocarray(NULL, op->n, sizeof *run->by_path);
+	if (!run->by_path)
+		return error_oom(run->err, "recover");
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == r->row.id)
+			run->by_path[run->n_by_path++] = &op->steps[i];
+	qsort(run->by_path, run->n_by_path, sizeof *run->by_path, compare_paths);
+	return 0;
+}
+
+/* Marks the steps at a path; prefix: those of which the path begins with it. */
+static void mark_stuck(struct run *run, const char *path, bool prefix)
+{
+	size_t low = 0, high = run->n_by_path, size = strlen(path);
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(run->by_path[middle]->path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < run->n_by_path && strncmp(run->by_path[low]->path, path, size) == 0 &&
+	       (prefix || !run->by_path[low]->path[size]);
+	     low++)
+		run->by_path[low]->stuck = true;
+}
+
+/* Steps at the same path, above and below are moved in their order, or an entry ends in another one's place. Metadata and times depend on
+ * nothing. */
+static int hold_dependents(struct run *run, const struct resource *r, const struct store_step *step)
+{
+	AUTO_FREE char *path = str_format("%s/", step->path);
+	int rc = path ? sort_by_path(run, r) : error_oom(run->err, "recover");
+
+	if (rc < 0)
+		return rc;
+	mark_stuck(run, path, true);
+	for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
+		*slash = 0;
+		mark_stuck(run, path, false);
+	}
+	return 0;
+}
+
+/* Whether the other steps of the resource may be moved all the same: 0, or the failure. What is no file is the strategy's, and comes first on the
+ * way back: the files wait for it. */
+static int pass_over(struct run *run, const struct resource *r, const struct store_step *step, int rc)
+{
+	struct atoll_error why = *run->err;
+
+	if (!run->tolerate || step->kind == STORE_STEP_PART)
+		return rc;
+	if (is_entry(step) && hold_dependents(run, r, step) < 0)
+		return -(int)run->err->code;
+	if (!run->stuck++)
+		run->first = why;
+	return 0;
+}
+
+static int tell_stuck(struct run *run, const struct resource *r)
+{
+	AUTO_FREE char *more = run->stuck > 1 ? str_format(" (and %zu more)", run->stuck - 1) : strdup("");
+
+	if (!run->stuck)
+		return 0;
+	return error_set(run->err, run->first.code, run->first.sys_errno, "recover", r->row.path,
+			 "%s%s; everything else is settled: remove the cause and recover again", run->first.message,
+			 more ? more : "");
+}
+
 static int move_kind(struct run *run, struct resource *r, bool (*wanted)(const struct store_step *step), bool reverse)
 {
 	struct op *op = run->op;
@@ -147,9 +240,11 @@ static int move_kind(struct run *run, struct resource *r, bool (*wanted)(const s
 		struct store_step *step = &op->steps[reverse ? op->n - 1 - i : i];
 		int rc;
 
-		if (step->resource != r->row.id || !wanted(step))
+		if (step->resource != r->row.id || !wanted(step) || step->stuck)
 			continue;
 		rc = move_one(run, step, r);
+		if (rc < 0)
+			rc = pass_over(run, r, step, rc);
 		if (rc < 0)
 			return rc;
 	}
@@ -187,11 +282,14 @@ static int move_resource(struct run *run, struct resource *r)
 		rc = move_kind(run, r, is_time, false);
 	if (rc >= 0) {
 		rc = step_site_sync(run->site);
+		/* The next recovery flushes all of it. */
+		if (rc < 0 && run->stuck)
+			rc = 0;
 		if (rc < 0)
 			return error_sys(run->err, rc, "commit", r->row.path, "cannot make \"%s\" durable",
 					 r->row.path);
 	}
-	return rc;
+	return rc < 0 ? rc : tell_stuck(run, r);
 }
 
 static int apply_resource(struct run *run, size_t index)
@@ -204,7 +302,10 @@ static int apply_resource(struct run *run, size_t index)
 	run->site = step_site_new(run->op, r, run->err);
 	if (!run->site)
 		return -(int)run->err->code;
+	run->stuck = run->n_by_path = 0;
 	rc = move_resource(run, r);
+	free(run->by_path);
+	run->by_path = NULL;
 	run->site = step_site_free(run->site);
 	return rc;
 }

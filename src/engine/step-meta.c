@@ -285,6 +285,9 @@ int step_meta_move(struct step_site *site, const struct store_step *step, enum d
 	if (!(forward ? b.old : b.new) && !b.other)
 		return 0;
 	r = set_values(fd, step, &a, direction);
+	/* Another process has changed owner or attributes so that we may not set ours: what it did stays. */
+	if ((r == -EPERM || r == -EACCES) && !checked && (b.other || b.foreign))
+		return -ESTALE;
 	if (r >= 0 && checked)
 		r = confirm(site, fd, step, direction);
 	return r < 0 ? r : b.other ? -ESTALE : 1;

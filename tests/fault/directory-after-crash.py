@@ -5,7 +5,8 @@
 """Another process removes or replaces a directory with steps in it, after a crash or in the middle of a commit or undo.
 
 What it did stays as it is. Every path outside of the directory is all-old or all-new, what has no place to go to is kept and named (exit
-7), the second recovery finds nothing to do, and the sandbox can be used and removed.
+7), the second recovery finds nothing to do, and the sandbox can be used and removed. Where it only may not be written to any more, all other
+paths are settled, the recovery says what is in its way, and the next one finishes when that is gone.
 """
 import itertools
 import json
@@ -235,12 +236,55 @@ def walk(place, tap, who, strategy, ground=None):
                       (what, when, len(points), operation, strategy, who), not found and told, *found[:6], "%d problems, %d told" % (len(found), told))
 
 
+def closed(make, number):
+    """The directory is given to another user after a crash. Returns (whether the recovery had something to do there, problems)."""
+    trial = make()
+    problems = []
+    try:
+        getattr(trial.box, trial.operation)(fault="%d:kill" % number, program_environment={"ATOLL_FAULT_FROM": "apply"})
+        owner = os.stat(trial.d)
+        os.chown(trial.d, 0, 0)
+        os.chmod(trial.d, 0o755)
+        first = trial.box.recover()
+        before = side(trial.work)
+        os.chown(trial.d, owner.st_uid, owner.st_gid)
+        if before not in ("old", "new"):
+            problems.append("a mixture outside of the directory: " + before)
+        if first.returncode not in (0, 7) and not (b"d/" in first.stderr and b"everything else is settled" in first.stderr):
+            problems.append("the obstacle is not named: " + t.said(first))
+        again, third = trial.box.recover(), trial.box.recover()
+        inside = {read(os.path.join(trial.d, name)) for name in (OLD if side(trial.work) == "old" else NEW)}
+        if again.returncode != 0 or third.returncode != 0 or side(trial.work) != before:
+            problems.append("the next recoveries: %s, %s, %s" % (side(trial.work), t.said(again), t.said(third)))
+        if first.returncode != 7 and inside != set((OLD if before == "old" else NEW).values()):
+            problems.append("in the directory, which is %s outside: %s" % (before, inside))
+        return first.returncode not in (0, 7), problems
+    except (OSError, ValueError, TypeError) as error:
+        return False, [repr(error)]
+    finally:
+        trial.close()
+
+
+def walk_closed(place, tap, strategy):
+    if not place.is_root or not t.only("closed, " + strategy):
+        return
+    for operation in ("commit", "undo"):
+        number = calls(place, "user", strategy, operation, None)
+        points = range(1, number + 1, 1 if t.TORTURE else 5)
+        results = t.parallel(lambda n, o=operation: closed(lambda: Trial(place, "user", strategy, o), n), points)
+        found = ["%d: %s" % (n, p) for n, (_, problems) in zip(points, results) for p in problems]
+        told = sum(stuck for stuck, _ in results)
+        tap.check("a directory may not be written to after a crash: all else is settled, then all at %d points, %s, %s" %
+                  (len(points), operation, strategy), not found and told, *found[:6], "%d problems, %d told" % (len(found), told))
+
+
 def main(place, tap):
     if not place.faults_bin:
         tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
         return
     for strategy, who in (("overlay", "user"), ("copy_on_write", place.users()[0])):
         walk(place, tap, who, strategy)
+        walk_closed(place, tap, strategy)
 
 
 t.run(main)
