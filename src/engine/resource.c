@@ -35,9 +35,11 @@ static int open_checked(const struct resource *r, int *ret_fd, struct atoll_erro
 	if (rc < 0)
 		return error_sys(err, rc, "open", r->row.path, "cannot look at the original \"%s\"", r->root_path);
 	if (!kind_is_remote(r->row.kind) && !tree_id_equal(&id, &r->row.root_id))
-		return error_set(err, ATOLL_CONFLICT, 0, "open", r->row.path,
-				 "the original \"%s\" was replaced by another directory since the sandbox began",
-				 r->root_path);
+		return error_set(
+			err, ATOLL_CONFLICT, 0, "open", r->row.path,
+			"the original \"%s\" was replaced by another directory since the sandbox began; the edits are "
+			"in \"%s\": put the former directory back, or remove the sandbox",
+			r->root_path, r->row.work);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
