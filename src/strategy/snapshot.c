@@ -107,6 +107,32 @@ static int check_nested(struct resource *r, struct atoll_error *err)
 	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot look for subvolumes in \"%s\"", r->row.path) : 0;
 }
 
+/* A stage inside the original is PLACE/UUID/SEQ, and PLACE is Atoll's own: its copy in the workspace would only be seen by the command. Its
+ * directory keeps its time. */
+static int drop_stage(struct resource *r)
+{
+	AUTO_FREE char *place = r->row.stage ? strdup(r->row.stage) : NULL;
+	AUTO_FD tree = -EBADF, parent = -EBADF;
+	struct tree_stat st;
+	const char *name;
+	int rc;
+
+	for (int i = 0; place && i < 2 && path_parent_size(place); i++)
+		place[path_parent_size(place)] = 0;
+	if (!place || strcmp(place, r->root_path) == 0 || !path_is_below(place, r->root_path))
+		return 0;
+	tree = fd_open_beneath(r->work_fd, COPY_TREE, O_RDONLY | O_DIRECTORY);
+	rc = tree < 0 ? tree : fd_open_parent(tree, place + strlen(r->root_path) + 1, &parent, &name);
+	if (rc >= 0)
+		rc = tree_stat(parent, "", &st);
+	if (rc >= 0)
+		rc = tree_remove(parent, name);
+	/* What another user has put there stays; the view covers it. */
+	if (rc == -EPERM || rc == -EACCES)
+		rc = 0;
+	return rc < 0 ? rc : tree_restore_mtime(parent, &st);
+}
+
 /* Both are of the same instant. */
 static int make_snapshots(struct resource *r)
 {
@@ -116,7 +142,8 @@ static int make_snapshots(struct resource *r)
 	if (rc < 0)
 		return rc;
 	base = fd_open_beneath(r->work_fd, SNAPSHOT_BASE, O_RDONLY | O_DIRECTORY);
-	return base < 0 ? base : tree_snapshot(base, r->work_fd, COPY_TREE, false);
+	rc = base < 0 ? base : tree_snapshot(base, r->work_fd, COPY_TREE, false);
+	return rc < 0 ? rc : drop_stage(r);
 }
 
 static int snapshot_begin(struct resource *r, struct atoll_error *err)

@@ -71,6 +71,13 @@ def flow(place, tap, ground, who):
     known = subvolumes(ground)
     before = mf.manifest(path)
     box = t.Box(place, who, "snapshot", dirs=[path])
+    seen = "find . -name '.atoll*' && tar cf /tmp/all.tar . && stat -c %y ."
+    time = subprocess.run(["stat", "-c", "%y", path], check=True, capture_output=True).stdout
+    steps = [box.new(), box.run("sh", "-c", seen, cwd=path), box.run("touch", "x", cwd=path), box.rollback(), box.run("sh", "-c", seen, cwd=path),
+             box.diff("--name-status")]
+    tap.check("nothing of Atoll's is seen inside, %s" % who, all(s.returncode == 0 and not s.stderr for s in steps[1:3] + steps[4:]) and
+              steps[1].stdout == steps[4].stdout == time and not steps[5].stdout, *[t.said(s) for s in steps])
+    box.rm()
     steps = [box.new(), box.edit(EDIT, path)]
     tap.check("edits are private, %s" % who, all(s.returncode == 0 for s in steps) and mf.manifest(path) == before, *[t.said(s) for s in steps])
     shown = box.atoll("show", box.name)
