@@ -5,6 +5,7 @@
  */
 #include "git/git.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -56,6 +57,8 @@ static bool is_opaque(const struct git_refs *g, const char *path)
 {
 	AUTO_FD dir = fd_open_beneath(g->upper_fd, path, O_RDONLY | O_DIRECTORY);
 
+	/* Without marks, a path that the upper layer hides would show the lower one's. */
+	assert(g->marks != TREE_MARKS_NONE);
 	return dir >= 0 && tree_is_opaque(dir, g->marks) > 0;
 }
 

@@ -210,7 +210,7 @@ static int restore_times(struct resource *r, int upper_fd, const char *path)
 static bool is_shown(struct resource *r, int upper_fd, const char *path)
 {
 	return !resource_is_others(r, path) &&
-	       git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd }, path) == r->root_fd;
+	       git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd, resource_marks(r) }, path) == r->root_fd;
 }
 
 static int check_out(struct resource *r, const struct git_repo *repo, const struct git_entries *list, const char *index,

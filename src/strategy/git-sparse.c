@@ -50,7 +50,7 @@ static bool is_away(const struct resource *r, const char *path)
 
 bool git_sparse_is_nowhere(const struct resource *r, int upper_fd, const char *path)
 {
-	int layer = git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd }, path);
+	int layer = git_refs_layer(&(struct git_refs){ upper_fd, r->root_fd, resource_marks(r) }, path);
 
 	return layer == -ENOENT || (layer == r->root_fd && is_away(r, path));
 }

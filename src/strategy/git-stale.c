@@ -76,7 +76,7 @@ static int is_in(struct resource *r, int upper, const char *path)
 {
 	AUTO_FD there = -EBADF;
 	struct tree_stat st;
-	int layer = git_refs_layer(&(struct git_refs){ upper, r->root_fd }, path), rc;
+	int layer = git_refs_layer(&(struct git_refs){ upper, r->root_fd, resource_marks(r) }, path), rc;
 
 	if (layer == -ENOENT) {
 		rc = unhide(upper, path);
