@@ -242,14 +242,9 @@ int sys_subvolume_thaw(int fd)
 	return (int)COUNTED(ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags));
 }
 
-int sys_btrfs_commit(int fd)
+int sys_btrfs_sync(int fd)
 {
-	uint64_t transaction = 0;
-	int r = (int)COUNTED(ioctl(fd, BTRFS_IOC_START_SYNC, &transaction));
-
-	if (r < 0)
-		return r;
-	return ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) < 0 ? -errno : 0;
+	return (int)COUNTED(ioctl(fd, BTRFS_IOC_SYNC));
 }
 
 int sys_set_flags(int fd, int flags)

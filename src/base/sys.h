@@ -58,7 +58,7 @@ ssize_t sys_sendfile(int to_fd, int from_fd, off_t *from, size_t size);
 int sys_snapshot(int from_fd, int dirfd, const char *name, bool read_only); /* of the btrfs subvolume from_fd */
 int sys_subvolume_destroy(int dirfd, const char *name);                     /* with everything in it */
 int sys_subvolume_thaw(int fd);                                             /* a read-only one can be written */
-int sys_btrfs_commit(int fd);         /* ends the running transaction, without writing back everybody's data */
+int sys_btrfs_sync(int fd);           /* writes all data of the filesystem back, and ends the running transaction */
 int sys_set_flags(int fd, int flags); /* FS_IOC_SETFLAGS */
 struct fsxattr;
 int sys_set_project(int fd, const struct fsxattr *x); /* FS_IOC_FSSETXATTR */

@@ -211,8 +211,9 @@ int tree_subvolume_touched(int subvolume_fd, uint64_t generation, int (*fn)(cons
 	s.args = calloc(1, sizeof *s.args + BUFFER_SIZE);
 	if (!s.args)
 		return -ENOMEM;
-	/* What was done in the running transaction is kept beside the tree until it ends. */
-	r = sys_btrfs_commit(subvolume_fd);
+	/* The tree does not have everything yet. A write reaches a file's inode item only when its data is on disk, and the items of the running
+	 * transaction are kept beside the tree until it ends. Ending the transaction is not enough: written files would not be found. */
+	r = sys_btrfs_sync(subvolume_fd);
 	if (r >= 0)
 		r = tell_all(&s);
 	free(s.inodes);

@@ -62,6 +62,23 @@ TEST(one_file_among_thousands_is_found_by_its_path_without_the_others)
 	CHECK_CONTAINS(list, "<dir>");
 }
 
+/* Nothing but the data of a file is written, into the file as it is: its inode item is brought up to date when the data is on disk. */
+TEST(files_are_found_right_after_they_were_written)
+{
+	make(200);
+	for (int i = 0; i < 200; i++) {
+		char name[32];
+		int file;
+
+		snprintf(name, sizeof name, "dir/%d", i);
+		file = openat(fd, name, O_WRONLY | O_CLOEXEC);
+		CHECK_OK(file);
+		CHECK_EQ(pwrite(file, "more", 4, i % 2 ? 0 : 100000), 4);
+		close(file);
+		CHECK_EQ(search(), i + 1);
+	}
+}
+
 TEST(every_name_of_a_touched_inode_is_told_and_those_of_the_root)
 {
 	make(3);

@@ -44,7 +44,7 @@ TEST(failures_are_returned_as_negative_errno)
 	CHECK_EQ(sys_snapshot(-1, -1, "a", true), -EBADF);
 	CHECK_EQ(sys_subvolume_destroy(-1, "a"), -EBADF);
 	CHECK_EQ(sys_subvolume_thaw(-1), -EBADF);
-	CHECK_EQ(sys_btrfs_commit(-1), -EBADF);
+	CHECK_EQ(sys_btrfs_sync(-1), -EBADF);
 	CHECK_EQ(sys_lease(-1, F_RDLCK), -EBADF);
 }
 
