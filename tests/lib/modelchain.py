@@ -173,6 +173,7 @@ class World:
         self.hits = 0
         self.inodes = set()  # of the original, before the latest command
         self.wrote_linked = False  # whether somebody else had to do with a file of several names
+        self.linked = ()  # names that share a file inside: a later commit may join them again, also if one of them has landed alone
         self.unsure = set()  # directories whose metadata after the command the model does not know
         self.outside(base)
         self.tree = mt.from_scan(self.scan())
@@ -200,7 +201,7 @@ class World:
     def check(self, tree, what, loose=(), before=None):
         """The original must be that tree; returns the differences instead of raising them if what is None."""
         seen = self.scan()
-        lines = mt.differences(tree, seen, "model of the original", loose, self.unsure, before)
+        lines = mt.differences(tree, seen, "model of the original", loose, self.unsure, before, self.linked)
         if lines and what:
             raise Difference("%s: the original: %s" % (what, "\n".join(lines[:12])))
         if not lines:
@@ -404,7 +405,9 @@ class World:
                 raise Difference("commit: %s\nthis must land: %s" % (t.said(done), sorted(must_land)))
             self.check(old, "commit: " + t.said(done))
             return
+        self.linked = [{mt.join(box.root, name) for name in group} for group in box.view.groups()] if not box.layered else ()
         side = self.outcome(box, "commit", done, (old, new, loose), must, may, fault, self.refusals(box, paths))
+        self.linked = ()
         self.check_isolation("commit")
         if side == "new":
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})

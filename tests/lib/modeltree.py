@@ -449,9 +449,10 @@ def inherit(node, default):
 # ---- comparing ----
 
 
-def differences(tree, seen, what="model", loose=(), fuzzy=(), before=None):
+def differences(tree, seen, what="model", loose=(), fuzzy=(), before=None, linked=()):
     """Readable lines, one per path or field in which the disk differs from the model. loose: names that need not share a file with the
-    names with which they share it in the model, and may still share it with those with which they did in the tree before. fuzzy: directories whose metadata the model does not know."""
+    names with which they share it in the model, and may still share it with those with which they did in the tree before. fuzzy: directories whose metadata the model does not know.
+    linked: groups of names that may share a file."""
     lines = []
     for path in sorted(set(tree) | set(seen)):
         node, found = tree.get(path), seen.get(path)
@@ -461,17 +462,17 @@ def differences(tree, seen, what="model", loose=(), fuzzy=(), before=None):
             lines.append("%r is missing: the %s has a %s" % (path, what, node.kind))
         else:
             lines += ["%r %s" % (path, line) for line in node_differences(node, found, what) if path not in fuzzy or node.kind != "dir"]
-    return lines or link_differences(tree.groups(), from_scan(seen).groups(), what, set(loose), before.groups() if before else ())
+    return lines or link_differences(tree.groups(), from_scan(seen).groups(), what, set(loose), before.groups() if before else (), linked)
 
 
-def link_differences(wanted, real, what, loose, old):
+def link_differences(wanted, real, what, loose, old, linked):
     lines = []
     for group in wanted:
         firm = group - loose
         if len(firm) > 1 and not any(firm <= names for names in real):
             lines.append("names of one file in the %s, not on disk: %s" % (what, sorted(group)))
     for names in real:
-        if not any(names <= group for group in wanted) and not any(names <= group and names <= loose for group in old):
+        if not any(names <= group for group in (*wanted, *linked)) and not any(names <= group and names <= loose for group in old):
             lines.append("names of one file on disk, not in the %s: %s" % (what, sorted(names)))
     return lines
 
