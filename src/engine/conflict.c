@@ -399,33 +399,72 @@ static int check_landed_file(struct step_site *site, const struct store_step *st
 	return r ? MIN(r, 0) : check_landed_use(site, step, ret);
 }
 
-/* Whether the directory above the step's path comes back by another step of the commit. */
-static bool parent_comes_back(const struct step_site *site, const struct store_step *step)
-{
-	const struct op *op = site->op;
+/* The paths of the directories that the undo brings back, sorted. */
+struct returning {
+	const char **v;
+	size_t n;
+};
 
+static void returning_release(struct returning *d)
+{
+	free(d->v);
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int find_returning(const struct op *op, const struct resource *r, struct returning *ret)
+{
+	ret->v = reallocarray(NULL, op->n + 1, sizeof *ret->v);
+	if (!ret->v)
+		return -ENOMEM;
 	for (size_t i = 0; i < op->n; i++)
-		if (op->steps[i].resource == step->resource && op->steps[i].kind == STORE_STEP_TAKE &&
-		    strcmp(op->steps[i].path, step->path) != 0 && path_is_below(step->path, op->steps[i].path))
-			return true;
-	return false;
+		if (op->steps[i].resource == r->row.id && op->steps[i].kind == STORE_STEP_TAKE &&
+		    S_ISDIR(op->steps[i].before.mode))
+			ret->v[ret->n++] = op->steps[i].path;
+	qsort(ret->v, ret->n, sizeof *ret->v, compare_strings);
+	return 0;
+}
+
+/* Whether a directory above the path comes back by another step of the commit: 1, 0 or -ENOMEM. */
+static int parent_returns(const struct returning *d, const char *path)
+{
+	AUTO_FREE char *above = strdup(path);
+
+	if (!above)
+		return -ENOMEM;
+	for (size_t size = path_parent_size(above); size && d->n; size = path_parent_size(above)) {
+		const char *key = above;
+
+		above[size] = 0;
+		if (bsearch(&key, d->v, d->n, sizeof *d->v, compare_strings))
+			return 1;
+	}
+	return 0;
 }
 
 /* What the commit removed comes back into the directory where it was. Git removes a directory with its last file. */
-static int check_removed(struct step_site *site, const struct store_step *step, const char **ret)
+static int check_removed(struct step_site *site, const struct store_step *step, const struct returning *returning,
+			 const char **ret)
 {
 	struct place at;
 	int r = step_find_original(site, step, &at);
 
 	if (!is_absent(r))
 		return MIN(r, 0);
-	if (!parent_comes_back(site, step))
+	r = parent_returns(returning, step->path);
+	if (r < 0)
+		return r;
+	if (!r)
 		*ret = "was in a directory that somebody else has removed since the commit; make the directory again";
 	return 0;
 }
 
 /* What was landed must still be as it was landed: nothing may be newer than the moment it was complete. */
-static int check_landed(struct step_site *site, struct store_step *step, struct strbuf *below, const char **ret)
+static int check_landed(struct step_site *site, struct store_step *step, const struct returning *returning,
+			struct strbuf *below, const char **ret)
 {
 	int state = step_look(site, step, &step->seen);
 
@@ -450,7 +489,7 @@ static int check_landed(struct step_site *site, struct store_step *step, struct 
 		return 0;
 	}
 	if (step->kind == STORE_STEP_TAKE)
-		return check_removed(site, step, ret);
+		return check_removed(site, step, returning, ret);
 	if (step->kind == STORE_STEP_PART)
 		return 0;
 	return S_ISDIR(step->seen.mode) ? check_landed_tree(site, step, below, ret)
@@ -466,13 +505,13 @@ static int add_undo_conflict(struct step_site *site, const char *path, const cha
 	return 0;
 }
 
-static int check_step(struct step_site *site, struct store_step *step, struct same *same, size_t *found,
-		      struct atoll_error *err)
+static int check_step(struct step_site *site, struct store_step *step, const struct returning *returning,
+		      struct same *same, size_t *found, struct atoll_error *err)
 {
 	AUTO_STRBUF below = STRBUF_INIT;
 	AUTO_FREE char *path = NULL;
 	const char *why;
-	int r = check_landed(site, step, &below, &why);
+	int r = check_landed(site, step, returning, &below, &why);
 
 	if (r < 0 && step->kind == STORE_STEP_PART && site->why.code) {
 		*err = site->why;
@@ -519,14 +558,17 @@ static int check_same(struct step_site *site, struct same *same, size_t *found, 
 static int check_undo_of(struct op *op, struct resource *r, size_t *found, struct atoll_error *err)
 {
 	CLEANUP(same_release) struct same same = { 0 };
+	CLEANUP(returning_release) struct returning returning = { 0 };
 	struct step_site *site = step_site_new(op, r, err);
 	int rc = 0;
 
 	if (!site)
 		return -(int)err->code;
+	if (find_returning(op, r, &returning) < 0)
+		rc = error_oom(err, "undo");
 	for (size_t k = 0; k < op->n && rc >= 0; k++)
 		if (op->steps[k].resource == r->row.id)
-			rc = check_step(site, &op->steps[k], &same, found, err);
+			rc = check_step(site, &op->steps[k], &returning, &same, found, err);
 	if (rc >= 0)
 		rc = check_same(site, &same, found, err);
 	step_site_free(site);
