@@ -296,6 +296,9 @@ class World:
         missing = [p for p in box.changed() - covered if not is_same_directory(box.base.get(p), box.view.get(p))]
         extra = [p for p in listed if p not in box.edits().all() | box.edits().names and p not in box.visited]
         extra = [p for p in extra if not is_same_directory(box.base.get(p), box.view.get(p))]  # only its time
+        edited = box.edits().all()
+        linked = {p for group in box.view.groups() if group & edited for p in group}  # it shares its file with a name that was moved
+        extra = [p for p in extra if p not in linked]
         if missing or extra:
             raise Difference("diff of %s: not listed: %s; listed, though not touched: %s" % (box.box.name, sorted(missing), sorted(extra)))
 
@@ -590,7 +593,9 @@ class World:
                 box.reset()
                 box.check_view(box.inside([])[1])
             return
-        if box.history and not box.changed():  # touched, and yet the same: nobody promises which of the two it is
+        foreign = box.foreign()
+        times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}
+        if box.history and not box.changed() - times:  # touched, and yet the same, or a time that stays as others made it: it may be no edit
             return
         done = self.command(box, "rollback", [], fault)
         self.outcome(box, "rollback of edits", done, (self.tree.copy(), self.tree.copy(), ()), (), (), fault)
