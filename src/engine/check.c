@@ -161,7 +161,7 @@ static int check_link(struct checker *c, const struct change *change)
 
 /* ---- what leaves with its directory ---- */
 
-/* Why nothing can be removed from a directory that leaves the original, or NULL. An owner can always give himself the permission. */
+/* Why nothing can be removed from a directory that leaves the original, or NULL. The owner of a directory can always add the permission. */
 static const char *judge_leaving_parent(int dir, const struct tree_stat *st)
 {
 	if (st->uid == geteuid() || jail_maps_uid(st->uid) || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) == 0)
@@ -170,7 +170,7 @@ static const char *judge_leaving_parent(int dir, const struct tree_stat *st)
 }
 
 /* The directory is renamed as a whole, which would succeed whatever it holds. Its content is removed much later, with the undo record or with the
- * sandbox, and what cannot be removed then keeps the sandbox for ever. */
+ * sandbox, and an entry that cannot be removed then would keep the sandbox from ever being removed. */
 static int check_leaving(struct checker *c, const struct change *change)
 {
 	struct leaving *l = &c->leaving;

@@ -583,6 +583,6 @@ int step_set_aside(struct step_site *site, const struct store_step *step, enum d
 	r = step_find_original(site, step, &original);
 	if (r >= 0)
 		r = step_verify(site, step, &original, &step->after, false, &st);
-	/* Edited by somebody: theirs stays. Or removed. */
+	/* Another process has edited or removed it: its version stays. */
 	return r == -ESTALE || is_absent(r) ? 0 : r < 0 ? r : keep(site, step, &original, ret_path);
 }
