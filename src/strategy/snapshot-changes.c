@@ -249,6 +249,13 @@ static int visit_touched(struct search *w, const char *path)
 	return r < 0 ? r : 1;
 }
 
+/* The filesystem failed to write data back, or memory ran out. After every other error the search is only not possible here, and a walk
+ * finds the same. */
+static bool is_grave(int r)
+{
+	return r == -ENOMEM || r == -EIO || r == -ENOSPC || r == -EDQUOT || r == -EROFS;
+}
+
 /* 1: done; 0: it cannot be told by what was touched. */
 static int search_touched(struct search *w, int tree_fd, char **ret_path)
 {
@@ -256,7 +263,7 @@ static int search_touched(struct search *w, int tree_fd, char **ret_path)
 	int r = collect_touched(w, tree_fd);
 
 	if (r < 0)
-		return r == -ENOMEM ? r : 0;
+		return is_grave(r) ? r : 0;
 	for (size_t i = 0; i < w->touched.n; i++) {
 		const char *path = w->touched.v[i];
 
