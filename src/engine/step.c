@@ -453,7 +453,7 @@ static int is_lost(struct step_site *site, const struct store_step *step, enum d
 }
 
 /* Whether an entry of the workspace that the step had put into the original is on neither side: another process has removed it from the
- * original, or moved it, alone or with its directory. Staged copies are no loss: the workspace has theirs. */
+ * original, or moved it, alone or with its directory. Nothing is lost with a staged copy: the workspace still has what it was copied from. */
 static int is_taken_away(struct step_site *site, const struct store_step *step, enum direction direction)
 {
 	struct tree_stat st;

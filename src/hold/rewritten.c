@@ -22,7 +22,8 @@ static const char inside_sql[] =
 			  "AND " PG_IS_OWN("c.xmin") " ORDER BY 2";
 enum { OID, NAME, FILE_NODE, TOAST, TABLESPACE, KIND, EMPTY, INSERTED, COLUMNS, N_INSIDE };
 
-/* Nobody else can count the rows of a relation that is locked, so they are told as the server's statistics have them. */
+/* Only the transaction inside can count the rows of a relation that it has locked, so the number before it is the one in the server's
+ * statistics. */
 static const char outside_sql[] =
 	"SELECT c.relfilenode, c.reltoastrelid, c.reltablespace, "
 	"GREATEST(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid), 0) FROM pg_class c WHERE c.oid = %s";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was staged in the original when a sandbox was made with its uncommitted work. The index inside begins with it, so that `git status` says
- * the same there as outside; but it is the owner's, like an edit that is not staged, and does not land unless somebody inside commits or edits it.
+ * the same inside as outside. But the owner of the original staged it, not the sandboxed command: it lands only if the command commits or edits it.
  */
 #include "strategy/git.h"
 

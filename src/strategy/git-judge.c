@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before a commit: originals that somebody has touched since the sandbox began, and that are what is committed all the same: a branch was checked out and left
- * again, or what was committed there meanwhile was merged inside. Landing on those loses nothing.
+ * Before a commit: files of the original that another process has touched since the sandbox began, and that still hold what is committed.
+ * So it is when a branch was checked out and left again, or when the command merged what was committed outside. Landing on those loses nothing.
  *
  * `git status` is not asked: by a mark in the index, or by the user's configuration, it leaves edits out. The contents are compared, and what
  * git knows nothing of, permissions, owner and attributes, has to be what the sandbox has, or had found.

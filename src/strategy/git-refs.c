@@ -60,7 +60,7 @@ static int find_one(const char *name, const struct git_id *id, void *arg)
 	return r < 0 && r != -ENOENT ? r : add(f->moves, name, &old, id);
 }
 
-/* Whether the original has a ref above or below a new one: git cannot have both. 1 or 0. An empty directory, which git removes, is in nobody's way. */
+/* Whether the original has a ref above or below a new one: git cannot have both. 1 or 0. An empty directory does not count: git removes it. */
 static int has_beside(const struct git_work *w, const char *name, struct atoll_error *err)
 {
 	const struct git_refs outside = { -EBADF, w->repo.dir_fd };
