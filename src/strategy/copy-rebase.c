@@ -211,6 +211,8 @@ static int rebase_meta(struct rebase *b, struct base_entry *e, const struct stor
 		e->mode = copy->mode;
 		e->uid = copy->uid;
 		e->gid = copy->gid;
+		/* Set in the original by a TIME step, or left there because another process has changed the directory: no edit any more. */
+		e->mtime = copy->mtime;
 		return base_xattrs_read(&e->xattrs, copy_fd, "");
 	}
 	/* What the step did not change is as it was before it: an ordinary user's copy has another owner than the original. */
@@ -241,7 +243,9 @@ static int rebase_directory(struct rebase *b, const struct store_step *step)
 		r = tree_stat(fd, "", &st);
 		entry->ino = st.ino;
 		entry->btime = st.btime;
-		entry->ctime = b->undone ? 0 : st.ctime;
+		/* Only with a META step is all of the metadata known; after a TIME step the copy may have attributes that did not land. */
+		if (b->undone || step->kind == STORE_STEP_META)
+			entry->ctime = b->undone ? 0 : st.ctime;
 	}
 	if (r >= 0 && step->kind == STORE_STEP_META)
 		return rebase_meta(b, entry, step, &st, fd);

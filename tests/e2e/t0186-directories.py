@@ -138,6 +138,32 @@ def by_path_keeps_the_directory(s):
     s.need("all shown again", "0755→0700" in s.diff() and "d/n" in s.diff(), s.diff())
 
 
+def by_path_keeps_attributes(s):
+    """Likewise if it has no other edit than an attribute."""
+    s.edit(["setxattr", ".", "user.root", "1"], ["setxattr", "d", "user.inside", "1"], ["append", "f", "2"], ["append", "d/in", "2"],
+           ["create", "new", "n", 0o644])
+    s.ok(s.box.commit(s.path + "/f", s.path + "/d/in"))
+    s.need("still shown", s.diff().count("xattr") == 2, s.diff())
+    s.need("not landed", not set(os.listxattr(s.path) + os.listxattr(s.path + "/d")) & {"user.root", "user.inside"})
+    s.ok(s.box.commit())
+    s.need("landed", os.getxattr(s.path, "user.root") == b"1" and os.getxattr(s.path + "/d", "user.inside") == b"1")
+    s.need("nothing left", "no changes" in s.diff(), s.diff())
+
+
+def times_that_were_left_to_others_are_no_edit(s):
+    """Another process worked in a directory while its mode was changed inside, and things in it: its time does not land, now or later."""
+    s.edit(["chmod", ".", 0o700])
+    s.run("rm -r d; mkdir d; echo n > d/n")
+    with open(s.path + "/theirs", "w", encoding="ascii") as file:
+        file.write("1")
+    then = os.stat(s.path).st_mtime_ns
+    s.ok(s.box.commit())
+    s.need("the mode landed", s.mode(".") == 0o700, oct(s.mode(".")))
+    s.need("nothing left", "no changes" in s.diff(), s.diff())
+    s.ok(s.box.commit())
+    s.need("the time of the original", os.stat(s.path).st_mtime_ns >= then)
+
+
 def undo_over_a_replaced_directory(s):
     s.run("echo 2 >> d/sub/low")
     s.ok(s.box.commit(s.path + "/d/sub/low"))
@@ -402,7 +428,8 @@ def attributes_that_look_like_an_overlays(s):
     s.need("of the overlay's own nothing lands", not [name for name in os.listxattr(s.path + "/d/sub") if "overlay" in name])
 
 
-TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory, undo_over_a_replaced_directory,
+TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory,
+         by_path_keeps_attributes, times_that_were_left_to_others_are_no_edit, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
