@@ -146,7 +146,7 @@ class Box:
     def run(self, script):
         if self.fuzzy:  # what is made in a directory depends on its default ACL
             self.check_view(self.inside([])[1])
-        actor = mt.Actor(self.view, self.world.uid, self.layered)
+        actor = mt.Actor(self.view, self.world.uid, self.layered, self.base if self.layered and self.world.kind == "xfs" else {})
         wanted = []
         for index, operation in enumerate(script):
             failed = actor.apply(operation)
@@ -168,6 +168,7 @@ class World:
         self.place, self.who, self.uid, self.ground = place, who, place.uid(who), ground
         self.program = program or place.bin
         self.path = place.fresh("original", who, ground)
+        self.kind = subprocess.run(["stat", "-f", "-c", "%T", self.path], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
         self.state = os.path.join(place.fresh("state", who, state or ground if ground not in place.subvolumes else None), "atoll")
         self.boxes = {}
         self.hits = 0
@@ -336,6 +337,9 @@ class World:
             if here and here.kind == node.kind == "dir" and path not in box.base:  # two directories of one name are merged, or conflict
                 self.unsure.add(mt.join(box.root, path))
                 continue
+            if here and here.kind == "dir" and path in foreign.metas and is_same_directory(box.base.get(path), node):
+                here.mtime = None  # made again inside, just as it was: what others have set on it stays
+                continue
             moved |= self.forget(tree, mt.join(box.root, path), keep_below=node.kind == "dir")
             landed = tree.put(mt.join(box.root, path), node, by_id)
             if path not in chosen.entries | chosen.metas or landed.id in {n.id for n in self.tree.values()}:
@@ -478,6 +482,9 @@ class World:
                     box.base.put(path, now[path], low)
                     box.view[path] = now[path].copy()
                     box.view[path].low = True
+            for path in chosen.metas & set(now) & set(box.base) & set(box.view):
+                copy_meta(now[path], box.base[path])
+                box.base[path].mtime = box.view[path].mtime
         else:
             twins = {}
             for path in chosen.all() | chosen.names:

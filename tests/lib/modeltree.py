@@ -156,8 +156,10 @@ def from_scan(seen):
 class Actor:
     """Who carries out operations on a tree, and how."""
 
-    def __init__(self, tree, uid, layered=False):
-        self.tree, self.uid, self.layered = tree, uid, layered
+    def __init__(self, tree, uid, layered=False, hidden=()):
+        """hidden: names below an overlay on XFS. Where one of them was removed, overlayfs puts a moved directory by an exchange with the mark that
+        hides the name, and XFS then sets the directory's time."""
+        self.tree, self.uid, self.layered, self.hidden = tree, uid, layered, hidden
 
     def lookup(self, path):
         """The Node at a path, or None; every directory above must be there."""
@@ -366,6 +368,8 @@ class Actor:
                     copies[id(here)] = here.copy().is_new_inode()
                 here = copies[id(here)]
             moved[new + path[len(old):]] = here
+        if new in self.hidden and new not in self.tree:
+            moved[new].mtime = None
         self.replace(new, moved.pop(new))
         self.tree.update(moved)
 
