@@ -74,6 +74,19 @@ static int note_linked(struct copy_walk *w, const struct tree_entry *e)
 	return 0;
 }
 
+/* Whether the original still has what the copy was made from. What another process has put there, or taken away, stays so: nothing was done
+ * to this name inside. */
+static int has_original(struct copy_walk *w, const struct copy_linked *l)
+{
+	int dir = peer_dir(&w->classify.peer, l->path, path_parent_size(l->path));
+	struct tree_stat st;
+	int r = dir < 0 ? dir : tree_stat(dir, path_base_name(l->path), &st);
+
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return 0;
+	return r < 0 ? r : (st.mode & S_IFMT) == (l->stat.mode & S_IFMT) && st.size == l->stat.size && st.mtime == l->stat.mtime;
+}
+
 /* Renaming a directory leaves the ctime of the files in it alone, and so that of their other names. */
 int copy_find_linked(struct copy_walk *w, int tree)
 {
@@ -95,6 +108,9 @@ int copy_find_linked(struct copy_walk *w, int tree)
 		struct change *added;
 
 		if (!tree_inodes_find(&inodes, &e.stat))
+			continue;
+		r = has_original(w, &w->linked[i]);
+		if (r <= 0)
 			continue;
 		/* The copy has the owner that it had: what an ordinary user copied belongs to that user. */
 		dir = above ? fd_open_beneath(tree, above, O_PATH | O_DIRECTORY) : -ENOMEM;
@@ -243,6 +259,22 @@ static int find_unseen(struct copy_walk *w, const struct baseline *base)
 	return 0;
 }
 
+/* The index of the first entry of a sorted list that is path, or comes after it. */
+static size_t first_from(const struct baseline *base, const char *path)
+{
+	size_t low = 0, high = base->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (path_compare(base->v[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* Below an entry that changed its type everything was listed as deleted already, and the baseline's children must not be again. Below one that is
  * skipped nothing was looked at. */
 static void mark_below_types_seen(const struct copy_walk *w, struct baseline *base)
@@ -252,9 +284,8 @@ static void mark_below_types_seen(const struct copy_walk *w, struct baseline *ba
 
 		if (c->kind != ATOLL_SKIPPED && (c->kind != ATOLL_TYPE || !S_ISDIR(c->before.mode)))
 			continue;
-		for (size_t k = 0; k < base->n; k++)
-			if (path_is_below(base->v[k].path, c->path))
-				base->v[k].seen = true;
+		for (size_t k = first_from(base, c->path); k < base->n && path_is_below(base->v[k].path, c->path); k++)
+			base->v[k].seen = true;
 	}
 }
 

@@ -317,6 +317,33 @@ def nothing_done(tap, place, who, strategy):
         box.drop()
 
 
+def content(path):
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def another_name(tap, place, who, strategy, ground):
+    """A directory is moved inside, and landed; it is moved once more, and another process has done something to a name elsewhere of its file."""
+    for name, change, now in (("removed", "rm top", None), ("replaced", "echo foreign >n; mv n top", "foreign\n"),
+                              ("written to", "echo foreign >>top", "1\nforeign\n")):
+        path = place.fresh("tree", who, ground)
+        box = t.Box(place, who, strategy, dirs=[path])
+        shell(box, "mkdir d; echo 1 >d/f; ln d/f top", path)
+        box.new()
+        shell(box, "mv d e", path, True)
+        first = box.commit(path + "/d", path + "/e")
+        shell(box, change, path)
+        shell(box, "mv e g", path, True)
+        listed, done = box.diff("--name-status").stdout.decode(), box.commit()
+        top, moved = content(path + "/top"), content(path + "/g/f")
+        tap.check("another name of a file in a moved directory is left alone: %s, %s, %s" % (name, strategy, who),
+                  first.returncode == done.returncode == 0 and "top" not in listed and top == now and moved == "1\n",
+                  t.said(first), listed, t.said(done), top)
+        box.drop()
+
+
 def delayed(tap, place):
     """A foreign metadata change between Atoll's last look and its rename: the rename is taken back and the change reported. strace delays the
     rename, which is just scheduling."""
@@ -354,6 +381,7 @@ def main(place, tap):
         for strategy, ground in grounds:
             for case in CASES:
                 there_and_back(tap, place, ground, who, strategy, case)
+            another_name(tap, place, who, strategy, ground)
         for strategy in ("overlay", "copy_on_write"):
             by_path(tap, place, who, strategy)
             parts(tap, place, who, strategy)
