@@ -318,7 +318,8 @@ static void unmake(struct maker *m)
 							       .store = m->s.store,
 							       .root_fd = -EBADF,
 							       .work_fd = -EBADF,
-							       .stage_fd = -EBADF };
+							       .stage_fd = -EBADF,
+							       .marks = tree_overlay_marks() };
 			memcpy(m->s.resources[i].uuid, m->s.box.uuid, sizeof m->s.box.uuid);
 			m->s.resources[i].sandbox = m->s.box.name;
 			m->rows[i] = (struct store_resource){ 0 };

@@ -25,12 +25,28 @@ struct touches {
 	size_t n;
 };
 
+/* A directory beside the layer says which attributes are its marks: a process that may not use them would misread the layer. */
+static const char *record_of(enum tree_marks marks)
+{
+	return marks == TREE_MARKS_TRUSTED ? "trusted-marks" : "user-marks";
+}
+
+bool resource_knows_marks(const struct resource *r)
+{
+	enum tree_marks marks = resource_marks(r);
+	const char *others = record_of(marks == TREE_MARKS_TRUSTED ? TREE_MARKS_USER : TREE_MARKS_TRUSTED);
+
+	return r->host || marks == TREE_MARKS_NONE || r->work_fd < 0 || faccessat(r->work_fd, others, F_OK, 0) < 0;
+}
+
 int overlay_begin(struct resource *r, struct atoll_error *err)
 {
 	struct tree_copy_report report = { 0 };
 	int rc = tree_copy_entry(r->root_fd, "", r->work_fd, UPPER, TREE_COPY_KEEP_SET_ID | resource_marks(r), &report);
 
 	if (rc >= 0)
+		rc = sys_mkdir(r->work_fd, record_of(resource_marks(r)), 0700);
+	if (rc >= 0 || rc == -EEXIST)
 		rc = sys_mkdir(r->work_fd, WORK, 0700);
 	if (rc < 0)
 		return error_sys(err, rc, "new", r->row.path, "cannot make the workspace of \"%s\" in \"%s\"",

@@ -253,6 +253,8 @@ struct resource {
 
 /* Which attributes of its workspace are the overlay's own, and of its original are not seen inside: none where its workspace is a copy. */
 enum tree_marks resource_marks(const struct resource *r);
+/* Whether this process has the rights of the one that made the workspace, so that both use the same marks. */
+bool resource_knows_marks(const struct resource *r);
 /* Whether the path belongs to Atoll, to a nested resource or to a guest. */
 bool resource_excludes(const struct resource *r, const char *path);
 bool resource_is_claimed(const struct resource *r, const char *path); /* by a guest */

@@ -438,6 +438,31 @@ TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_
 
 # ---- overriding what somebody else did ----
 
+def by_another_root(place, tap):
+    """Root without CAP_SYS_ADMIN and root with it mark what was deleted in an overlay by different attributes: neither may read the other's."""
+    less = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    for title, first, second in (("less", less, []), ("more", [], less)):
+        path = t.build_tree(place, "root", BASE, hint="capabilities")
+        box = t.Box(place, "root", "overlay", dirs=[path])
+
+        def atoll(before, *arguments, b=box):
+            return b.command([*before, b.program, *arguments])
+
+        made = atoll(first, "new", box.name, "--dir", path, "--strategy", "overlay", "--quiet")
+        ran = atoll(first, "run", box.name, "--", "sh", "-ec", "cd '%s'; rm -r d; mkdir d; echo new > d/new" % path)
+        before = mf.manifest(path)
+        refused = [atoll(second, *arguments) for arguments in
+                   (("diff", box.name), ("commit", box.name), ("rollback", box.name), ("run", box.name, "--", "true"), ("rm", box.name))]
+        untouched = mf.manifest(path) == before
+        landed = atoll(first, "commit", box.name)
+        tap.check("made by root with %s capabilities: no other reads it" % title, made.returncode == ran.returncode == landed.returncode == 0 and
+                  untouched and [done.returncode for done in refused] == [4, 4, 4, 125, 4] and
+                  all(b"CAP_SYS_ADMIN" in done.stderr for done in refused) and os.listdir(path + "/d") == ["new"],
+                  t.said(made), t.said(ran), *map(t.said, refused), t.said(landed), os.listdir(path + "/d"))
+        atoll(first, "rm", box.name, "--force")
+        t.remove_tree(path)
+
+
 def content(path):
     with open(path, encoding="ascii") as file:
         return file.read()
@@ -528,6 +553,8 @@ def overriding(place, tap, who, strategy, ground):
 
 
 def main(place, tap):
+    if place.is_root and t.only("capabilities"):
+        by_another_root(place, tap)
     for strategy in ("overlay", "copy_on_write", "snapshot"):
         for who in place.users():
             ground = None
