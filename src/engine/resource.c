@@ -126,9 +126,10 @@ static int open_parts(struct session *s, struct resource *r, bool mend, struct a
 			"the workspace of \"%s\" is gone from \"%s\"; remove the sandbox with atoll rm --force",
 			r->row.path, r->work_fd < 0 ? r->row.work : r->row.stage);
 	if (!resource_knows_marks(r))
-		return error_set(err, ATOLL_STATE, EPERM, "open", r->row.path,
-				 "the edits of \"%s\" were made %s CAP_SYS_ADMIN and can only be read so: run Atoll with the same capabilities",
-				 r->row.path, r->marks == TREE_MARKS_TRUSTED ? "without" : "with");
+		return error_set(
+			err, ATOLL_STATE, EPERM, "open", r->row.path,
+			"the edits of \"%s\" were made %s CAP_SYS_ADMIN and can only be read so: run Atoll with the same capabilities",
+			r->row.path, r->marks == TREE_MARKS_TRUSTED ? "without" : "with");
 	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
 }
 

@@ -84,7 +84,9 @@ static int has_original(struct copy_walk *w, const struct copy_linked *l)
 
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0;
-	return r < 0 ? r : (st.mode & S_IFMT) == (l->stat.mode & S_IFMT) && st.size == l->stat.size && st.mtime == l->stat.mtime;
+	return r < 0 ? r
+		     : (st.mode & S_IFMT) == (l->stat.mode & S_IFMT) && st.size == l->stat.size &&
+			       st.mtime == l->stat.mtime;
 }
 
 /* Renaming a directory leaves the ctime of the files in it alone, and so that of their other names. */
