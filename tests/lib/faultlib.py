@@ -107,6 +107,7 @@ class Scenario:
         """box: the class that starts the program; another one may inject its faults from outside. ground: a directory on another
         file system for originals and state. root_times: those of the directories themselves are compared too."""
         self.ground, self.root_times = ground, root_times
+        self.untimed = ()  # directories whose times are not compared
         self.hits = self.misses = 0
         self.dirs, self.files, edit = SHAPES[shape]
         self.place, self.who, self.strategy, self.program, self.box = place, who, strategy, program, box
@@ -129,7 +130,16 @@ class Scenario:
             found[1][b"."]["mtime"] = None
         for entries in () if self.root_times else found:
             entries[b"."]["mtime"] = None
+        for entries in found:
+            for name in set(self.untimed) & set(entries):
+                entries[name]["mtime"] = None
         return found
+
+    def leave_out_times(self, names):
+        self.untimed = names
+        for entries in self.old + self.new:
+            for name in set(names) & set(entries):
+                entries[name]["mtime"] = None
 
     def close(self):
         t.remove_tree(self.template)
