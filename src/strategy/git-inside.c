@@ -115,12 +115,14 @@ static int collect(const struct git_work *w, int upper, const struct git_entries
 static int bring_files(const struct git_work *w, const struct git_entries *to, const struct git_entries *beyond,
 		       struct atoll_error *err)
 {
-	AUTO_FREE char *prefix = str_format("--prefix=%s/", w->upper);
+	AUTO_FREE char *prefix = str_format("--prefix=%s/", w->upper), *place = str_format("%s/sparse", w->name);
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
 	AUTO_STRBUF info = STRBUF_INIT, paths = STRBUF_INIT, marked = STRBUF_INIT;
 	AUTO_GIT_ENTRIES unseen = { 0 };
 	struct git_call call = git_work_call(w);
-	int rc = !prefix ? -ENOMEM : upper < 0 ? upper : collect(w, upper, to, beyond, &paths, &marked, &unseen);
+	int rc = !prefix || !place ? -ENOMEM
+		 : upper < 0       ? upper
+				   : collect(w, upper, to, beyond, &paths, &marked, &unseen);
 
 	git_entries_format(to, strlen(w->tip.hex), &info);
 	if (rc < 0 || info.failed)
@@ -131,8 +133,8 @@ static int bring_files(const struct git_work *w, const struct git_entries *to, c
 	rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
 	call.input = NULL;
 	call.input_size = 0;
-	if (rc >= 0 && unseen.n)
-		rc = git_sparse_leaves_out(&call, &unseen, err);
+	if (rc >= 0)
+		rc = git_sparse_leaves_out(w->r, &call, place, &unseen, err);
 	for (size_t i = 0; i < unseen.n; i++)
 		if (unseen.v[i].marks)
 			strbuf_add(&marked, unseen.v[i].path, strlen(unseen.v[i].path) + 1);

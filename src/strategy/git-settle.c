@@ -102,7 +102,7 @@ static int find_left_out(struct resource *r, const struct git_call *how, const s
 		    git_sparse_is_nowhere(r, upper, e->path) && git_entries_add(ret, e->path, e->mode, &e->id, 0) < 0)
 			return error_oom(err, how->operation);
 	}
-	return ret->n ? git_sparse_leaves_out(how, ret, err) : 0;
+	return git_sparse_leaves_out(r, how, GIT_SPARSE, ret, err);
 }
 
 /* Sets the entries that differ, one by one: git read-tree refuses where a marked file of the checkout differs from its entry. */

@@ -71,46 +71,63 @@ static int is_sparse(const struct git_call *how, struct atoll_error *err)
 	return rc < 0 ? rc : strncmp(strbuf_str(&out), "true", 4) == 0;
 }
 
-int git_sparse_leaves_out(const struct git_call *how, struct git_entries *list, struct atoll_error *err)
+/* Puts the list into an index of its own, whose entries git then marks by the patterns. Git has no file to remove: the
+ * work tree is an empty directory. */
+static int mark_by_patterns(const struct git_call *how, const struct git_entries *list, struct git_entries *ret,
+			    struct atoll_error *err)
 {
-	AUTO_FREE char *patterns = str_format("--exclude-from=%s/info/sparse-checkout", how->repo->dir);
-	AUTO_GIT_ENTRIES wanted = { 0 };
-	AUTO_STRBUF out = STRBUF_INIT;
+	AUTO_STRBUF info = STRBUF_INIT;
 	struct git_call call = *how;
-	int rc = patterns ? is_sparse(how, err) : error_oom(err, how->operation);
+	int rc;
+
+	git_entries_format(list, strlen(list->v[0].id.hex), &info);
+	if (info.failed)
+		return error_oom(err, how->operation);
+	call.input = info.data;
+	call.input_size = info.size;
+	rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+	/* A sparse index would need trees of these entries, which are in no store. */
+	if (rc >= 0)
+		rc = git_call(how, err,
+			      (const char *const[]){ "-c", "index.sparse=false", "sparse-checkout", "reapply", NULL });
+	return rc < 0 ? rc : git_entries_of_index(how, ret, err);
+}
+
+int git_sparse_leaves_out(struct resource *r, const struct git_call *how, const char *place, struct git_entries *list,
+			  struct atoll_error *err)
+{
+	AUTO_FREE char *below = str_format("%s/tree", place);
+	AUTO_FREE char *tree = str_format("%s/%s/tree", r->row.work, place);
+	AUTO_FREE char *index = str_format("%s/%s/index", r->row.work, place);
+	AUTO_GIT_ENTRIES marked = { 0 };
+	AUTO_FD made = -EBADF;
+	struct git_call call = *how;
+	int rc = !list->n ? 0 : below && tree && index ? is_sparse(how, err) : error_oom(err, how->operation);
 
 	if (rc <= 0)
 		return rc;
-	call.output = &out;
-	/* The patterns are written like those of ignored files. */
-	rc = git_call(&call, err, (const char *const[]){ "ls-files", "-z", "-c", "-i", patterns, NULL });
-	for (const char *at = out.data; rc >= 0 && at && at < out.data + out.size; at += strlen(at) + 1)
-		if (git_entries_add(&wanted, at, 0, &(struct git_id){ "" }, 0) < 0)
-			return error_oom(err, how->operation);
-	for (size_t i = 0; i < list->n && rc >= 0; i++)
-		if (!git_entries_find(&wanted, list->v[i].path))
-			list->v[i].marks |= GIT_MARK_SKIP;
+	rc = tree_remove(r->work_fd, place);
+	made = rc < 0 && rc != -ENOENT ? rc : fd_make_path(r->work_fd, below);
+	if (made < 0)
+		return error_sys(err, made, how->operation, tree, "cannot make the directory \"%s\"", tree);
+	call.work_tree = tree;
+	call.index = index;
+	rc = mark_by_patterns(&call, list, &marked, err);
+	for (size_t i = 0; i < list->n && rc >= 0; i++) {
+		const struct git_entry *e = git_entries_find(&marked, list->v[i].path);
+
+		list->v[i].marks |= e ? e->marks & GIT_MARK_SKIP : 0;
+	}
+	(void)tree_remove(r->work_fd, place);
 	return MIN(rc, 0);
 }
 
 static int mark_new(const struct git_work *w, struct git_landing *l, struct git_entries *new, struct atoll_error *err)
 {
-	AUTO_FREE char *index = str_format("%s/sparse", w->quarantine);
-	AUTO_STRBUF info = STRBUF_INIT;
-	struct git_call call = git_work_call(w);
-	int rc;
+	AUTO_FREE char *place = str_format("%s/sparse", w->name);
+	const struct git_call call = git_work_call(w);
+	int rc = place ? git_sparse_leaves_out(w->r, &call, place, new, err) : error_oom(err, w->operation);
 
-	git_entries_format(new, strlen(w->tip.hex), &info);
-	if (!index || info.failed)
-		return error_oom(err, w->operation);
-	call.index = index;
-	call.input = info.data;
-	call.input_size = info.size;
-	rc = git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
-	call.input = NULL;
-	call.input_size = 0;
-	if (rc >= 0)
-		rc = git_sparse_leaves_out(&call, new, err);
 	for (size_t i = 0; i < l->to.n && rc >= 0; i++) {
 		const struct git_entry *e = git_entries_find(new, l->to.v[i].path);
 

@@ -19,7 +19,8 @@ static int cannot_make(struct resource *r, int rc, struct atoll_error *err)
 /* On a rollback everything is made anew. What is recorded is exchanged when it is, and says until then what comes along. */
 static int remove_old(struct resource *r)
 {
-	static const char *const names[] = { GIT_UPPER, GIT_WORK, GIT_OBJECTS, GIT_NEXT, GIT_INDEX, GIT_INDEX_LOCK };
+	static const char *const names[] = { GIT_UPPER, GIT_WORK,       GIT_OBJECTS, GIT_NEXT,
+					     GIT_INDEX, GIT_INDEX_LOCK, GIT_SPARSE };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)

@@ -8,6 +8,7 @@
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
  *	git-index        while the inside is put at a commit: its next index. Git locks and writes it here, where no command inside comes
+ *	git-sparse       meanwhile, where git is asked which files the original's sparse checkout leaves out
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
@@ -28,6 +29,7 @@
 #define GIT_NEXT "git-next"
 #define GIT_INDEX "git-index"
 #define GIT_INDEX_LOCK "git-index.lock"
+#define GIT_SPARSE "git-sparse"
 #define GIT_QUARANTINE "git-q-"
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
@@ -225,8 +227,10 @@ bool git_sparse_hides(const struct change *c, const struct git_entry *e);
 bool git_sparse_is_nowhere(const struct resource *r, int upper_fd, const char *path);
 /* Fills w->hidden. -errno. */
 int git_sparse_find(struct git_work *w);
-/* Sets GIT_MARK_SKIP on those of the list that the original's sparse checkout leaves out. how->index: one that has all of them. */
-int git_sparse_leaves_out(const struct git_call *how, struct git_entries *list, struct atoll_error *err);
+/* Sets GIT_MARK_SKIP on those of the list that the patterns of the original's sparse checkout leave out. place: a name in
+ * the area, for a directory of its own that exists only during the call. */
+int git_sparse_leaves_out(struct resource *r, const struct git_call *how, const char *place, struct git_entries *list,
+			  struct atoll_error *err);
 /* Sets GIT_MARK_SKIP on each entry of l->to that lands in the original's index alone: neither side has it checked out. index: the original's. */
 int git_sparse_mark(const struct git_work *w, struct git_landing *l, const struct git_entries *index,
 		    struct atoll_error *err);

@@ -468,6 +468,47 @@ def in_a_sparse_original_an_entry_without_a_file_lands_in_the_index(repo, tap):
               t.said(done))
 
 
+# Sparse checkouts of the original, by what git sparse-checkout is told.
+PATTERNS = ["--cone", "--cone d", "--cone d/e", "--cone d/e d/g/i/j", "--cone d/e/k/l", "--cone --sparse-index d/e", "--cone 'o o/s*r'",
+            "--no-cone '/*' '!/d/*/' /d/e/", "--no-cone /d/ '!/d/*/' /d/g/i/", "--no-cone '/*' '!/d/' '*.c'", "--no-cone x.c"]
+DIRECTORIES = ["d/e", "d/e/k", "d/e/k/l", "d/g", "d/g/i", "d/g/i/j", "o o", "o o/s*r"]
+
+
+@scene
+def what_the_patterns_of_a_sparse_original_leave_out_is_left_to_git(repo, tap):
+    repo.box.rm()
+    for name in ["old", "new", "x.c"]:
+        repo.outside("git switch -qc %s 2>/dev/null || true; " % ("main" if name == "old" else "side") +
+                     "".join("mkdir -p '%s'; echo 1 >'%s/%s'; " % (d, d, name) for d in DIRECTORIES) + "git add .; git commit -qm " + name)
+    repo.outside("git switch -q main; git config advice.updateSparsePath false")
+    for patterns in PATTERNS:
+        repo.outside("git sparse-checkout set --skip-checks " + patterns + "; git merge -q side")
+        expected, left_out = repo.git("ls-files -t"), [line[2:] for line in repo.git("ls-files -t").split("\n") if line[0] == "S"]
+        unstage = "git rm -q --cached --sparse --ignore-unmatch -- " + " ".join("'%s'" % path for path in left_out if path.endswith("/new"))
+        repo.outside(unstage)
+        repo.must(repo.new())
+        tap.check("sparse-checkout %s: what is unstaged and left out is so inside" % patterns, repo.inside("git ls-files -t") == expected and
+                  repo.inside("git status --porcelain") == repo.inside("git status --porcelain -uno") == "", repo.inside("git ls-files -t"), expected)
+        repo.outside("git reset -q --hard main~2")
+        repo.box.rm()
+        repo.must(repo.new())
+        repo.inside("git merge -q side")
+        done = repo.box.commit()
+        tap.check("sparse-checkout %s: what is merged inside lands" % patterns, done.returncode == 0 and repo.git("ls-files -t") == expected and
+                  not repo.problems(), t.said(done), repo.git("ls-files -t"), expected)
+        repo.must(repo.box.undo())
+        repo.must(repo.box.rollback())
+        repo.outside("git merge -q side")
+        repo.inside("echo mine >u")
+        repo.inside("git add --sparse u; git commit -qm mine")
+        done = repo.box.commit("--on-conflict=merge")
+        tap.check("sparse-checkout %s: what is merged by a commit is left out inside" % patterns, done.returncode == 0 and
+                  repo.inside("git ls-files -t") == repo.git("ls-files -t") and "\n".join(line for line in repo.git("ls-files -t").split("\n")
+                  if line[2:] != "u") == expected and not repo.problems(), t.said(done), repo.git("ls-files -t"), expected)
+        repo.box.rm()
+        repo.outside("git reset -q --hard main~1; git reset -q --hard side~2; git sparse-checkout disable")
+
+
 @scene
 def what_is_left_out_of_a_sandbox_is_said(repo, tap):
     repo.box.rm()
