@@ -292,7 +292,8 @@ static int add_taking(struct planner *p, struct change *c)
 	struct store_step *step;
 	int r = note_parent(p, c->path);
 
-	if (r >= 0 && p->retires)
+	/* Below a directory that stays in the original, though its whiteout hides all of it, an entry has no whiteout of its own. */
+	if (r >= 0 && p->retires && !c->below)
 		r = add_retire(p, c, NULL, 'k');
 	if (r < 0)
 		return r;

@@ -25,6 +25,17 @@ static bool is_removed_on_both_sides(const struct git_work *w, const struct chan
 	return c->gone && !c->has_after && !git_work_original(w, c->path);
 }
 
+static void mark(struct change *c)
+{
+	c->kind = ATOLL_SKIPPED;
+	c->note = NULL;
+}
+
+static bool is_marked(const struct change *c)
+{
+	return c->kind == ATOLL_SKIPPED && !c->note;
+}
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
@@ -45,16 +56,10 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 			c->judged &= !w->state.carried;
 			continue;
 		}
-		c->kind = ATOLL_SKIPPED;
-		c->note = NULL;
+		mark(c);
 		any = true;
 	}
 	return any;
-}
-
-static bool is_marked(const struct change *c)
-{
-	return c->kind == ATOLL_SKIPPED && !c->note;
 }
 
 /* Whether a new directory, the i-th change, holds such files, and nothing else. */
@@ -81,6 +86,50 @@ static bool is_parent_of_marked(const struct changes *list, size_t i)
 	return false;
 }
 
+static bool has_hidden_below(const struct git_work *w, const struct changes *list, size_t i)
+{
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++)
+		if (is_marked(&list->v[k]) && git_entries_find(&w->hidden, list->v[k].path))
+			return true;
+	return false;
+}
+
+static bool has_marked_below(const struct changes *list, size_t i)
+{
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, list->v[i].path); k++)
+		if (is_marked(&list->v[k]))
+			return true;
+	return false;
+}
+
+/* Whether another process has put the entry there, or changed it, since the sandbox began. */
+static bool is_newer(const struct git_work *w, const struct change *c)
+{
+	return c->before.ctime >= (is_directory(c) ? resource_dir_stamp(w->r, c->path) : resource_stamp(w->r, c->path));
+}
+
+/* Git removes a directory that a sparse checkout inside leaves out, with the ignored files in it. Below the i-th change, such
+ * a directory, each file goes by itself that git has removed inside or a commit has deleted. The hidden files stay, and so
+ * does what is untracked and newer, or in a directory that is: the sandbox has never seen it so. */
+static void split_hidden(const struct git_work *w, struct changes *list, size_t i)
+{
+	const char *top = list->v[i].path, *newer = NULL;
+
+	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, top); k++) {
+		struct change *c = &list->v[k];
+
+		if (newer && !path_is_below(c->path, newer))
+			newer = NULL;
+		if (!newer && is_directory(c) && is_newer(w, c))
+			newer = c->path;
+		if (!is_marked(c) && !git_work_original(w, c->path) && (newer || is_newer(w, c)))
+			mark(c);
+	}
+	for (size_t k = i; k < list->n && path_is_below(list->v[k].path, top); k++)
+		if (is_directory(&list->v[k]) && has_marked_below(list, k))
+			mark(&list->v[k]);
+}
+
 /* A directory that is not there inside was removed, with what was in it; or it was there before anything was put into it that stays. Of one that is
  * both, nothing can be said. */
 static int mark_removed(struct git_work *w, struct changes *list, size_t i)
@@ -93,8 +142,7 @@ static int mark_removed(struct git_work *w, struct changes *list, size_t i)
 			*(is_marked(&list->v[k]) ? &stays : &goes) = true;
 	if (!stays)
 		return 0;
-	c->kind = ATOLL_SKIPPED;
-	c->note = NULL;
+	mark(c);
 	if (!goes || w->torn)
 		return 0;
 	w->torn = strdup(c->path);
@@ -104,6 +152,9 @@ static int mark_removed(struct git_work *w, struct changes *list, size_t i)
 /* Directories are there because of what is in them: one that holds nothing of the sandbox's goes, as do times that only moved. */
 static int mark_directories(struct git_work *w, struct changes *list)
 {
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i].kind == ATOLL_DELETED && is_directory(&list->v[i]) && has_hidden_below(w, list, i))
+			split_hidden(w, list, i);
 	for (size_t i = list->n; i-- > 0;) {
 		struct change *c = &list->v[i];
 		bool arrives = c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE;
@@ -116,10 +167,8 @@ static int mark_directories(struct git_work *w, struct changes *list)
 				return -ENOMEM;
 			continue;
 		}
-		if (arrives ? has_marked_alone_below(list, i) : only_times && is_parent_of_marked(list, i)) {
-			c->kind = ATOLL_SKIPPED;
-			c->note = NULL;
-		}
+		if (arrives ? has_marked_alone_below(list, i) : only_times && is_parent_of_marked(list, i))
+			mark(c);
 	}
 	return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * Files of the workspace that fell behind. Going to an older commit inside puts older versions of files into the upper layer; they are not edits and do
  * not land. When a commit that contains newer versions lands, the inside stands at that commit, and the older versions would pass for edits that take
- * the newer ones back. So would files pass for deleted that a sparse checkout inside has removed. A whole commit puts them aside with the layer, and an undo brings them back; a partial one leaves them. Either way they get
- * the commit's version before anybody looks.
+ * the newer ones back. So would files pass for deleted that a sparse checkout inside has removed. A whole commit puts them aside with the
+ * layer, and an undo brings them back; a partial one leaves them. Either way they get the commit's version before anybody looks.
  */
 #include "strategy/git.h"
 
@@ -51,22 +51,60 @@ void git_stale_drop(int dir_fd)
 
 /* ---- renewing them ---- */
 
-/* Removes the whiteout of a directory above the path, if there is one: it hides the file with all the directory. -errno. */
-static int unhide(int upper, const char *path)
+struct cover {
+	int to_fd;
+	int64_t since; /* when the sandbox last removed something */
+};
+
+/* A file that another process has written there since was never seen inside. */
+static int cover_entry(const struct tree_entry *e, void *arg)
+{
+	const struct cover *c = arg;
+	int r = !S_ISDIR(e->stat.mode) && e->stat.mtime >= c->since ? 0 : sys_whiteout(c->to_fd, e->name);
+
+	return r < 0 ? r : TREE_WALK_SKIP;
+}
+
+/* Puts a directory with a whiteout for each entry of the original's in the place of that directory's whiteout, at once: what
+ * else was removed with the directory stays so. -errno. */
+static int open_whiteout(struct resource *r, int parent, const char *name, const char *path, const struct tree_stat *st)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_FD from = fd_open_beneath(r->root_fd, path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD to = -EBADF;
+	int rc;
+
+	if (from < 0)
+		return from == -ENOENT || from == -ENOTDIR ? sys_unlink(parent, name, 0) : from;
+	rc = tree_remove(r->work_fd, GIT_SPARSE);
+	if (rc >= 0)
+		rc = tree_copy_entry(from, "", r->work_fd, GIT_SPARSE, TREE_COPY_KEEP_SET_ID | resource_marks(r),
+				     &report);
+	to = rc < 0 ? rc : fd_open_beneath(r->work_fd, GIT_SPARSE, O_RDONLY | O_DIRECTORY);
+	rc = to < 0 ? to : tree_walk(from, TREE_WALK_NO_ROOT, cover_entry, &(struct cover){ to, st->ctime }, NULL);
+	if (rc >= 0)
+		rc = sys_rename(r->work_fd, GIT_SPARSE, parent, name, RENAME_EXCHANGE);
+	return rc < 0 ? rc : tree_remove(r->work_fd, GIT_SPARSE);
+}
+
+/* Opens the whiteouts of the directories above the path: they hide the file with all the directory. -errno. */
+static int unhide(struct resource *r, int upper, const char *path)
 {
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		AUTO_FREE char *above = strndup(path, (size_t)(slash - path));
 		AUTO_FD parent = -EBADF;
 		struct tree_stat st;
 		const char *name;
-		int r = above ? fd_open_parent(upper, above, &parent, &name) : -ENOMEM;
+		int rc = above ? fd_open_parent(upper, above, &parent, &name) : -ENOMEM;
 
-		if (r >= 0)
-			r = tree_stat(parent, name, &st);
-		if (r < 0)
-			return r == -ENOENT ? 0 : r;
-		if (!S_ISDIR(st.mode))
-			return S_ISCHR(st.mode) ? sys_unlink(parent, name, 0) : 0;
+		if (rc >= 0)
+			rc = tree_stat(parent, name, &st);
+		if (rc >= 0 && S_ISCHR(st.mode))
+			rc = open_whiteout(r, parent, name, above, &st);
+		else if (rc >= 0 && !S_ISDIR(st.mode))
+			return 0;
+		if (rc < 0)
+			return rc == -ENOENT ? 0 : rc;
 	}
 	return 0;
 }
@@ -79,7 +117,7 @@ static int is_in(struct resource *r, int upper, const char *path)
 	int layer = git_refs_layer(&(struct git_refs){ upper, r->root_fd, resource_marks(r) }, path), rc;
 
 	if (layer == -ENOENT) {
-		rc = unhide(upper, path);
+		rc = unhide(r, upper, path);
 		return rc < 0 ? rc : 1;
 	}
 	if (layer != upper)

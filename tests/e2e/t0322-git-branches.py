@@ -441,6 +441,49 @@ def a_sparse_checkout_inside_deletes_nothing(repo, tap):
               repo.read("e/x") == "x\n", tracked(repo), repo.status())
 
 
+HIDDEN = "o/k/l o/p o/s/t"
+
+
+def files(repo, name="o"):
+    return " ".join(repo.outside("find %s -type f | sort" % name).split("\n"))
+
+
+@scene
+def a_sparse_checkout_inside_deletes_what_git_removed_with_it_alone(repo, tap):
+    repo.box.rm()
+    repo.outside("mkdir -p o/s o/k; echo 1 >o/p; echo 1 >o/s/t; echo 1 >o/k/l; git add .; git commit -qm o; git switch -qc side; "
+                 "git rm -q o/p o/k/l; git commit -qm side; git switch -q main")
+    ignored = "mkdir -p o/obj; for f in o/k/k.o o/obj/1.o o/x.o; do echo object >$f; done"
+    for name, made, script, lands, commits in [
+            ("ignored files", ignored, "echo in >>a; git commit -qam mine; git merge -q main", HIDDEN, ["mine", "o", "first"]),
+            ("files that a merge deletes", "true", "git merge -q side", "o/s/t", ["side", "o", "first"]),
+            ("both", ignored, "git merge -q side", "o/s/t", ["side", "o", "first"])]:
+        repo.outside(made)
+        before = files(repo)
+        repo.must(repo.new())
+        repo.inside("git sparse-checkout set --cone d; test ! -e o; " + script)
+        done = repo.box.commit("o")
+        tap.check("hidden with %s: a part does not land" % name, done.returncode == 4 and b"lands as a whole" in done.stderr and
+                  files(repo) == before, t.said(done))
+        for word in ("committed", "committed again after an undo"):
+            done = repo.box.commit()
+            tap.check("hidden with %s: those go, and what is hidden stays, %s" % (name, word), done.returncode == 0 and files(repo) == lands and
+                      repo.log() == commits and repo.status() == "" and not repo.problems(), t.said(done), files(repo), repo.log(), repo.status())
+            repo.must(repo.box.undo())
+            tap.check("hidden with %s: an undo brings them back, %s" % (name, word), files(repo) == before and repo.status() == "" and
+                      repo.inside("git status --porcelain; find o -type f | sort").split("\n") == lands.split(), files(repo), diff(repo),
+                      repo.inside("git status --porcelain; find o -type f | sort"))
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git clean -fdqx o")
+    repo.outside(ignored)
+    repo.must(repo.new())
+    repo.inside("git sparse-checkout set --cone d; echo in >>a; git commit -qam mine")
+    repo.outside("for f in o/new.o o/obj/2.o; do echo object >$f; done; mkdir o/empty; echo more >>o/k/k.o; echo n >o/n; git add o/n; git commit -qm theirs")
+    done = repo.box.commit("--on-conflict=merge")
+    tap.check("what others have put there, or changed, since stays too", done.returncode == 0 and os.path.isdir(repo.path + "/o/empty") and
+              files(repo) == "o/k/k.o o/k/l o/n o/new.o o/obj/1.o o/obj/2.o o/p o/s/t" and {"mine", "theirs"} < set(repo.log()) and repo.status() == "" and not repo.problems(), t.said(done), files(repo), repo.log(), repo.status())
+
+
 @scene
 def in_a_sparse_original_an_entry_without_a_file_lands_in_the_index(repo, tap):
     repo.box.rm()
