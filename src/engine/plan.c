@@ -382,6 +382,11 @@ static int plan_directory(struct planner *p, size_t i, bool selected)
 	return land(p, i, kind, whole);
 }
 
+static bool is_whiteout(const struct tree_stat *st)
+{
+	return S_ISCHR(st->mode) && st->rdev_major == 0 && st->rdev_minor == 0;
+}
+
 /* What stays behind when the whole layer is exchanged for a fresh one is brought there when the commit is decided (finish.c). */
 static int plan_skipped(struct planner *p, const struct change *c)
 {
@@ -390,7 +395,9 @@ static int plan_skipped(struct planner *p, const struct change *c)
 
 	if (!p->how->switches || !c->has_after || merged)
 		return 0;
-	p->cover = c->path;
+	/* Of what the whiteout of a directory hides, a part may be deleted. */
+	if (!is_whiteout(&c->after))
+		p->cover = c->path;
 	return add_retire(p, c, NULL, 'k');
 }
 

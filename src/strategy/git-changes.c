@@ -173,14 +173,17 @@ static int mark_directories(struct git_work *w, struct changes *list)
 	return 0;
 }
 
-/* Where the inside stays at its commit, so do its files: nothing is said of them. */
-static void keep_marked(struct changes *list)
+/* Where the inside stays at its commit, so do its files: nothing is said of them. The whiteout of a hidden file, or of its
+ * directory, stays too: the index inside still has the file's mark, and git takes that away where it sees the file. */
+static void keep_marked(const struct git_work *w, struct changes *list)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		struct change *c = &list->v[i];
 
 		if (!is_marked(c))
 			continue;
+		if (!c->has_after && (git_entries_find(&w->hidden, c->path) || has_hidden_below(w, list, i)))
+			c->has_after = c->after.mode != 0;
 		c->note = "is as it was in the commit";
 		c->implied = true;
 	}
@@ -441,7 +444,7 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 		return NULL;
 	}
 	if (w.elsewhere || git_work_has_nothing(&w))
-		keep_marked(list);
+		keep_marked(&w, list);
 	else
 		drop_marked(list);
 	rc = git_judge(&w, list, err);

@@ -430,6 +430,16 @@ def a_sparse_checkout_inside_deletes_nothing(repo, tap):
         repo.must(repo.box.undo())
         repo.outside("git rm -q e/e; git commit -qm away")
     repo.must(repo.box.rollback())
+    repo.inside("git sparse-checkout set d; echo u >untracked")
+    for word in ("committed", "committed again after an undo"):
+        done = repo.box.commit()
+        tap.check("an untracked file lands alone, and hidden ones stay hidden, " + word, done.returncode == 0 and diff(repo) == "no changes\n" and
+                  repo.inside("git status --porcelain; ls") == "?? untracked\na\nd\nlines\nuntracked\nx.o" and tracked(repo) == SPARSE and
+                  repo.status() == "?? untracked", t.said(done), diff(repo), repo.inside("git status --porcelain; ls"), repo.status())
+        repo.must(repo.box.undo())
+        tap.check("and are hidden when that is taken back, " + word, diff(repo) == "A  untracked\n1 change: 1 added\n" and repo.status() == "",
+                  diff(repo), repo.status())
+    repo.must(repo.box.rollback())
     repo.inside("git sparse-checkout set d; echo z >z; git add --sparse z; mkdir -p e; echo x >e/x; git add --sparse e/x; git commit -qm x; "
                 "git sparse-checkout reapply; test ! -e e/x")
     done = repo.box.commit()
