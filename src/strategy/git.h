@@ -8,7 +8,8 @@
  *	git-objects/     mounted over .git/objects inside; the original's objects are its alternate, mounted read-only beside it
  *	git-state        the branch of the original, the commit the sandbox began at, the branch inside, and whether all is in place there
  *	git-index        while the inside is put at a commit: its next index. Git locks and writes it here, where no command inside comes
- *	git-sparse       meanwhile, where git is asked which files the original's sparse checkout leaves out
+ *	git-sparse       meanwhile, an index and an empty work tree, where git marks what the original's sparse checkout leaves out; after a
+ *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
