@@ -152,7 +152,7 @@ static int mark_removed(struct git_work *w, struct changes *list, size_t i)
 /* Directories are there because of what is in them: one that holds nothing of the sandbox's goes, as do times that only moved. */
 static int mark_directories(struct git_work *w, struct changes *list)
 {
-	for (size_t i = 0; i < list->n; i++)
+	for (size_t i = 0; i < list->n && w->hidden.n; i++)
 		if (list->v[i].kind == ATOLL_DELETED && is_directory(&list->v[i]) && has_hidden_below(w, list, i))
 			split_hidden(w, list, i);
 	for (size_t i = list->n; i-- > 0;) {
