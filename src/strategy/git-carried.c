@@ -38,3 +38,26 @@ int git_carried_load(struct resource *r, struct git_entries *ret)
 
 	return rc == -ENOENT ? 0 : rc;
 }
+
+/* ---- what a command inside has written over it ---- */
+
+static bool has_same_content(const struct resource *r, int upper_fd, const struct change *c)
+{
+	AUTO_FD inside = -EBADF, outside = -EBADF;
+	const char *ours, *theirs;
+
+	if (S_ISLNK(c->after.mode))
+		return !(c->what & ATOLL_WHAT_TARGET);
+	if (!(c->what & ATOLL_WHAT_CONTENT))
+		return true;
+	return c->before.size == c->after.size && fd_open_parent(upper_fd, c->path, &inside, &ours) >= 0 &&
+	       fd_open_parent(r->root_fd, c->path, &outside, &theirs) >= 0 &&
+	       tree_same_content(inside, ours, outside, theirs) > 0;
+}
+
+bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c)
+{
+	return w->state.carried && c->has_before && c->has_after && c->kind != ATOLL_DELETED &&
+	       !((c->before.mode ^ c->after.mode) & (S_IFMT | S_IXUSR)) && !S_ISDIR(c->after.mode) &&
+	       c->before.ctime < resource_stamp(w->r, c->path) && has_same_content(w->r, upper_fd, c);
+}

@@ -225,21 +225,17 @@ static bool is_staged_alone(const struct git_work *w, const struct git_entry *ne
 	return !w->elsewhere && c && is_content(c) && !(carried && is_same(carried, new));
 }
 
-static int collect_vanished(struct git_work *w, struct git_entries *list, struct atoll_error *err)
+static int collect_vanished(struct git_work *w, const struct git_entries *old, const struct git_entries *new,
+			    struct git_entries *list)
 {
-	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
-	struct git_call call = git_work_call(w);
-	int rc;
+	int rc = 0;
 
-	call.index = w->index;
-	/* On another branch the original's commit says what the layer below the workspace has. */
-	rc = git_entries_since(&call, w->elsewhere ? &w->head : &w->base, &old, &new, err);
-	for (size_t i = 0; i < new.n &&rc >= 0; i++)
-		if ((has_vanished(w, &old.v[i], &new.v[i]) &&
-		     git_entries_add(list, new.v[i].path, 0, &new.v[i].id, 0) < 0) ||
-		    (is_staged_alone(w, &new.v[i]) &&
-		     git_entries_add(&w->staged, new.v[i].path, new.v[i].mode, &new.v[i].id, 0) < 0))
-			return error_oom(err, w->operation);
+	for (size_t i = 0; i < new->n && rc >= 0; i++) {
+		if (has_vanished(w, &old->v[i], &new->v[i]))
+			rc = git_entries_add(list, new->v[i].path, 0, &new->v[i].id, 0);
+		if (rc >= 0 && is_staged_alone(w, &new->v[i]))
+			rc = git_entries_add(&w->staged, new->v[i].path, new->v[i].mode, &new->v[i].id, 0);
+	}
 	return rc;
 }
 
@@ -261,8 +257,9 @@ static int drop_committed(struct git_work *w, struct atoll_error *err)
 }
 
 /* What was staged in the original, and is in the index inside as it came along, is not the sandbox's doing: it is as HEAD has it. If the file was
- * written inside, its content is, and so is that a file gave way to a directory, or the other way round, if something was written there. */
-static int collect_carried(const struct git_work *w, struct git_entries *list, struct atoll_error *err)
+ * edited inside, its content is, and so is that a file gave way to a directory, or the other way round, if something was edited there. */
+static int collect_carried(const struct git_work *w, const struct git_entries *edited, struct git_entries *list,
+			   struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 };
 	struct git_call call = git_work_call(w);
@@ -273,8 +270,8 @@ static int collect_carried(const struct git_work *w, struct git_entries *list, s
 	for (size_t i = 0; i < new.n &&rc >= 0; i++) {
 		const struct git_entry *e = git_entries_find(&w->carried, new.v[i].path);
 
-		if (!e || !is_same(e, &new.v[i]) || (e->mode && changes_find(w->files, e->path)) ||
-		    git_entries_clash(&w->tracked, e->path))
+		if (!e || !is_same(e, &new.v[i]) || (e->mode && git_entries_find(edited, e->path)) ||
+		    git_entries_clash(edited, e->path))
 			continue;
 		if (git_entries_add(list, e->path, old.v[i].mode, &old.v[i].id, 0) < 0)
 			return error_oom(err, w->operation);
@@ -302,34 +299,60 @@ static int add_unmerged(const struct git_work *w, struct git_entries *list)
 	return rc;
 }
 
+/* Whether a written file is as it came along, and so is its entry of the index. staged: where that differs from the base. */
+static bool is_as_carried(const struct git_work *w, int upper_fd, const struct git_entries *staged,
+			  const struct change *c)
+{
+	const struct git_entry *now = git_entries_find(staged, c->path);
+	const struct git_entry *carried = now ? git_entries_find(&w->carried, c->path) : NULL;
+
+	return (!now || (carried && is_same(carried, now))) && git_carried_is_same(w, upper_fd, c);
+}
+
+/* Puts the tracked files that a command inside has edited into ret, mode 0 for those that are gone. */
+static int collect_edited(const struct git_work *w, const struct git_entries *staged, struct git_entries *ret)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+	int rc = MIN(upper, 0);
+
+	for (size_t i = 0; i < w->tracked.n && rc >= 0; i++) {
+		const struct git_entry *e = &w->tracked.v[i];
+		const struct change *c = e->mode != GITLINK ? changes_find(w->files, e->path) : NULL;
+		bool again = i > 0 && strcmp(w->tracked.v[i - 1].path, e->path) == 0; /* unmerged */
+
+		if (c && !again && !git_sparse_hides(c, e) && !is_as_carried(w, upper, staged, c))
+			rc = git_entries_add(ret, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
+	}
+	return rc;
+}
+
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
 static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
-	AUTO_GIT_ENTRIES list = { 0 };
-	int vanished;
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 }, edited = { 0 }, list = { 0 };
+	struct git_call call = git_work_call(w);
+	int rc;
 
-	for (size_t i = 0; i < w->files->n; i++) {
-		const struct change *c = &w->files->v[i];
-		const struct git_entry *e = git_entries_find(&w->tracked, c->path);
-		int rc;
-
-		if (!e || e->mode == GITLINK || git_sparse_hides(c, e))
-			continue;
-		rc = git_entries_add(&list, e->path, is_content(c) ? e->mode : 0, &e->id, 0);
-		if (rc < 0)
-			return error_oom(err, w->operation);
-		if (is_content(c))
-			strbuf_add(paths, c->path, strlen(c->path) + 1);
-	}
-	if (add_unmerged(w, &list) < 0)
+	call.index = w->index;
+	/* On another branch the original's commit says what the layer below the workspace has. */
+	rc = git_entries_since(&call, w->elsewhere ? &w->head : &w->base, &old, &new, err);
+	if (rc < 0)
+		return rc;
+	rc = collect_edited(w, &new, &edited);
+	if (rc < 0)
+		return failed(w, rc, err);
+	for (size_t i = 0; i < edited.n; i++)
+		if (edited.v[i].mode)
+			strbuf_add(paths, edited.v[i].path, strlen(edited.v[i].path) + 1);
+	if (git_entries_copy(&edited, &list) < 0 || add_unmerged(w, &list) < 0 ||
+	    collect_vanished(w, &old, &new, &list) < 0)
 		return error_oom(err, w->operation);
-	vanished = collect_vanished(w, &list, err);
-	if (vanished >= 0 && !git_id_equal(&w->base, &w->tip))
-		vanished = drop_committed(w, err);
-	if (vanished >= 0)
-		vanished = collect_carried(w, &list, err);
+	if (!git_id_equal(&w->base, &w->tip))
+		rc = drop_committed(w, err);
+	if (rc >= 0)
+		rc = collect_carried(w, &edited, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
-	return vanished < 0 ? vanished : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
+	return rc < 0 ? rc : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
 }
 
 static int update_index(struct git_work *w, struct atoll_error *err)

@@ -69,6 +69,10 @@ int git_carried_save(struct resource *r, const struct git_call *how, const struc
 int git_carried_load(struct resource *r, struct git_entries *ret);
 /* The index inside is a commit's now. -errno. */
 int git_carried_drop(struct resource *r);
+struct git_work;
+/* Whether a written file has the content and git's own mode of the original's file, which no process has changed since the sandbox began. If the
+ * original's file is uncommitted work that came along, a command inside has written the file, but not edited it. */
+bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c);
 
 /* ---- git-settle.c ---- */
 

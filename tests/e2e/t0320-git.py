@@ -522,6 +522,37 @@ def what_is_carried_in_lands_only_if_somebody_inside_touches_it(repo, tap):
 
 
 @scene
+def what_is_carried_in_and_written_again_as_it_was_does_not_land(repo, tap):
+    dirty = ("echo owner >>d/b; echo st >staged; mkdir n; echo n >n/x; git add staged n; echo one >>a; git add a; echo two >>a; ln -s a link; git add link; "
+             "git rm -q lines; mkdir lines; echo l >lines/l; git add lines")
+    files = "d/b staged n/x a lines/l"
+    writes = {"touched": "touch %s" % files, "copied": "for f in %s; do cp $f c; mv c $f; done; ln -sfn a link" % files,
+              "stashed": "git stash -q; git stash pop -q", "permissions": "chmod 600 %s" % files}
+    for what, script in writes.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(dirty)
+        before = repo.outside("git status --porcelain; git ls-files -s; cat %s" % files)
+        repo.must(repo.new("--dirty"))
+        repo.inside(script)
+        done = repo.box.commit("-m", "nothing")
+        tap.check("%s: it is no change" % what, repo.box.diff().stdout == b"no changes\n" and done.returncode == 0 and repo.log() == ["first"] and
+                  repo.outside("git status --porcelain; git ls-files -s; cat %s" % files) == before, repo.box.diff().stdout, t.said(done), repo.log())
+        repo.inside(script + "; echo i >i; git add i")
+        repo.commit("-m", "mine")
+        tap.check("%s: what is edited beside it lands alone" % what, repo.git("show --format= --name-only") == "i" and
+                  repo.outside("git status --porcelain; git ls-files -s | grep -v i$; cat %s" % files) == before, repo.git("show --stat"), repo.status())
+        repo.must(repo.box.undo())
+        tap.check("%s: undo leaves it as it was" % what, repo.log() == ["first"] and
+                  repo.outside("git status --porcelain; git ls-files -s; cat %s" % files) == before, repo.log(), repo.status())
+        repo.must(repo.box.rollback())
+        repo.inside(script + "; echo in >>d/b; chmod +x staged")
+        repo.commit("-m", "edited")
+        tap.check("%s: what is edited too lands" % what, repo.git("show --format= --name-only") == "d/b\nstaged" and
+                  repo.git("show HEAD:d/b") == "b\nowner\nin" and "100755" in repo.git("ls-tree HEAD staged"), repo.git("show --stat"))
+        repo.outside("git reset -q --hard HEAD~1; git clean -qfd")
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
