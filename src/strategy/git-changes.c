@@ -17,6 +17,7 @@ static bool is_directory(const struct change *c)
 /* ---- files ---- */
 
 #define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
+#define COMMITTED_SINCE "was taken back to its commit inside, and does not land: the original has committed it since"
 
 /* A path that the sandbox and another process have both removed, and that neither the original's
  * branch nor the sandbox's tree has: the merge of both has nothing there, so nothing lands. */
@@ -36,9 +37,19 @@ static bool is_marked(const struct change *c)
 	return c->kind == ATOLL_SKIPPED && !c->note;
 }
 
+/* What came along, and is at its commit's version again: an edit of the file alone, since the commit has it already. */
+static void mark_reverted(const struct git_work *w, struct change *c)
+{
+	c->judged = false;
+	c->note = w->elsewhere ? NOT_ON_BRANCH : git_work_original(w, c->path) ? COMMITTED_SINCE : NULL;
+	if (c->note)
+		c->kind = ATOLL_SKIPPED;
+}
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
 	bool any = false;
 
 	for (size_t i = 0; i < list->n; i++) {
@@ -54,6 +65,10 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 		if (!is_removed_on_both_sides(w, c) && !git_entries_find(&w->hidden, c->path) &&
 		    git_work_lands(w, c->path, &c->judged)) {
 			c->judged &= !w->state.carried;
+			continue;
+		}
+		if (git_carried_is_reverted(w, upper, c)) {
+			mark_reverted(w, c);
 			continue;
 		}
 		mark(c);

@@ -457,7 +457,7 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 		return rc;
 	if (git_sparse_find(w) < 0)
 		return error_oom(err, w->operation);
-	if (git_carried_load(w->r, &w->carried) < 0)
+	if (git_carried_load(w->r, &w->carried, &w->uncommitted) < 0)
 		return failed(w, -EINVAL, err);
 	w->settled = !find_unmerged(w) && !w->carried.n && !w->elsewhere && rc && *w->file.tree.hex && !has_edits(w);
 	if (w->settled) {

@@ -43,6 +43,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->tracked);
 	git_entries_release(&w->hidden);
 	git_entries_release(&w->carried);
+	git_entries_release(&w->uncommitted);
 	git_entries_release(&w->staged);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);

@@ -11,6 +11,7 @@
  *	git-sparse       meanwhile, an index and an empty work tree, where git marks what the original's sparse checkout leaves out; after a
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
+ *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
@@ -27,6 +28,7 @@
 #define GIT_OBJECTS "git-objects"
 #define GIT_STATE "git-state"
 #define GIT_CARRIED "git-carried"
+#define GIT_UNCOMMITTED "git-uncommitted"
 #define GIT_NEXT "git-next"
 #define GIT_INDEX "git-index"
 #define GIT_INDEX_LOCK "git-index.lock"
@@ -62,17 +64,20 @@ int git_state_take_next(struct resource *r);
 
 /* ---- git-carried.c ---- */
 
-/* Records what an index has staged since the base; an index without staged entries leaves no record. */
+/* Records what an index has staged since the base, and what is uncommitted in the original. */
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
 		     struct atoll_error *err);
-/* Fills ret with the index entries on record, mode 0 for a removed one; none if there is no record. -errno. */
-int git_carried_load(struct resource *r, struct git_entries *ret);
+/* Fills ret_staged with the index entries on record, mode 0 for a removed one, and ret_uncommitted with HEAD's entries of all that came along; none if
+ * there is no record. -errno. */
+int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct git_entries *ret_uncommitted);
 /* The index inside is a commit's now. -errno. */
 int git_carried_drop(struct resource *r);
 struct git_work;
 /* Whether a written file has the content and git's own mode of the original's file, which no process has changed since the sandbox began. If the
  * original's file is uncommitted work that came along, a command inside has written the file, but not edited it. */
 bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c);
+/* Whether a command inside has taken a file that came along back to the version of its commit, which the original's file is not. */
+bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c);
 
 /* ---- git-settle.c ---- */
 
@@ -159,6 +164,7 @@ struct git_work {
 	struct git_entries
 		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
 	struct git_entries carried; /* staged in the original when the sandbox was made, as its index had them */
+	struct git_entries uncommitted; /* all that was uncommitted there then, as HEAD had it */
 	struct git_entries
 		staged; /* what the index inside alone has: the file was written too, and is as the base has it */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */

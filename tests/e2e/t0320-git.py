@@ -553,6 +553,53 @@ def what_is_carried_in_and_written_again_as_it_was_does_not_land(repo, tap):
 
 
 @scene
+def what_is_carried_in_and_taken_back_to_the_commit_lands(repo, tap):
+    cases = {"edited": ("echo mine >>a", "git checkout -q a", "M  a", ""), "staged": ("echo mine >>a; git add a", "git checkout -q HEAD a", "M  a", "MM a"),
+             "staged and edited": ("echo mine >>a; git add a; echo more >>a", "git reset -q --hard", "M  a", "MM a"),
+             "removed": ("rm a", "git checkout -q a", "A  a", ""), "staged removal": ("git rm -q a", "git checkout -q HEAD a", "A  a", "D  a\n?? a"),
+             "executable": ("chmod +x a", "git reset -q --hard", "m  a  (mode", ""), "a link": ("ln -sf d a", "git stash -q", "T  a  (link", ""),
+             "a directory": ("git rm -q a; mkdir a; echo x >a/x; git add a", "git reset -q --hard", "T  a  (directory", "D  a\nAD a/x\n?? a")}
+    for what, (dirty, edit, shown, after) in cases.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(dirty)
+        before = repo.outside("git status --porcelain; git ls-files -s; ls -l a 2>&1 || true")
+        repo.must(repo.new("--dirty"))
+        repo.inside(edit)
+        said, done = repo.box.diff().stdout.decode(), repo.box.atoll("rm", "box")
+        tap.check("%s: diff names it, and rm does not drop it" % what, said.startswith(shown) and "refs/heads" not in said and done.returncode == 4,
+                  said, t.said(done))
+        for word in ("committed", "committed again"):
+            repo.commit("-m", "back")
+            tap.check("%s: the file is the commit's, and what is staged stays, %s" % (what, word), repo.read("a") == "a\n" and
+                      repo.status() == after and repo.log() == ["first"], repo.status(), repo.log())
+            tap.check("%s: nothing is left inside, %s" % (what, word), repo.box.diff().stdout.startswith((b"no changes\n", b"S  commit")),
+                      repo.box.diff().stdout)
+            repo.must(repo.box.undo())
+            tap.check("%s: undo brings the owner's version back, %s" % (what, word), repo.outside("git status --porcelain; git ls-files -s; ls -l a 2>&1 || true") == before,
+                      repo.status(), before)
+        repo.inside("echo i >>lines")
+        repo.commit("-m", "beside")
+        tap.check("%s: it lands beside a commit, which does not have it" % what, repo.read("a") == "a\n" and repo.log() == ["beside", "first"] and
+                  repo.git("show --format= --name-only") == "lines", repo.status(), repo.git("show --stat"))
+        repo.must(repo.box.undo())
+        repo.must(repo.box.rollback())
+        repo.inside(edit)
+        repo.outside("rm -rf a; echo later >a")
+        done = repo.box.commit("-m", "back")
+        tap.check("%s: edited by another process since, it is a conflict" % what, done.returncode == 3 and repo.read("a") == "later\n", t.said(done))
+        repo.must(repo.box.rollback())
+        tap.check("%s: a rollback gives it up" % what, repo.box.diff().stdout == b"no changes\n" and repo.inside("cat a") == "later", repo.box.diff().stdout)
+        repo.outside("git reset -q --hard; git clean -qfd")
+    repo.outside("echo mine >>a")
+    repo.must(repo.box.rollback())
+    repo.inside("git checkout -q a; touch lines")
+    repo.outside("echo o >>lines; git commit -qam theirs")
+    said = repo.box.diff().stdout.decode()
+    tap.check("committed in the original since, it is named and left, and what was only touched is not", said.startswith("S  a  (was taken back") and
+              "lines" not in said, said)
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
