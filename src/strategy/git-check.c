@@ -8,6 +8,9 @@
 #include "base/fd.h"
 
 #define GITLINK 0160000
+/* The object of an empty file. */
+#define EMPTY_SHA1 "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+#define EMPTY_SHA256 "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
 
 /* What is told, and how many. */
 struct report {
@@ -40,12 +43,14 @@ static int conclude(const struct report *p, struct atoll_error *err)
 
 /* ---- the original's checkout ---- */
 
-/* What was carried in, and not edited since, is what the sandbox has built on. */
+/* What was carried in, and not edited since, is what the sandbox has built on; so is that a file was gone. */
 static bool was_carried(const struct report *p, const char *path)
 {
 	const struct change *c = p->w->state.carried ? changes_find(p->q->changes, path) : NULL;
 
-	return c && c->has_before && c->before.ctime < resource_stamp(p->w->r, path);
+	if (c && !c->has_before)
+		return !c->gone && git_entries_find(&p->w->uncommitted, path);
+	return c && c->before.ctime < resource_stamp(p->w->r, path);
 }
 
 static bool is_entry(const struct git_entry *e, const struct git_entry *of)
@@ -55,11 +60,24 @@ static bool is_entry(const struct git_entry *e, const struct git_entry *of)
 	return e->mode == of->mode && git_id_equal(&e->id, &of->id);
 }
 
+/* As `git add -N` makes one, too: it holds no content that could be lost. */
+static bool is_empty(const struct git_entry *e)
+{
+	return strcmp(e->id.hex, EMPTY_SHA1) == 0 || strcmp(e->id.hex, EMPTY_SHA256) == 0;
+}
+
 static bool is_away(const struct git_work *w, const char *path)
 {
 	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_NOFOLLOW);
 
 	return there == -ENOENT || there == -ENOTDIR;
+}
+
+static bool is_directory(const struct git_work *w, const char *path)
+{
+	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+
+	return there >= 0;
 }
 
 /*
@@ -77,6 +95,8 @@ static bool may_land(const struct report *p, const struct git_landing *l, const 
 
 	if (!to || !from || changes_find(p->q->changes, path))
 		return false;
+	if (p->w->state.carried && e && !from->mode && is_empty(e))
+		return true;
 	return p->w->state.carried ? is_entry(e, to) || is_entry(e, from) : e && is_entry(e, to);
 }
 
@@ -107,7 +127,10 @@ static bool is_as_it_lands(const struct report *p, const struct git_landing *l, 
 {
 	if (!may_land(p, l, index, path))
 		return false;
-	return git_entries_find(&l->to, path)->mode ? !git_entries_find(others, path) : is_away(p->w, path);
+	if (git_entries_find(&l->to, path)->mode)
+		return !git_entries_find(others, path);
+	/* A directory that stands in the place of the removed file stays. */
+	return is_away(p->w, path) || is_directory(p->w, path);
 }
 
 static void check_uncommitted(struct report *p, const struct git_landing *l, const struct git_entries *uncommitted,

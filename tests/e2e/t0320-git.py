@@ -600,6 +600,38 @@ def what_is_carried_in_and_taken_back_to_the_commit_lands(repo, tap):
 
 
 @scene
+def what_is_carried_in_as_removed_or_to_be_added_is_in_nobodys_way(repo, tap):
+    directory = "git rm -q a; mkdir a; echo q >a/q; git add a"
+    cases = {"removed, made again": ("git rm -q a", "echo fresh >a; git add a", "M\ta", ""), "gone, made again": ("rm a", "echo fresh >a", "M\ta", ""),
+             "removed with its directory, made again": ("git rm -qr d", "mkdir d; echo fresh >d/b; git add d", "M\td/b", ""),
+             "a directory now, committed": (directory, "git commit -qm all", "D\ta\nA\ta/q", ""),
+             "a directory now, edited": (directory, "echo in >>a/q", "D\ta\nA\ta/q", ""),
+             "to be added": ("echo n >n; git add -N n", "git commit -qam n", "A\tn", "AM n"),
+             "to be added, edited": ("echo n >n; git add -N n", "echo in >>n", "A\tn", "AM n")}
+    for what, (dirty, edit, landed, after) in cases.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(dirty)
+        before = repo.status()
+        repo.must(repo.new("--dirty"))
+        repo.inside(edit)
+        for word in ("committed", "committed again"):
+            done = repo.box.commit("-m", "mine")
+            tap.check("%s: it lands, %s" % (what, word), done.returncode == 0 and repo.git("show --format= --name-status --no-renames") == landed and
+                      repo.status() == "" and not repo.problems(), t.said(done), repo.git("show --stat"), repo.status(), repo.problems())
+            repo.must(repo.box.undo())
+            tap.check("%s: undone, it is uncommitted as it was, %s" % (what, word), repo.status() == (after or before) and repo.log() == ["first"],
+                      repo.status(), before)
+        repo.must(repo.box.rollback())
+        tap.check("%s: a rollback leaves nothing" % what, repo.box.diff().stdout == b"no changes\n", repo.box.diff().stdout)
+        repo.inside(edit)
+        repo.outside("git reset -q; rm -rf a n d/b; mkdir -p d; echo later >a; echo later >n; echo later >d/b; git add .")
+        done = repo.box.commit("-m", "mine")
+        tap.check("%s: edited by another process since, it is a conflict" % what, done.returncode == 3 and repo.read("a") == repo.read("n") == "later\n",
+                  t.said(done))
+        repo.outside("git reset -q --hard; git clean -qfd")
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
