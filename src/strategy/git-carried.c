@@ -84,9 +84,18 @@ bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct ch
 	       c->before.ctime < resource_stamp(w->r, c->path) && is_like_original(w, upper_fd, c);
 }
 
+/* Not so if the index inside has another commit's entry by now: then the work that came along has landed, or something else was committed. */
+static bool came_along(const struct git_work *w, const char *path)
+{
+	const struct git_entry *then = git_entries_find(&w->uncommitted, path),
+			       *now = git_entries_find(&w->tracked, path);
+
+	return then && now &&
+	       (git_entries_find(&w->carried, path) || (then->mode == now->mode && git_id_equal(&then->id, &now->id)));
+}
+
 bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c)
 {
-	return c->has_after && c->kind != ATOLL_DELETED && git_entries_find(&w->tracked, c->path) &&
-	       !git_entries_find(&w->base_new, c->path) && git_entries_find(&w->uncommitted, c->path) &&
-	       !is_like_original(w, upper_fd, c);
+	return c->has_after && c->kind != ATOLL_DELETED && !git_entries_find(&w->base_new, c->path) &&
+	       came_along(w, c->path) && !is_like_original(w, upper_fd, c);
 }

@@ -230,7 +230,7 @@ static int collect_vanished(struct git_work *w, const struct git_entries *old, c
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < new->n && rc >= 0; i++) {
+	for (size_t i = 0; i < new->n &&rc >= 0; i++) {
 		if (has_vanished(w, &old->v[i], &new->v[i]))
 			rc = git_entries_add(list, new->v[i].path, 0, &new->v[i].id, 0);
 		if (rc >= 0 && is_staged_alone(w, &new->v[i]))

@@ -163,7 +163,7 @@ struct git_work {
 	struct git_id base;     /* what tip and head have in common */
 	struct git_entries
 		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
-	struct git_entries carried; /* staged in the original when the sandbox was made, as its index had them */
+	struct git_entries carried;     /* staged in the original when the sandbox was made, as its index had them */
 	struct git_entries uncommitted; /* all that was uncommitted there then, as HEAD had it */
 	struct git_entries
 		staged; /* what the index inside alone has: the file was written too, and is as the base has it */
