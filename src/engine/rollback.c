@@ -80,6 +80,19 @@ static int find_edits(struct session *s, bool committed, struct changes **lists,
 	return found ? 1 : -(int)first.code;
 }
 
+/* Without a commit to take back the lists only serve name_dropped(). The work that a commit leaves behind is a repository's: a stash, another branch,
+ * staged work. The edits of other resources are not listed: that would take longer than to drop them. */
+static void list_repositories(struct session *s, struct changes **lists)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct resource *r = &s->resources[i];
+		struct atoll_error ignored = { 0 };
+
+		if ((r->ops->capabilities & (STRATEGY_PART | STRATEGY_GUEST)) == STRATEGY_PART)
+			lists[i] = strategy_changes(r, false, &ignored);
+	}
+}
+
 /* Whether there are no edits since the latest commit, so that it is the one to be taken back. What was rolled back already and not run
  * since stays as it is: the same call may be repeated. */
 static int takes_commit_back(struct session *s, struct changes **lists, struct atoll_error *err)
@@ -95,6 +108,8 @@ static int takes_commit_back(struct session *s, struct changes **lists, struct a
 		return 0;
 	r = committed ? 0 : undo_find_latest(s, &latest, err);
 	store_op_release(&latest);
+	if (r == -ATOLL_NOT_FOUND)
+		list_repositories(s, lists);
 	if (r < 0)
 		return r == -ATOLL_NOT_FOUND ? 0 : r;
 	r = find_edits(s, committed, lists, &unread);
@@ -104,6 +119,12 @@ static int takes_commit_back(struct session *s, struct changes **lists, struct a
 	if (r < 0 && err)
 		*err = unread;
 	return r < 0 ? r : !r;
+}
+
+/* An entry that only says why a commit is refused is no work of its own: the list has that besides. */
+static bool is_work_left_behind(const struct change *c)
+{
+	return !c->implied && c->kind == ATOLL_SKIPPED && !(c->blocking && !c->note_fact);
 }
 
 /* What no commit would have landed was nowhere else: it is named. */
@@ -117,7 +138,7 @@ static int name_dropped(struct session *s, struct changes *const *lists, struct 
 			AUTO_FREE char *note = c->note_fact ? str_format("dropped (%.*s)", (int)c->note_fact, c->note)
 							    : strdup("dropped");
 
-			if (c->implied || c->kind != ATOLL_SKIPPED || c->blocking)
+			if (!is_work_left_behind(c))
 				continue;
 			if (!note || !result_add(result, ATOLL_ITEM_NOTE, line->seq, c->path, note))
 				return -ENOMEM;

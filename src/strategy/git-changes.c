@@ -258,13 +258,30 @@ static int add_branch(const struct git_work *w, struct changes *list, struct ato
 	return changes_add_part(list, w->state.branch, ATOLL_MODIFIED, note) ? 0 : error_oom(err, w->operation);
 }
 
-/* What lands on the branch while no file does: what is committed or staged inside, and whose file is as it was or not there. */
+/* What lands on the branch while no file does: what is committed or staged inside, and whose file is as it was or not there. On another branch it is
+ * uncommitted, and does not land. */
 static bool is_index_only(const struct git_work *w, const struct changes *list, size_t i)
 {
 	const char *path = w->base_new.v[i].path;
 
 	return w->base_new.v[i].mode != GITLINK && w->base_old.v[i].mode != GITLINK && !changes_find(list, path) &&
-	       git_work_original(w, path) && !resource_is_others(w->r, path);
+	       (w->elsewhere || git_work_original(w, path)) && !resource_is_others(w->r, path);
+}
+
+static struct change *add_entry(const struct git_work *w, struct changes *list, size_t i)
+{
+	bool added = !w->base_old.v[i].mode, removed = !w->base_new.v[i].mode;
+	AUTO_FREE char *label = str_format("index %s", w->base_new.v[i].path);
+
+	if (!label)
+		return NULL;
+	if (w->elsewhere)
+		return changes_add_part(list, label, ATOLL_SKIPPED, NOT_ON_BRANCH);
+	return changes_add_part(list, label,
+				added     ? ATOLL_ADDED
+				: removed ? ATOLL_DELETED
+					  : ATOLL_MODIFIED,
+				"was committed or staged inside; its file was not changed");
 }
 
 /* The list is sorted until something is added to it. */
@@ -272,39 +289,39 @@ static int add_index_only(const struct git_work *w, struct changes *list, struct
 {
 	AUTO_FREE bool *found = w->base_new.n ? calloc(w->base_new.n, sizeof *found) : NULL;
 
-	if (w->elsewhere || !w->base_new.n)
+	if (!w->base_new.n)
 		return 0;
 	for (size_t i = 0; i < w->base_new.n && found; i++)
 		found[i] = is_index_only(w, list, i);
-	for (size_t i = 0; i < w->base_new.n && found; i++) {
-		bool added = !w->base_old.v[i].mode, removed = !w->base_new.v[i].mode;
-		AUTO_FREE char *label = found[i] ? str_format("index %s", w->base_new.v[i].path) : NULL;
-
-		if (found[i] &&
-		    (!label || !changes_add_part(list, label,
-						 added     ? ATOLL_ADDED
-						 : removed ? ATOLL_DELETED
-							   : ATOLL_MODIFIED,
-						 "was committed or staged inside; its file was not changed")))
+	for (size_t i = 0; i < w->base_new.n && found; i++)
+		if (found[i] && !add_entry(w, list, i))
 			return error_oom(err, w->operation);
-	}
 	return found ? 0 : error_oom(err, w->operation);
 }
 
-/* What is staged and would be lost with the index. */
-static int add_staged(const struct git_work *w, struct changes *list, struct atoll_error *err)
+static int add_entries(const struct git_work *w, struct changes *list, const struct git_entries *entries,
+		       const char *note, bool blocking, struct atoll_error *err)
 {
-	for (size_t i = 0; i < w->staged.n; i++) {
-		AUTO_FREE char *label = str_format("index %s", w->staged.v[i].path);
-		struct change *c = label ? changes_add_part(list, label, ATOLL_SKIPPED,
-							    "is staged inside, while its file is as it was")
-					 : NULL;
+	for (size_t i = 0; i < entries->n; i++) {
+		AUTO_FREE char *label = str_format("index %s", entries->v[i].path);
+		struct change *c = label ? changes_add_part(list, label, ATOLL_SKIPPED, note) : NULL;
 
 		if (!c)
 			return error_oom(err, w->operation);
-		c->blocking = true;
+		c->blocking = blocking;
+		c->note_fact = strlen("was staged inside");
 	}
 	return 0;
+}
+
+/* What is staged and is lost with the index. Where the file was not removed, the loss may not be meant, and a commit is refused. */
+static int add_staged(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	int rc = add_entries(w, list, &w->staged, "was staged inside, while its file is as it was", true, err);
+
+	return rc < 0 ? rc
+		      : add_entries(w, list, &w->discarded, "was staged inside, and its file removed since", false,
+				    err);
 }
 
 /* They cannot land, and the part says so. */

@@ -216,44 +216,73 @@ static bool is_same(const struct git_entry *a, const struct git_entry *b)
 	return a->mode == b->mode && (!a->mode || git_id_equal(&a->id, &b->id));
 }
 
-/* An entry of the index that differs from the base, and whose file was written: git_work_make() looks whether that differs too. */
+static bool came_along(const struct git_work *w, const struct git_entry *e)
+{
+	const struct git_entry *carried = git_entries_find(&w->carried, e->path);
+
+	return carried && is_same(carried, e);
+}
+
+/* An entry of the index that differs from HEAD inside, and whose file was written: git_work_make() looks whether that differs too. */
 static bool is_staged_alone(const struct git_work *w, const struct git_entry *new)
 {
 	const struct change *c = new->mode &&new->mode != GITLINK ? changes_find(w->files, new->path) : NULL;
-	const struct git_entry *carried = git_entries_find(&w->carried, new->path);
 
-	return !w->elsewhere && c && is_content(c) && !(carried && is_same(carried, new));
+	return c && is_content(c) && !came_along(w, new);
 }
 
-static int collect_vanished(struct git_work *w, const struct git_entries *old, const struct git_entries *new,
-			    struct git_entries *list)
+/* An entry of the index that HEAD inside does not have, and whose file was removed again. */
+static bool is_discarded(const struct git_work *w, const struct git_entry *old, const struct git_entry *new)
+{
+	const struct change *c = changes_find(w->files, new->path);
+
+	if (!new->mode || new->mode == GITLINK || came_along(w, new))
+		return false;
+	return c ? !is_content(c) && !old->mode : has_vanished(w, old, new);
+}
+
+static int collect_staged(struct git_work *w, const struct git_entries *old, const struct git_entries *new)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < new->n &&rc >= 0; i++) {
-		if (has_vanished(w, &old->v[i], &new->v[i]))
-			rc = git_entries_add(list, new->v[i].path, 0, &new->v[i].id, 0);
-		if (rc >= 0 && is_staged_alone(w, &new->v[i]))
-			rc = git_entries_add(&w->staged, new->v[i].path, new->v[i].mode, &new->v[i].id, 0);
+		const struct git_entry *e = &new->v[i];
+
+		if (is_staged_alone(w, e))
+			rc = git_entries_add(&w->staged, e->path, e->mode, &e->id, 0);
+		else if (is_discarded(w, &old->v[i], e))
+			rc = git_entries_add(&w->discarded, e->path, e->mode, &e->id, 0);
 	}
 	return rc;
 }
 
-/* What HEAD inside has too is committed, and its file takes it back. */
-static int drop_committed(struct git_work *w, struct atoll_error *err)
+static int collect_vanished(const struct git_work *w, const struct git_entries *old, const struct git_entries *new,
+			    struct git_entries *list)
 {
-	AUTO_GIT_ENTRIES all = w->staged, uncommitted = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < new->n &&rc >= 0; i++)
+		if (has_vanished(w, &old->v[i], &new->v[i]))
+			rc = git_entries_add(list, new->v[i].path, 0, &new->v[i].id, 0);
+	return rc;
+}
+
+/* What only the index inside has. old and new: from the commit below the workspace to the index. */
+static int collect_index_only(struct git_work *w, const struct git_id *below, const struct git_entries *old,
+			      const struct git_entries *new, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES tip_old = { 0 }, tip_new = { 0 };
+	bool committed = !git_id_equal(below, &w->tip);
 	struct git_call call = git_work_call(w);
-	int rc;
+	int rc = 0;
 
 	call.index = w->index;
-	w->staged = (struct git_entries){ 0 };
-	rc = all.n ? git_entries_since(&call, &w->tip, NULL, &uncommitted, err) : 0;
-	for (size_t i = 0; i < all.n && rc >= 0; i++)
-		if (git_entries_find(&uncommitted, all.v[i].path) &&
-		    git_entries_add(&w->staged, all.v[i].path, all.v[i].mode, &all.v[i].id, 0) < 0)
-			return error_oom(err, w->operation);
-	return rc;
+	if (committed && new->n)
+		rc = git_entries_since(&call, &w->tip, &tip_old, &tip_new, err);
+	if (rc < 0)
+		return rc;
+	rc = committed ? collect_staged(w, &tip_old, &tip_new) : collect_staged(w, old, new);
+	return rc < 0 ? error_oom(err, w->operation) : 0;
 }
 
 /* What was staged in the original, and is in the index inside as it came along, is not the sandbox's doing: it is as HEAD has it. If the file was
@@ -329,13 +358,14 @@ static int collect_edited(const struct git_work *w, const struct git_entries *st
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
 static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
+	/* On another branch the original's commit says what the layer below the workspace has. */
+	const struct git_id *below = w->elsewhere ? &w->head : &w->base;
 	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 }, edited = { 0 }, list = { 0 };
 	struct git_call call = git_work_call(w);
 	int rc;
 
 	call.index = w->index;
-	/* On another branch the original's commit says what the layer below the workspace has. */
-	rc = git_entries_since(&call, w->elsewhere ? &w->head : &w->base, &old, &new, err);
+	rc = git_entries_since(&call, below, &old, &new, err);
 	if (rc < 0)
 		return rc;
 	rc = collect_edited(w, &new, &edited);
@@ -347,8 +377,7 @@ static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths
 	if (git_entries_copy(&edited, &list) < 0 || add_unmerged(w, &list) < 0 ||
 	    collect_vanished(w, &old, &new, &list) < 0)
 		return error_oom(err, w->operation);
-	if (!git_id_equal(&w->base, &w->tip))
-		rc = drop_committed(w, err);
+	rc = collect_index_only(w, below, &old, &new, err);
 	if (rc >= 0)
 		rc = collect_carried(w, &edited, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);

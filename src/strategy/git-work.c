@@ -45,6 +45,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->carried);
 	git_entries_release(&w->uncommitted);
 	git_entries_release(&w->staged);
+	git_entries_release(&w->discarded);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
@@ -264,18 +265,28 @@ static int compare(struct git_work *w, struct atoll_error *err)
 	return git_entries_between(&call, &w->head, &w->tree, &w->head_old, &w->head_new, err);
 }
 
-/* Of what is staged, the file says what lands where it is another one than the base's. */
-static void drop_written(struct git_work *w)
+/* Where the file differs from both the base and HEAD inside, it says what lands: the staged entry was an earlier version of it. Elsewhere the
+ * staged entry is all there is of that work. */
+static int drop_written(struct git_work *w, struct atoll_error *err)
 {
+	AUTO_GIT_ENTRIES edited = { 0 };
+	const struct git_call call = git_work_call(w);
+	bool moved = w->staged.n && !git_id_equal(&w->base, &w->tip);
+	int rc = moved ? git_entries_between(&call, &w->tip, &w->tree, NULL, &edited, err) : 0;
 	size_t kept = 0;
 
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < w->staged.n; i++) {
-		if (git_entries_find(&w->base_new, w->staged.v[i].path))
+		const char *path = w->staged.v[i].path;
+
+		if (git_entries_find(&w->base_new, path) && (!moved || git_entries_find(&edited, path)))
 			free(w->staged.v[i].path);
 		else
 			w->staged.v[kept++] = w->staged.v[i];
 	}
 	w->staged.n = kept;
+	return 0;
 }
 
 const struct git_entry *git_work_original(const struct git_work *w, const char *path)
@@ -340,7 +351,7 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	if (rc >= 0)
 		rc = compare(w, err);
 	if (rc >= 0)
-		drop_written(w);
+		rc = drop_written(w, err);
 	return rc < 0 ? rc : git_strays_find(w, &inside, err);
 }
 

@@ -166,7 +166,8 @@ struct git_work {
 	struct git_entries carried;     /* staged in the original when the sandbox was made, as its index had them */
 	struct git_entries uncommitted; /* all that was uncommitted there then, as HEAD had it */
 	struct git_entries
-		staged; /* what the index inside alone has: the file was written too, and is as the base has it */
+		staged; /* what the index inside alone has: the file was written too, and is as the base or tip has it */
+	struct git_entries discarded; /* likewise, and the file was removed again */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */

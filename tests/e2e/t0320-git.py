@@ -672,6 +672,11 @@ def the_index_inside_is_not_believed(repo, tap):
     for what, script in lies.items():
         repo.inside(script.replace("\\n", "\n"))
         shown = repo.box.diff("--patch").stdout.decode()
+        if "another content" in what:
+            done = repo.box.commit("-m", "x")
+            tap.check("%s: it is staged work, and refused" % what, done.returncode == 4 and b'"a" is staged' in done.stderr and
+                      repo.log() == ["first"], t.said(done))
+            repo.inside("git restore --staged a")
         repo.commit("-m", "x")
         tap.check("%s: the branch has what the file has, and diff has shown" % what, repo.git("show HEAD:a") == "good" and repo.read("a") == "good\n" and
                   "EVIL" not in shown and repo.status() == "", repo.git("show HEAD:a"), shown, repo.status())

@@ -36,6 +36,9 @@ def keeps(repo):
     return repo.box.atoll("rm", "box").returncode == 4
 
 
+# Leaves content that only the index inside has.
+STAGE_ALONE = "echo precious >>a; git add a; git show HEAD:a >a"
+
 # Where work can be that HEAD's branch does not have: a script inside, what diff must say, and whether a commit is refused.
 OUT_OF_SIGHT = {
     "commits on the sandbox's branch, left for the original's":
@@ -70,6 +73,18 @@ OUT_OF_SIGHT = {
                                     ["M  d/b", "M  a"], True),
     "edits of files that git is told not to look at":
         ("git update-index --assume-unchanged a; git update-index --skip-worktree d/b; echo precious >>a; echo precious >>d/b", ["M  a", "M  d/b"], None),
+    "work staged alone": (STAGE_ALONE, ["S  index a  (was staged inside"], True),
+    "work staged alone of a detached HEAD": ("git switch -q --detach; " + STAGE_ALONE, ["S  index a  (was staged inside"], True),
+    "work staged alone of a new branch": ("git switch -qc feature; " + STAGE_ALONE, ["S  index a  (was staged inside"], True),
+    "work staged alone of another branch": ("git switch -q dev; " + STAGE_ALONE, ["S  index a  (was staged inside"], True),
+    "an entry of the index on another branch":
+        ("git switch -q dev; git update-index --cacheinfo 100644,$(echo 2 | git hash-object -w --stdin),lines; git rm -q --cached d/b",
+         ["S  index lines  (was edited on another branch", "S  index d/b  (was edited on another branch"], True),
+    "a file that was added and removed": ("echo precious >n; git add n; rm n", ["S  index n  (was staged inside, and its file removed since)"], False),
+    "a file that was added and removed on another branch": ("git switch -q dev; echo precious >n; git add n; rm n", ["S  index n  (was staged inside, and its file removed since)"], False),
+    "a file that was removed, added and removed":
+        ("git rm -q d/b; git commit -qm gone; mkdir d; echo precious >d/b; git add d/b; rm d/b", ["S  index d/b  (was staged inside, and its file removed since)"], None),
+    "a file that was added and gave way to a directory": ("echo precious >n; git add n; rm n; mkdir n", ["S  index n  (was staged inside, and its file removed since)"], False),
     "a file that git is told to add later": ("echo precious >n; git add -N n", ["A  n"], None),
 }
 
@@ -126,6 +141,23 @@ def a_rollback_leaves_what_landed_while_work_is_out_of_sight(repo, tap):
     repo.inside("true")
     done = repo.box.rollback()
     tap.check("without such work the commit is taken back", done.returncode == 0 and repo.log()[0] == "main" and not repo.problems(), t.said(done))
+
+
+@scene
+def a_rollback_names_what_it_drops(repo, tap):
+    for name, script in {"on the sandbox's branch": "", "detached": "git switch -q --detach; ", "on a new branch": "git switch -qc feature; "}.items():
+        for what in ("before any commit", "after one"):
+            repo.inside(script + STAGE_ALONE)
+            done = repo.box.rollback()
+            tap.check("work staged alone %s, %s" % (name, what), b"note: index a: dropped (was staged inside)" in done.stdout + done.stderr, t.said(done))
+            if "before" in what:
+                repo.inside("git switch -q atoll/box; echo x >>lines; git commit -qam one")
+                repo.commit()
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.must(repo.new())
+    repo.inside("echo precious >>a; git stash -q")
+    done = repo.box.rollback()
+    tap.check("a stash, before any commit", b"refs/stash: dropped (was made inside)" in done.stdout + done.stderr, t.said(done))
 
 
 @scene
@@ -293,11 +325,13 @@ def refs_that_cannot_be_there_side_by_side_are_named(repo, tap):
 
 @scene
 def what_is_staged_alone_is_not_lost(repo, tap):
-    for what, script in {"added, and the file restored": "cp a x.o; echo 2 >>a; git add a; cp x.o a", "applied to the index":
+    for what, script in {"added, and the file restored": "cp a x.o; echo 2 >>a; git add a; cp x.o a", "added after a commit, and the file restored":
+                         "echo 1 >>a; git commit -qam one; " + STAGE_ALONE, "added after a commit, and the file as before that":
+                         "echo 1 >>a; git commit -qam one; echo 2 >>a; git add a; git show HEAD~1:a >a", "applied to the index":
                          "echo 2 >>a; git diff >x.o; git checkout -q a; git apply --cached x.o"}.items():
         repo.must(repo.box.rollback())
         repo.inside(script + "; git checkout -q HEAD -- d; echo 3 >>d/b")
-        tap.check("%s: diff names it, and rm asks" % what, "S  index a  (is staged inside" in diff(repo) and keeps(repo), diff(repo))
+        tap.check("%s: diff names it, and rm asks" % what, "S  index a  (was staged inside" in diff(repo) and keeps(repo), diff(repo))
         done, right = refused(repo)
         tap.check("%s: a commit, which would drop it, is refused" % what, right and b'"a" is staged in the sandbox' in done.stderr, t.said(done))
         repo.inside("git restore a")
@@ -310,8 +344,27 @@ def what_is_staged_alone_is_not_lost(repo, tap):
     tap.check("a file that takes a commit back is an edit", repo.log() == ["back", "one", "first"] and repo.read("a") == "a\n" and repo.status() == "", repo.log())
     repo.must(repo.box.undo())
     repo.must(repo.box.rollback())
+    repo.inside("echo 1 >>a; git commit -qam one; echo 2 >>a; git add a; echo 3 >>a")
+    repo.commit("-m", "edited")
+    tap.check("a file that was edited after it was staged lands as it is", repo.log() == ["edited", "one", "first"] and repo.read("a") == "a\n1\n2\n3\n" and
+              repo.status() == "", repo.log())
+    repo.must(repo.box.undo())
+    repo.must(repo.box.rollback())
     repo.inside("git update-index --cacheinfo 100644,$(echo 2 | git hash-object -w --stdin),a")
     tap.check("what was written to the index alone is named too", "M  index a" in diff(repo) and keeps(repo) and refused(repo)[1], diff(repo))
+
+
+@scene
+def a_branch_with_staged_work_does_not_land(repo, tap):
+    repo.outside("git branch other")
+    repo.must(repo.box.rollback())
+    repo.inside("git switch -q other; echo 2 >>lines; git commit -qam two; " + STAGE_ALONE)
+    done, right = refused(repo, "--refs")
+    tap.check("the branch stays, and the staged file is named", right and b'"a" is staged in the sandbox' in done.stderr, t.said(done))
+    repo.inside("git commit -qm three; git checkout -q a")
+    repo.commit("--refs")
+    tap.check("committed, it lands", repo.git("log --format=%s other") == "three\ntwo\nfirst" and repo.git("show other:a") == "a\nprecious" and
+              not repo.problems(), repo.git("log other"))
 
 
 # ---- history that was written anew ----
