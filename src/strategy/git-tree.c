@@ -53,12 +53,13 @@ static bool has_edits(const struct git_work *w)
 static bool has_vanished(const struct git_work *w, const struct git_entry *old, const struct git_entry *new)
 {
 	AUTO_FD there = -EBADF;
+	struct stat st;
 
 	if (old->mode || new->mode == GITLINK || changes_find(w->files, new->path) ||
 	    resource_is_others(w->r, new->path) || git_sparse_is_marked(w, new->path))
 		return false;
 	there = fd_open_beneath(w->r->root_fd, new->path, O_PATH);
-	return there == -ENOENT || there == -ENOTDIR;
+	return there == -ENOENT || there == -ENOTDIR || (there >= 0 && fstat(there, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 /* Files that were written, as the tree has them, and what says how files are to be read. -ENOENT: the tree does not know one of them as changed. */

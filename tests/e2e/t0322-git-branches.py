@@ -84,7 +84,7 @@ OUT_OF_SIGHT = {
     "a file that was added and removed on another branch": ("git switch -q dev; echo precious >n; git add n; rm n", ["S  index n  (was staged inside, and its file removed since)"], False),
     "a file that was removed, added and removed":
         ("git rm -q d/b; git commit -qm gone; mkdir d; echo precious >d/b; git add d/b; rm d/b", ["S  index d/b  (was staged inside, and its file removed since)"], None),
-    "a file that was added and gave way to a directory": ("echo precious >n; git add n; rm n; mkdir n", ["S  index n  (was staged inside, and its file removed since)"], False),
+    "a file that was added and gave way to a directory": ("echo precious >n; git add n; rm n; mkdir n", ["S  index n  (was staged inside, and its file removed since)"], None),
     "a file that git is told to add later": ("echo precious >n; git add -N n", ["A  n"], None),
 }
 
