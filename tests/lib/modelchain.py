@@ -113,7 +113,8 @@ class Box:
             return
         now, edits, old, base = self.original(), self.edits(), self.view, self.base
         delta = mt.Touched(base, now)
-        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited}
+        timed = {path for path in self.visited & set(base) & set(now) if base[path].kind == "dir" and base[path].mtime != now[path].mtime}
+        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited} | timed  # the upper layer has its own
         if "." in delta.metas | delta.names or base["."].mtime != now["."].mtime:
             self.fuzzy.add(".")  # the upper layer has the root
         self.base, self.view = now, now.copy()
@@ -510,7 +511,10 @@ class World:
             if not record.changed(path) and not self.is_replaced(record, path):  # only its names changed: what others wrote stays
                 tree[path].become(self.tree[path])
         for path in commit.metas & set(tree):
-            copy_meta(record.before[path], tree[path])
+            if is_same_directory(record.before[path], record.after[path]):  # only its time: the rest stays as others made it
+                tree[path].touch()
+            else:
+                copy_meta(record.before[path], tree[path])
         for path in tree:
             if path in record.before and path in record.after and tree[path].kind == "dir" and record.before[path].mtime != record.after[path].mtime:
                 tree[path].mtime = record.before[path].mtime if path not in foreign.names | foreign.metas | record.untimed else None
@@ -582,7 +586,7 @@ class World:
             nodes, groups = {}, box.view.groups()
             for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
                 then = record.view_before.get(path)
-                has_newer_names = any(path in group and not group <= set(box.base) for group in groups)
+                has_newer_names = any(path in group and (not group <= set(box.base) or not box.view[path].low) for group in groups)
                 if then and then.look() == box.view[path].look() and not has_newer_names:
                     box.view[path] = nodes.setdefault(then.id, box.view[path].copy())
                     box.view[path].id = then.id
