@@ -226,6 +226,21 @@ static int rebase_meta(struct rebase *b, struct base_entry *e, const struct stor
 	return base_xattrs_set(&e->xattrs, xattrs, size);
 }
 
+/* Whether mode, owner and attributes of the copy are those that are known to have landed, or to have been there before. */
+static int has_only_landed(const struct base_entry *e, const struct tree_stat *copy, int copy_fd)
+{
+	struct base_xattrs now = { 0 };
+	int r;
+
+	if (!e->settled || e->mode != copy->mode || e->uid != copy->uid || e->gid != copy->gid)
+		return 0;
+	r = base_xattrs_read(&now, copy_fd, "");
+	if (r >= 0)
+		r = base_xattrs_equal(&now, &e->xattrs);
+	base_xattrs_release(&now);
+	return r;
+}
+
 /* A directory that stayed: what the step has set is the base, all else of its metadata stays an edit of the sandbox if it was one. */
 static int rebase_directory(struct rebase *b, const struct store_step *step)
 {
@@ -243,15 +258,17 @@ static int rebase_directory(struct rebase *b, const struct store_step *step)
 		r = tree_stat(fd, "", &st);
 		entry->ino = st.ino;
 		entry->btime = st.btime;
-		/* Only with a META step is all of the metadata known; after a TIME step the copy may have attributes that did not land. */
-		if (b->undone || step->kind == STORE_STEP_META)
+		/* After a TIME step the copy may have other metadata that did not land: it is looked at again then. */
+		if (r >= 0)
+			r = b->undone || step->kind == STORE_STEP_META ? 1 : has_only_landed(entry, &st, fd);
+		if (r > 0)
 			entry->ctime = b->undone ? 0 : st.ctime;
 	}
 	if (r >= 0 && step->kind == STORE_STEP_META)
 		return rebase_meta(b, entry, step, &st, fd);
 	store_look_copy_times(&entry->original, look);
 	entry->mtime = look->mtime;
-	return r;
+	return MIN(r, 0);
 }
 
 /* The time of a directory in which something landed moved with that, and is no edit of its own: also where it was not set in the original,

@@ -164,6 +164,16 @@ def times_that_were_left_to_others_are_no_edit(s):
     s.need("the time of the original", os.stat(s.path).st_mtime_ns >= then)
 
 
+def removed_by_others_after_a_commit(s):
+    """What landed in a directory is no edit any more, and so is the directory's time: another process may remove it."""
+    s.run("echo n > d/sub/n; mv f d/sub/f")
+    s.ok(s.box.commit())
+    os.rename(s.path + "/d/sub", s.path + "/e/sub")
+    s.need("nothing is listed", "no changes" in s.diff(), s.diff())
+    s.ok(s.box.commit())
+    s.need("it stays where the other process put it", not os.path.exists(s.path + "/d/sub") and os.path.exists(s.path + "/e/sub/n"))
+
+
 def undo_over_a_replaced_directory(s):
     s.run("echo 2 >> d/sub/low")
     s.ok(s.box.commit(s.path + "/d/sub/low"))
@@ -429,7 +439,7 @@ def attributes_that_look_like_an_overlays(s):
 
 
 TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory,
-         by_path_keeps_attributes, times_that_were_left_to_others_are_no_edit, undo_over_a_replaced_directory,
+         by_path_keeps_attributes, times_that_were_left_to_others_are_no_edit, removed_by_others_after_a_commit, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
          undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
