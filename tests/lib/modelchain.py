@@ -68,6 +68,7 @@ class Box:
         self.visited, self.fuzzy = set(), set()
         self.moved = set()  # files of a copy of which only names came or went: compared with the original whenever they are looked at
         self.untimed = set()  # directories of the original in which others have worked
+        self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
         self.reset()
 
     def original(self):
@@ -351,6 +352,8 @@ class World:
                 tree[mt.join(box.root, path)].touch()
             else:
                 copy_meta(box.view[path], tree[mt.join(box.root, path)])
+                if path in box.returned & box.fuzzy:
+                    self.unsure.add(mt.join(box.root, path))
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
         merged = (chosen.trees | chosen.entries) & (foreign.names | foreign.metas)  # made again inside, while others worked in it
         timed = {p for p in box.view if whole and is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
@@ -559,6 +562,7 @@ class World:
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
+        box.returned |= set(relative.values())
         for path in relative.values():
             for tree, source in ((box.stamp, now), (box.base, now if box.layered else record.base_before)):
                 if path not in source:
