@@ -5,6 +5,8 @@
 
 #include "pg/private.h"
 
+#define SLOW_ATTEMPTS 100
+
 void pg_answer_release(struct pg_answer *a)
 {
 	pg_names_clear(&a->values);
@@ -131,19 +133,68 @@ int pg_ask(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct at
 	return 0;
 }
 
+bool pg_was_too_slow(const struct pg_proxy *p, const struct pg_answer *a, int *attempts)
+{
+	return p->state != PG_LOST && strcmp(a->state, "57014") == 0 && ++*attempts < SLOW_ATTEMPTS;
+}
+
+int pg_go_back(struct pg_proxy *p)
+{
+	char sql[64];
+	int r, attempts = 0;
+	bool again;
+
+	snprintf(sql, sizeof(sql), "ROLLBACK TO %s", p->savepoint);
+	do {
+		AUTO_ANSWER answer = { 0 };
+
+		r = pg_ask(p, sql, &answer, NULL);
+		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
+		if (r < 0 && !again)
+			pg_proxy_lose(p, "a savepoint could not be gone back to: %s", answer.message);
+	} while (again);
+	return r;
+}
+
+/* Makes the savepoint of a question. In a client's own transaction there is none before it to go back to. */
+static int begin_question(struct pg_proxy *p, const char *sql, struct atoll_error *err)
+{
+	int r, attempts = 0;
+	bool again;
+
+	do {
+		AUTO_ANSWER answer = { 0 };
+
+		r = pg_ask(p, sql, &answer, err);
+		again = r < 0 && !p->owner && pg_was_too_slow(p, &answer, &attempts);
+	} while (again && pg_go_back(p) == 0);
+	return r;
+}
+
+static void end_question(struct pg_proxy *p, const char *sql, struct atoll_error *err)
+{
+	AUTO_ANSWER answer = { 0 };
+	int r = pg_ask(p, sql, &answer, err);
+
+	/* At rest nothing was done since our own savepoint, and it is before this one. */
+	if (r < 0 && p->state != PG_LOST && !p->owner)
+		r = pg_go_back(p);
+	if (r < 0)
+		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", answer.message);
+}
+
 int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
 		     struct atoll_error *err)
 {
-	AUTO_ANSWER begun = { 0 }, ended = { 0 };
 	AUTO_FREE char *begin = str_format("SAVEPOINT %sq; %s", p->savepoint, settings);
 	AUTO_FREE char *end = str_format("ROLLBACK TO %sq; RELEASE %sq", p->savepoint, p->savepoint);
-	int r = begin && end ? pg_ask(p, begin, &begun, err) : error_oom(err, "ask");
+	int r = begin && end ? begin_question(p, begin, err) : error_oom(err, "ask");
 
 	if (r == 0)
 		r = pg_ask(p, sql, ret, err);
 	/* In a client's own transaction too: what it has done is before this savepoint. */
-	if (end && p->state != PG_LOST && pg_ask(p, end, &ended, r < 0 ? NULL : err) < 0)
-		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", ended.message);
+	if (end && p->state != PG_LOST)
+		end_question(p, end, NULL);
 	return r;
 }
 

@@ -7,7 +7,6 @@
 #include "base/random.h"
 #include "pg/private.h"
 
-#define SLOW_ATTEMPTS 100
 #define MARK_ATTEMPTS 16
 #define FIRST_FREE_OID 16384
 
@@ -88,38 +87,13 @@ void pg_proxy_resume(struct pg_proxy *p)
 	pg_server_watch(p);
 }
 
-/* Until be_unlimited() has taken them back the limits of time that a client has set hold for what the proxy asks too, and may be shorter than any answer
- * takes on a busy machine. */
-static bool was_too_slow(const struct pg_proxy *p, const struct pg_answer *a, int *attempts)
-{
-	return p->state != PG_LOST && strcmp(a->state, "57014") == 0 && ++*attempts < SLOW_ATTEMPTS;
-}
-
-static int go_back(struct pg_proxy *p)
-{
-	char sql[64];
-	int r, attempts = 0;
-	bool again;
-
-	snprintf(sql, sizeof(sql), "ROLLBACK TO %s", p->savepoint);
-	do {
-		AUTO_ANSWER answer = { 0 };
-
-		r = pg_ask(p, sql, &answer, NULL);
-		again = r < 0 && was_too_slow(p, &answer, &attempts);
-		if (r < 0 && !again)
-			pg_proxy_lose(p, "a savepoint could not be gone back to: %s", answer.message);
-	} while (again);
-	return r;
-}
-
 /* Runs something that may fail and leaves nothing behind then. Nothing was done since the savepoint, so that is where it goes back to. */
 static int try(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
 	int r = pg_ask(p, sql, ret, err);
 
 	if (r < 0 && p->state != PG_LOST)
-		(void)go_back(p);
+		(void)pg_go_back(p);
 	return r;
 }
 
@@ -143,7 +117,7 @@ static int be_unlimited(struct pg_proxy *p, struct atoll_error *err)
 		AUTO_ANSWER answer = { 0 };
 
 		r = try(p, "SET statement_timeout = 0", &answer, err);
-		again = r < 0 && was_too_slow(p, &answer, &attempts);
+		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
 	} while (again);
 	return r;
 }

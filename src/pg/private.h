@@ -381,7 +381,12 @@ bool pg_transaction_is_fatal_limit(const char *key);
 /* Whether a text names one: a function body, say, or a call of set_config(). */
 bool pg_transaction_names_limit(const char *text, size_t size);
 const char *pg_transaction_limits_sql(const struct pg_proxy *p); /* takes all of them away */
-/* ask.c: something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
+/* ask.c: the limits of time that a client has set hold for what the proxy asks too, until it has taken them back, and may be shorter than any answer
+ * takes on a busy machine. Whether that was so, and it is worth while to ask again. */
+bool pg_was_too_slow(const struct pg_proxy *p, const struct pg_answer *a, int *attempts);
+/* To our savepoint. At rest nothing was done since. If it fails, everything is lost. */
+int pg_go_back(struct pg_proxy *p);
+/* Something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
 /* The same with settings of its own, for that question only: "SET LOCAL …; …". */
 int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
