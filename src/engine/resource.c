@@ -128,7 +128,7 @@ static int open_parts(struct session *s, struct resource *r, bool mend, struct a
 	if (!resource_knows_marks(r))
 		return error_set(
 			err, ATOLL_STATE, EPERM, "open", r->row.path,
-			"the edits of \"%s\" were made %s CAP_SYS_ADMIN and can only be read so: run Atoll with the same capabilities",
+			"the workspace of \"%s\" was made by a process %s CAP_SYS_ADMIN; run Atoll with the same capabilities",
 			r->row.path, r->marks == TREE_MARKS_TRUSTED ? "without" : "with");
 	return store_stamp_list(s->store, r->row.id, &r->stamps, &r->n_stamps, err);
 }

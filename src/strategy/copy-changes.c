@@ -74,8 +74,8 @@ static int note_linked(struct copy_walk *w, const struct tree_entry *e)
 	return 0;
 }
 
-/* Whether the original still has what the copy was made from. What another process has put there, or taken away, stays so: nothing was done
- * to this name inside. */
+/* Whether the original still has the file that was copied. The sandboxed command did nothing to this name, so a file that another process
+ * has replaced or removed there stays replaced or removed. */
 static int has_original(struct copy_walk *w, const struct copy_linked *l)
 {
 	int dir = peer_dir(&w->classify.peer, l->path, path_parent_size(l->path));

@@ -211,7 +211,7 @@ static int rebase_meta(struct rebase *b, struct base_entry *e, const struct stor
 		e->mode = copy->mode;
 		e->uid = copy->uid;
 		e->gid = copy->gid;
-		/* Set in the original by a TIME step, or left there because another process has changed the directory: no edit any more. */
+		/* The mtime is no edit any more: a TIME step has set it in the original, or another process has worked in that directory. */
 		e->mtime = copy->mtime;
 		return base_xattrs_read(&e->xattrs, copy_fd, "");
 	}
@@ -258,7 +258,7 @@ static int rebase_directory(struct rebase *b, const struct store_step *step)
 		r = tree_stat(fd, "", &st);
 		entry->ino = st.ino;
 		entry->btime = st.btime;
-		/* After a TIME step the copy may have other metadata that did not land: it is looked at again then. */
+		/* A TIME step lands no other metadata. If the copy has unlanded metadata, the old ctime makes the next diff compare it. */
 		if (r >= 0)
 			r = b->undone || step->kind == STORE_STEP_META ? 1 : has_only_landed(entry, &st, fd);
 		if (r > 0)

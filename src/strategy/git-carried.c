@@ -61,15 +61,15 @@ int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct 
 static bool has_same_content(const struct resource *r, int upper_fd, const struct change *c)
 {
 	AUTO_FD inside = -EBADF, outside = -EBADF;
-	const char *ours, *theirs;
+	const char *inside_name, *outside_name;
 
 	if (S_ISLNK(c->after.mode))
 		return !(c->what & ATOLL_WHAT_TARGET);
 	if (!(c->what & ATOLL_WHAT_CONTENT))
 		return true;
-	return c->before.size == c->after.size && fd_open_parent(upper_fd, c->path, &inside, &ours) >= 0 &&
-	       fd_open_parent(r->root_fd, c->path, &outside, &theirs) >= 0 &&
-	       tree_same_content(inside, ours, outside, theirs) > 0;
+	return c->before.size == c->after.size && fd_open_parent(upper_fd, c->path, &inside, &inside_name) >= 0 &&
+	       fd_open_parent(r->root_fd, c->path, &outside, &outside_name) >= 0 &&
+	       tree_same_content(inside, inside_name, outside, outside_name) > 0;
 }
 
 static bool is_like_original(const struct git_work *w, int upper_fd, const struct change *c)

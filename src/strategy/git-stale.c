@@ -3,7 +3,7 @@
  * Files of the workspace that fell behind. Going to an older commit inside puts older versions of files into the upper layer; they are not edits and do
  * not land. When a commit that contains newer versions lands, the inside stands at that commit, and the older versions would pass for edits that take
  * the newer ones back. So would files pass for deleted that a sparse checkout inside has removed. A whole commit puts them aside with the
- * layer, and an undo brings them back; a partial one leaves them. Either way they get the commit's version before anybody looks.
+ * layer, and an undo brings them back; a partial one leaves them. Either way they get the commit's version before the next diff or run.
  */
 #include "strategy/git.h"
 

@@ -25,7 +25,8 @@ struct touches {
 	size_t n;
 };
 
-/* A directory beside the layer says which attributes are its marks: a process that may not use them would misread the layer. */
+/* The name of an empty directory beside the upper layer. It records the namespace of the layer's overlay attributes: a process that
+ * uses the other namespace would miss the deletions in the layer. */
 static const char *record_of(enum tree_marks marks)
 {
 	return marks == TREE_MARKS_TRUSTED ? "trusted-marks" : "user-marks";

@@ -249,8 +249,8 @@ static int visit_touched(struct search *w, const char *path)
 	return r < 0 ? r : 1;
 }
 
-/* The filesystem failed to write data back, or memory ran out. After every other error the search is only not possible here, and a walk
- * finds the same. */
+/* Whether the error means lost data or a lack of memory. After every other error only the search is impossible here, and a walk of the
+ * workspace finds the same changes. */
 static bool is_grave(int r)
 {
 	return r == -ENOMEM || r == -EIO || r == -ENOSPC || r == -EDQUOT || r == -EROFS;

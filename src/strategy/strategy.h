@@ -253,7 +253,7 @@ struct resource {
 
 /* Which attributes of its workspace are the overlay's own, and of its original are not seen inside: none where its workspace is a copy. */
 enum tree_marks resource_marks(const struct resource *r);
-/* Whether this process has the rights of the one that made the workspace, so that both use the same marks. */
+/* Whether this process uses the same overlay marks as the process that made the workspace: only then can it read the upper layer. */
 bool resource_knows_marks(const struct resource *r);
 /* Whether the path belongs to Atoll, to a nested resource or to a guest. */
 bool resource_excludes(const struct resource *r, const char *path);
