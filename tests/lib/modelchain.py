@@ -407,6 +407,7 @@ class World:
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path) and not self.is_carried(box, path)}
         may = chosen.meets(foreign) | box.moved & foreign.all()
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
+        disk = self.scan()
         done = self.command(box, "commit", arguments, fault)
         if done.returncode == 0 and (b"nothing to commit" in done.stdout or b"committed 0 changes" in done.stdout):
             times = {p for p in foreign.names | foreign.metas if is_same_directory(box.base.get(p), box.view.get(p))}
@@ -421,9 +422,19 @@ class World:
         self.linked = ()
         self.check_isolation("commit")
         if side == "new":
+            self.keep_untouched(old, disk)
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
         self.after(box, fault)
+
+    def keep_untouched(self, old, disk):
+        """A file that a command inside wrote again with the same content and metadata is no change: the commit leaves the original's alone, and
+        to the other sandboxes it is as before."""
+        now = self.scan()
+        for path in set(old) & set(self.tree) & set(disk) & set(now):
+            before, after = old[path], self.tree[path]
+            if before.kind != "dir" and before.look() == after.look() and all(disk[path][f] == now[path][f] for f in ("ino", "ctime")):
+                after.id, after.version, after.ctime = before.id, before.version, before.ctime
 
     @staticmethod
     def is_carried(box, path):

@@ -128,7 +128,7 @@ def _xattrs(path):
 def _describe(path, st):
     kind = KINDS[stat.S_IFMT(st.st_mode)]
     found = {"kind": kind, "mode": stat.S_IMODE(st.st_mode), "uid": st.st_uid, "gid": st.st_gid, "mtime": st.st_mtime_ns,
-             "ino": (st.st_dev, st.st_ino), "xattrs": _xattrs(path)}
+             "ino": (st.st_dev, st.st_ino), "ctime": st.st_ctime_ns, "xattrs": _xattrs(path)}
     if kind == "file":
         try:
             with open(path, "rb") as file:
