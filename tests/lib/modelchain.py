@@ -47,7 +47,7 @@ class Record:
         self.before, self.after = trees
         self.base_before, self.view_before = box.base.copy(), box.view.copy()
         self.untimed, self.inodes = untimed, inodes
-        self.visited, self.fuzzy = set(box.visited), set(box.fuzzy)
+        self.visited, self.fuzzy, self.only_timed = set(box.visited), set(box.fuzzy), set(box.only_timed)
 
     def changed(self, path):
         """Whether the commit changed what is at a path, and not only how many names the file has."""
@@ -67,6 +67,7 @@ class Box:
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()
         self.moved = set()  # files of a copy of which only names came or went: compared with the original whenever they are looked at
+        self.only_timed = set()  # directories of which a command inside set the time alone, before others gave them other metadata
         self.untimed = set()  # directories of the original in which others have worked
         self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
         self.reset()
@@ -83,7 +84,7 @@ class Box:
                 del self.view[path], self.base[path]
             node.low = self.layered
         self.stamp = self.original()
-        self.visited, self.fuzzy = set(), set()
+        self.visited, self.fuzzy, self.only_timed = set(), set(), set()
 
     def edits(self):
         return mt.Touched(self.base, self.view)
@@ -100,6 +101,8 @@ class Box:
                 continue  # stays inside
             if path in edits.names and is_same_directory(a, b):
                 continue  # its time lands with what lands in it
+            if path in self.only_timed and a and b and a.kind == b.kind == "dir" and a.look() != b.look():
+                continue  # others have changed the directory, of which the sandbox only set the time
             if a is None or b is None or a.look() != b.look() or (a.mtime != b.mtime and b.mtime is not None):
                 found.add(path)
         return found
@@ -126,7 +129,11 @@ class Box:
                 self.view.drop(path)
         by_id = {}
         for path, node in sorted(old.items()):
-            if path in edits.all():
+            if path in self.only_timed & edits.metas and path in self.view and self.view[path].kind == "dir":
+                self.view[path].mtime = node.mtime  # the rest, which the upper layer has as it was then, is not the sandbox's
+                self.view[path].touch()
+                self.fuzzy.add(path)
+            elif path in edits.all():
                 self.view.put(path, node, by_id)
             elif path in self.view and (path in edits.names or path in base and node.mtime != base[path].mtime):
                 self.view[path].mtime = node.mtime
@@ -151,8 +158,13 @@ class Box:
         actor = mt.Actor(self.view, self.world.uid, self.layered, self.base if self.layered and self.world.kind == "xfs" else {})
         wanted = []
         for index, operation in enumerate(script):
+            if operation[0] == "utime" and is_same_directory(self.base.get(operation[1]), self.view.get(operation[1])):
+                self.only_timed.add(operation[1])
             failed = actor.apply(operation)
             wanted += [(index, failed)] if failed else []
+            if operation[0] != "utime":
+                tops = [word for word in operation[1:3] if isinstance(word, str)]
+                self.only_timed = {path for path in self.only_timed if not any(mt.is_at_or_below(path, top) for top in tops)}
             for path in operation[1:3]:
                 while isinstance(path, str) and path != ".":
                     self.visited |= {path, "."}
@@ -348,7 +360,7 @@ class World:
                 landed.is_new_inode()
         for path in chosen.metas & set(box.view) & set(tree.part(box.root)):
             base = box.stamp.get(path) if path in box.fuzzy else box.base.get(path)
-            if is_same_directory(base, box.view[path]):  # only its time: the rest stays as others made it
+            if is_same_directory(base, box.view[path]) or path in box.only_timed:  # only its time: the rest stays as others made it
                 tree[mt.join(box.root, path)].touch()
             else:
                 copy_meta(box.view[path], tree[mt.join(box.root, path)])
@@ -595,6 +607,7 @@ class World:
                 if now[path].kind == box.base[path].kind == "dir":
                     box.base[path].mtime = now[path].mtime
             box.visited |= record.visited
+            box.only_timed |= record.only_timed
             before = {path: record.before.get(mt.join(box.root, path)) for path in record.visited & set(now)}
             box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
