@@ -487,10 +487,10 @@ class World:
                 box.view[path] = node
             box.fuzzy |= {path for path in box.view if mt.join(box.root, path) in record.untimed}
         else:
-            self.rebase(box, chosen, now)
+            self.rebase(box, chosen, now, record.before.part(box.root))
 
     @staticmethod
-    def rebase(box, chosen, now):
+    def rebase(box, chosen, now, before):
         """What landed is no longer an edit; what others did elsewhere still counts as theirs."""
         by_id = {}
         for path in chosen.all() | chosen.names:
@@ -500,7 +500,8 @@ class World:
             if path in now:
                 box.stamp.put(path, now[path], by_id)
         for path, node in now.items():
-            if path in box.stamp and box.stamp[path].is_as(node) and path not in chosen.all():
+            moved_before = path in before and path in box.stamp and before[path].ctime != box.stamp[path].ctime
+            if path in box.stamp and box.stamp[path].is_as(node) and path not in chosen.all() and not moved_before:
                 box.stamp[path].ctime = node.ctime
         if box.layered:
             low = {}
