@@ -17,8 +17,14 @@ FAILS_ALWAYS = "echo 'not ok 1 - never goes well'\n"
 LEAVES = "[ -e $SRC/once ] && echo 'ok 1 - goes well' && exit\n>$SRC/once; >$TEST_TMP/forgotten\necho 'not ok 1 - goes well'\n"
 
 
-# As Atoll's keepers do: a program of the place, with another environment, in a session of its own.
+# A program of the place, with another environment, in a session of its own.
 KEEPS = "cp /bin/sleep $TEST_TMP/keeper; env -i setsid -f $TEST_TMP/keeper 100; sleep 0.2; rm $TEST_TMP/keeper\necho 'ok 1 - goes well'\n"
+# Atoll itself, started as the suites start it (atolltest.py). The keeper that it leaves, and pid 1 of the view, have ended when the run is over.
+KEEPS_ATOLL = """mkdir $TEST_TMP/bin $TEST_TMP/o; cp %s $TEST_TMP/bin/atoll; cd /
+atoll() { env -i PATH="$PATH" HOME=$TEST_TMP ATOLL_STATE_DIR=$TEST_TMP/state $TEST_TMP/bin/atoll "$@"; }
+atoll new box --dir $TEST_TMP/o >/dev/null && atoll run --keep-alive 100 box -- true && echo 'ok 1 - goes well'
+rm -r $TEST_TMP/bin
+"""
 
 
 class Runner:
@@ -98,6 +104,14 @@ def process_left_behind(place, tap):
               subprocess.run(["pgrep", "-f", place.root + "/process/home/.*/keeper"], stdout=subprocess.DEVNULL, check=False).returncode == 1, *lines)
 
 
+def keeper_left_behind(place, tap):
+    runner = Runner(place.root + "/atoll", keeps=KEEPS_ATOLL % place.bin)
+    status, lines = runner.run(ci="")
+    left = [line for line in lines if line.startswith("FAIL left behind: process ") and "/bin/atoll run --keep-alive 100" in line]
+    tap.check("a keeper of Atoll's that was left behind is a failure, and is ended", status == 1 and len(left) >= 2 and
+              subprocess.run(["pgrep", "-f", place.root + "/atoll/home/.*/bin/atoll"], stdout=subprocess.DEVNULL, check=False).returncode == 1, *lines)
+
+
 def tools_of_the_gates(place, tap):
     """A tool that is not there, or fails without a finding, is no clean bill."""
     with open(os.path.join(os.environ["SRC"], "tests/gates/sources.sh"), encoding="utf-8") as file:
@@ -112,6 +126,7 @@ def tools_of_the_gates(place, tap):
 
 def main(place, tap):
     process_left_behind(place, tap)
+    keeper_left_behind(place, tap)
     tools_of_the_gates(place, tap)
     by_hand(place, tap)
     in_ci(place, tap)
