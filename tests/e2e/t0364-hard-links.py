@@ -344,38 +344,42 @@ def another_name(tap, place, who, strategy, ground):
         box.drop()
 
 
-def delayed(tap, place):
+def delayed(tap, place, strategy, inside, what, undo=False):
     """A foreign metadata change between Atoll's last look and its rename: the rename is taken back and the change reported. strace delays the
     rename, which is just scheduling."""
     changes = [("an attribute", t.PYTHON + " -c 'import os; os.setxattr(\"f\", \"user.foreign\", b\"1\")'"), ("a link", "ln f g"), ("the mode", "chmod 600 f"),
                ("a newer version, and another one", "echo A >t1; mv t1 f; sleep 1; echo B >t2; mv t2 f")]
-    for inside, what in (("echo new >f", "replaced"), ("rm f", "removed")):
-        for name, change in changes:
-            path = place.fresh("tree")
-            box = t.Box(place, "root", dirs=[path])
-            shell(box, "echo old >f", path)
-            box.new()
-            shell(box, inside, path, True)
-            view = seen_inside(box, path)
-            trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e",
-                     "inject=renameat2:delay_enter=1200000:when=1..2", box.program, "commit", box.name]
-            commit = subprocess.Popen(trace, env=box.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            late = box.command(["sh", "-c", "sleep 0.6; " + change], cwd=path)
-            output = commit.communicate()
-            after = open(path + "/f", encoding="utf-8").read() if os.path.exists(path + "/f") else None
-            kept = {"an attribute": after == "old\n" and os.listxattr(path + "/f") == ["user.foreign"],
-                    "a link": after == "old\n" and os.path.exists(path + "/g") and os.stat(path + "/f").st_nlink == 2,
-                    "the mode": after == "old\n" and os.stat(path + "/f").st_mode & 0o777 == 0o600,
-                    "a newer version, and another one": after == "B\n"}[name]
-            tap.check("a file that is %s while another process changes it: %s" % (what, name),
-                      late.returncode == 0 and commit.returncode in (3, 7) and kept and
-                      (inside == "rm f" or seen_inside(box, path).get(b"f", {}).get("sha256") == view[b"f"]["sha256"]),
-                      commit.returncode, output, after)
-            box.drop()
+    stood = "new\n" if undo else "old\n"
+    for name, change in changes:
+        path = place.fresh("tree")
+        box = t.Box(place, "root", strategy, dirs=[path])
+        shell(box, "echo old >f", path)
+        box.new()
+        shell(box, inside, path, True)
+        view = seen_inside(box, path)
+        if undo:
+            box.commit()
+        trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e",
+                 "inject=renameat2:delay_enter=1200000:when=1..2", box.program, "undo" if undo else "commit", box.name]
+        process = subprocess.Popen(trace, env=box.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        late = box.command(["sh", "-c", "sleep 0.6; " + change], cwd=path)
+        output = process.communicate()
+        after = open(path + "/f", encoding="utf-8").read() if os.path.exists(path + "/f") else None
+        kept = {"an attribute": after == stood and os.listxattr(path + "/f") == ["user.foreign"],
+                "a link": after == stood and os.path.exists(path + "/g") and os.stat(path + "/f").st_nlink == 2,
+                "the mode": after == stood and os.stat(path + "/f").st_mode & 0o777 == 0o600,
+                "a newer version, and another one": after == "B\n"}[name]
+        tap.check("a file that is %s while another process changes it: %s, %s" % (what, name, strategy),
+                  late.returncode == 0 and process.returncode in (3, 7) and kept and
+                  (undo or inside == "rm f" or seen_inside(box, path).get(b"f", {}).get("sha256") == view[b"f"]["sha256"]),
+                  process.returncode, output, after)
+        box.drop()
 
 
 def main(place, tap):
     btrfs = place.mount("btrfs", subvolumes=True) if place.is_root else None
+    if not btrfs:
+        tap.skip("hard links, snapshot", "a btrfs cannot be made or mounted here")
     for who in place.users():
         grounds = [("overlay", None), ("copy_on_write", None)] + ([("snapshot", btrfs)] if btrfs and who == "root" else [])
         for strategy, ground in grounds:
@@ -392,7 +396,9 @@ def main(place, tap):
         one_file(tap, place, who)
         database_link(tap, place, who)
     if place.is_root:
-        delayed(tap, place)
+        t.parallel(lambda case: delayed(tap, place, *case), [
+            ("overlay", "echo new >f", "replaced"), ("overlay", "rm f", "removed"), ("copy_on_write", "echo new >f", "replaced"),
+            ("overlay", "echo new >f", "put back by an undo", True), ("copy_on_write", "echo new >f", "put back by an undo", True)], 5)
 
 
 t.run(main)
