@@ -7,7 +7,7 @@
 /* clang-format off */
 #define END { NULL }
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
-#define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, for ever or so many seconds", COMPLETE_NONE, 'w' }
+#define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, up to SECONDS (default: forever)", COMPLETE_NONE, 'w' }
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
@@ -37,7 +37,7 @@
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
-	{ "root", "DIR", NULL, "take DIR for the root of all, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
+	{ "root", "DIR", NULL, "use DIR as the root filesystem, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
 	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
 
@@ -183,13 +183,14 @@ static const struct command commands[] = {
 	  .summary = "Make a sandbox over directories, files, repositories and databases",
 	  .description =
 		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. "
-		  "Nothing is copied beforehand, so it takes no longer for a large tree. Without NAME a readable "
-		  "one is made up; the name is printed.\n\n"
+		  "Only copy_on_write, where it is chosen, and a SQLite database are copied beforehand: with the other strategies "
+		  "it takes no longer for a large tree. Without NAME a readable one is made up; the name is printed.\n\n"
 		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
 		  "and why. A --strategy stands for all directories and files.\n\n"
 		  "A repository given with --git has a branch of its own inside; atoll commit merges it into the branch that was "
-		  "checked out. A database given with --db is cloned, and its changes land row by row. A directory that "
-		  "happens to be a repository, given with --dir, stays a directory.\n\n"
+		  "checked out. A SQLite database given with --db is cloned, and its changes land row by row; of a PostgreSQL "
+		  "database one transaction is held, from the first command on. A directory that happens to be a repository, given "
+		  "with --dir, stays a directory.\n\n"
 		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
 		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
 		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"
@@ -446,9 +447,9 @@ static const struct command commands[] = {
 		  "undecided changes are inside, Atoll asks on a terminal and else refuses with exit status 4, "
 		  "unless --force is given.\n\n"
 		  "An unfinished commit is recovered first. If that fails, or if the sandbox keeps versions that a "
-		  "recovery had to set aside, the sandbox is not removed even so: it may hold the only copy of "
-		  "an original. --abandon gives that up, and says on which side of the commit each resource was left: "
-		  "committed, not committed, or unknown.",
+		  "recovery had to set aside, or files that another process wrote into a directory after a commit had "
+		  "removed it, the sandbox is not removed even so: it may hold the only copy of an original. --abandon gives "
+		  "that up, and says on which side of the commit each resource was left: committed, not committed, or unknown.",
 	  .examples = "atoll rm fix # ready with it\n" },
 	{ .name = "list",
 	  .run = cmd_list,
