@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of one sandbox over one resource: what commit, undo, rollback and removal promise, for every strategy. */
+#include <fts.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
@@ -8,25 +9,68 @@
 static struct atoll_result *result;
 static struct atoll_error err;
 
+static char *resource_text(bool stage)
+{
+	struct atoll_info *info = NULL;
+	char *text;
+
+	CHECK_DONE(atoll_show(a, "box", &info, &err), err);
+	text = strdup(stage ? info->resources[0].stage : info->resources[0].workspace);
+	atoll_info_free(info);
+	return text;
+}
+
+static size_t files_of(const char *top, struct stat *ret, size_t max)
+{
+	char *const tops[] = { (char *)top, NULL };
+	FTS *fts = fts_open(tops, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	size_t n = 0;
+
+	CHECK(fts != NULL);
+	for (FTSENT *e = fts_read(fts); e; e = fts_read(fts))
+		if (e->fts_info != FTS_D && e->fts_info != FTS_DP && n < max)
+			ret[n++] = *e->fts_statp;
+	fts_close(fts);
+	return n;
+}
+
+/* A file that the original and the workspace share would be written to by the next command, without a commit. */
+static int check_apart(int r)
+{
+	static struct stat ours[256], theirs[256];
+	AUTO_FREE char *workspace = NULL;
+	size_t n, m;
+
+	if (r < 0 || !has(STRATEGY_ISOLATES))
+		return r;
+	workspace = resource_text(false);
+	n = files_of("original", ours, ARRAY_SIZE(ours));
+	m = files_of(workspace, theirs, ARRAY_SIZE(theirs));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < m; k++)
+			CHECK(ours[i].st_dev != theirs[k].st_dev || ours[i].st_ino != theirs[k].st_ino);
+	return r;
+}
+
 static int commit_with(const char *message)
 {
 	result = atoll_result_free(result);
 	err = (struct atoll_error){ 0 };
-	return atoll_commit(a, "box", &(struct atoll_commit_options){ .message = message }, &result, &err);
+	return check_apart(atoll_commit(a, "box", &(struct atoll_commit_options){ .message = message }, &result, &err));
 }
 
 static int undo(void)
 {
 	result = atoll_result_free(result);
 	err = (struct atoll_error){ 0 };
-	return atoll_undo(a, "box", NULL, &result, &err);
+	return check_apart(atoll_undo(a, "box", NULL, &result, &err));
 }
 
 static int rollback(void)
 {
 	result = atoll_result_free(result);
 	err = (struct atoll_error){ 0 };
-	return atoll_rollback(a, "box", NULL, &result, &err);
+	return check_apart(atoll_rollback(a, "box", NULL, &result, &err));
 }
 
 static void begin(void)
@@ -60,17 +104,6 @@ static void check_no_changes(void)
 	CHECK_EQ(result->commit, 0);
 	CHECK_EQ(result->n_items, 0);
 	CHECK_EQ(result->resources[0].outcome, ATOLL_OUTCOME_UNCHANGED);
-}
-
-static char *resource_text(bool stage)
-{
-	struct atoll_info *info = NULL;
-	char *text;
-
-	CHECK_DONE(atoll_show(a, "box", &info, &err), err);
-	text = strdup(stage ? info->resources[0].stage : info->resources[0].workspace);
-	atoll_info_free(info);
-	return text;
 }
 
 /* */
