@@ -52,6 +52,27 @@ def moved(place, tap, who, strategy, as_file):
     t.remove_tree(path)
 
 
+def put_back_in_place(place, tap, who, strategy):
+    """A backup is copied over the content of the state directory itself, so that nothing tells the registry that it is older than the originals."""
+    tail = "%s, %s" % (strategy, who)
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, strategy, dirs=[path])
+    made = [box.new(), box.run("sh", "-c", "echo 2 > a", cwd=path), box.commit()]
+    backup = place.fresh("backup")
+    subprocess.run(["cp", "-a", box.state + "/.", backup], check=True)
+    made += [box.undo(), box.rollback(), box.run("sh", "-c", "echo 9 > d/b", cwd=path), box.commit()]
+    subprocess.run(["find", box.state, "-mindepth", "1", "-delete"], check=True)
+    subprocess.run(["cp", "-a", backup + "/.", box.state], check=True)
+    done = [box.undo(), box.rollback(), box.diff(), box.commit()]
+    tap.check("after a backup was put back in place nothing newer is overwritten, %s" % tail, all(m.returncode == 0 for m in made) and
+              all(d.returncode in (0, 3, 4) for d in done) and done[0].returncode == 3 and read(path, "a") == "1\n" and read(path, "d/b") == "9\n",
+              *map(t.said, made), *map(t.said, done), read(path, "a"), read(path, "d/b"))
+    gone = box.rm()
+    tap.check("and the sandbox can be removed, %s" % tail, gone.returncode == 0, t.said(gone))
+    box.drop()
+    t.remove_tree(path)
+
+
 # ---- two registries, one area ----
 
 
@@ -206,6 +227,7 @@ def main(place, tap):
     for who in place.users():
         for strategy in ("overlay", "copy_on_write"):
             moved(place, tap, who, strategy, False)
+            put_back_in_place(place, tap, who, strategy)
         moved(place, tap, who, None, True)
         if not place.is_root:
             tap.skip("areas outside of the state directory, %s" % who, "needs root, who can mount a file system")
