@@ -393,10 +393,22 @@ static bool is_same_look(const struct looks *a, const struct looks *b)
 	return true;
 }
 
+/* Where a copied journal names a super-journal that cannot be looked for. */
+#define NO_SUPER (-EREMOTE)
+
+static int copy_with_super(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+			   const struct sqlite_file *to, struct sqlite_patch **ret)
+{
+	int kind = copy_once(from, base, to, ret);
+	int r = kind == SQLITE_PATCHED || kind == SQLITE_COPIED ? sqlite_super_settle(from, view, to) : 0;
+
+	return r == SQLITE_SUPER_UNKNOWN ? NO_SUPER : r < 0 ? r : kind;
+}
+
 /* In an overlay's layer the locks of those who use the view are not seen. A copy during which nothing was written is of one instant all the
  * same. -EAGAIN if there was none. */
-static int copy_still(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
-		      struct sqlite_patch **ret)
+static int copy_still(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+		      const struct sqlite_file *to, struct sqlite_patch **ret)
 {
 	int64_t end = clock_monotonic_ns() + (int64_t)from->busy_ms * 1000000;
 
@@ -405,9 +417,9 @@ static int copy_still(const struct sqlite_file *from, const struct sqlite_file *
 		int r;
 
 		look_at(from, &before);
-		r = copy_once(from, base, to, ret);
+		r = copy_with_super(from, view, base, to, ret);
 		look_at(from, &after);
-		if (r < 0 || is_same_look(&before, &after))
+		if ((r < 0 && r != NO_SUPER) || is_same_look(&before, &after))
 			return r;
 		if (ret)
 			*ret = sqlite_patch_free(*ret);
@@ -431,16 +443,21 @@ int sqlite_settle_copy(const struct sqlite_file *to, struct atoll_error *err)
 	return r < 0 ? r : check_damage(d, err);
 }
 
-int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_file *base, const struct sqlite_file *to,
-			struct sqlite_patch **ret, struct atoll_error *err)
+int sqlite_settle_patch(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+			const struct sqlite_file *to, struct sqlite_patch **ret, struct atoll_error *err)
 {
 	const char *label = from->label ? from->label : from->name;
-	int r = copy_still(from, base, to, ret);
+	int r = copy_still(from, view, base, to, ret);
 
 	if (r == -EAGAIN)
 		return error_set(err, ATOLL_BUSY, EAGAIN, OPERATION, label,
 				 "the database \"%s\" is written to without a pause; try again when that is over",
 				 label);
+	if (r == NO_SUPER)
+		return error_set(
+			err, ATOLL_REFUSED, 0, OPERATION, label,
+			"\"%s\" holds a transaction over databases of several directories that a process left unfinished; once a command in the sandbox has read all of these databases, SQLite has settled it",
+			label);
 	if (r < 0)
 		return error_sys(err, r, OPERATION, label, "cannot copy the database \"%s\"", label);
 	if (r == SQLITE_COPIED) {
@@ -453,7 +470,7 @@ int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_file
 
 int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
 {
-	int r = sqlite_settle_patch(from, NULL, to, NULL, err);
+	int r = sqlite_settle_patch(from, NULL, NULL, to, NULL, err);
 
 	return r < 0 ? r : r != SQLITE_ABSENT;
 }

@@ -203,6 +203,46 @@ def hostile(place, tap, who):
         box.drop()
 
 
+TWO_SQL = """import resource,signal,sqlite3,sys
+c=sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("ATTACH ? AS y", (sys.argv[2],))
+c.execute("BEGIN"); c.execute("UPDATE main.t SET v='new' WHERE id=9000"); c.execute("UPDATE y.t SET v='new' WHERE id=89000")
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+c.execute("COMMIT")"""
+
+
+def cut_off(place, tap, who):
+    """A command that dies in a transaction over two databases, after it has written the first one and before the second."""
+    rows = ("CREATE TABLE t(id INTEGER PRIMARY KEY, v); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<%d)"
+            " INSERT INTO t SELECT i, 'old' FROM n;")
+    for apart in (False, True):
+        box = Base(place, who, rows % 9000, name="x.db")
+        second = (place.fresh("second", who) if apart else box.dir) + "/y.db"
+        sql(second, rows % 90000)
+        if place.is_root:
+            t.give(os.path.dirname(second), place.uid(who))
+        box.begin("--db", "sqlite:" + second)
+        box.sql("INSERT INTO t VALUES(99999,'first')")
+        box.run(t.PYTHON, "-I", "-c", RUN_SQL, second, "INSERT INTO t VALUES(99999,'first')")
+        limit = os.path.getsize(box.path) + (1 << 16)
+        died = box.run(t.PYTHON, "-I", "-c", TWO_SQL, box.path,
+                       second, str(limit))
+        name = "in %s, %s" % ("two directories" if apart else "one directory", who)
+        done = box.commit()
+        if apart:
+            tap.check("half of a transaction that was cut off is refused, " + name, died.returncode > 128 and done.returncode == 4 and
+                      b"first" not in dump(second).encode() and b"several directories" in done.stderr, t.said(died), t.said(done))
+            for path in (box.path, second):
+                box.run(t.PYTHON, "-I", "-c", RUN_SQL, path, "SELECT count(*) FROM t")
+            done = box.commit()
+        landed = [dump(path) for path in (box.path, second)]
+        tap.check("what was cut off does not land, what was before it does, " + name, died.returncode > 128 and done.returncode == 0 and
+                  all("first" in text and "new" not in text for text in landed) and sound(box.path) and sound(second), t.said(died),
+                  t.said(done))
+        box.drop()
+
+
 class Trio(Base):
     """Two databases of one directory and a directory beside them, one sandbox over all three, edited."""
 
@@ -349,6 +389,8 @@ def main(place, tap):
     bad_input(place, tap, place.users()[-1])
     locked(place, tap, place.users()[-1])
     hostile(place, tap, place.users()[-1])
+    for who in place.users():
+        cut_off(place, tap, who)
 
 
 t.run(main)

@@ -297,6 +297,39 @@ TEST(a_journal_that_names_a_file_does_not_remove_it)
 	CHECK(access("victim", F_OK) < 0);
 }
 
+/* A transaction over several databases that was cut off: whether the file that holds it together is there decides. */
+TEST(a_journal_of_several_databases_is_rolled_back_while_their_common_file_is_there)
+{
+	struct sqlite_file clone = db_file("clone.db"), new = db_file("new.db");
+	AUTO_FREE char *super = str_format("%s/clone.db-mj0123456789", tap_dir);
+	struct atoll_error err = { 0 };
+
+	tap_write(tap_dirfd, "clone.db-mj0123456789", "clone.db-journal");
+	leave_hot("DELETE");
+	name_victim("clone.db-journal", super);
+	CHECK_DONE(sqlite_settle(&clone, &new, &err), err);
+	AUTO_FREE char *cut_off = db_query("new.db", "SELECT count(*), sum(v=x'00') FROM t");
+	CHECK_STR(cut_off, "8001|0;");
+	CHECK(db_is_sound("new.db"));
+	CHECK_EQ(unlink("new.db"), 0);
+	CHECK_EQ(unlink("clone.db-mj0123456789"), 0);
+	CHECK_DONE(sqlite_settle(&clone, &new, &err), err);
+	CHECK(access("new.db-journal", F_OK) < 0);
+	AUTO_FREE char *ended = db_query("new.db", "SELECT sum(v=x'00') > 0 FROM t");
+	CHECK_STR(ended, "1;");
+}
+
+TEST(a_journal_whose_common_file_is_in_another_directory_is_refused)
+{
+	struct sqlite_file clone = db_file("clone.db"), new = db_file("new.db");
+	struct atoll_error err = { 0 };
+
+	leave_hot("DELETE");
+	name_victim("clone.db-journal", "/elsewhere/other.db-mj0123456789");
+	CHECK_EQ(sqlite_settle(&clone, &new, &err), -ATOLL_REFUSED);
+	CHECK_CONTAINS(err.message, "several directories");
+}
+
 TEST(a_damaged_database_is_refused)
 {
 	struct sqlite_file clone = db_file("clone.db"), new = db_file("new.db");
