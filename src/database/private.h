@@ -147,6 +147,7 @@ const struct sqlite_tree *sqlite_trees_get(const struct sqlite_trees *t, const c
 struct sqlite_column {
 	char *name;
 	int key; /* its place in the key, from 1; 0: not part of it */
+	char *collation; /* by which the key compares it, perhaps not the column's own; NULL: the key is the rowid, or has no such part */
 	bool may_be_null;
 };
 struct sqlite_table {
@@ -172,9 +173,10 @@ static inline void cleanup_table(struct sqlite_table **t)
 int sqlite_table_names(struct sqlite_db *d, const char *schema, char ***ret, size_t *ret_n, struct atoll_error *err);
 void sqlite_names_free(char **names, size_t n);
 
-void sqlite_add_name(struct strbuf *s, const char *name);              /* "name", quoted */
-void sqlite_add_cell(struct strbuf *s, sqlite3_stmt *stmt, int i);     /* as a literal */
-bool sqlite_cell_same(sqlite3_stmt *a, int i, sqlite3_stmt *b, int j); /* by type and bytes */
+void sqlite_add_name(struct strbuf *s, const char *name);                   /* "name", quoted */
+void sqlite_add_collation(struct strbuf *s, const struct sqlite_column *c); /* " COLLATE …" of a part of the key */
+void sqlite_add_cell(struct strbuf *s, sqlite3_stmt *stmt, int i);          /* as a literal */
+bool sqlite_cell_same(sqlite3_stmt *a, int i, sqlite3_stmt *b, int j);      /* by type and bytes */
 
 /* ---- sqlite-same.c ---- */
 

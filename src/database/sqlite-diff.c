@@ -64,6 +64,7 @@ static void add_join(struct strbuf *s, const char *from, const char *from_alias,
 		add_column(s, with_alias, t->columns[i].name);
 		strbuf_adds(s, " = ");
 		add_column(s, from_alias, t->columns[i].name);
+		sqlite_add_collation(s, &t->columns[i]);
 		and = " AND ";
 	}
 }

@@ -25,6 +25,7 @@ void sqlite_look_add_key(struct strbuf *s, const struct sqlite_table *t)
 			strbuf_adds(s, and);
 			sqlite_add_name(s, t->columns[i].name);
 			strbuf_addf(s, " = ?%d", t->columns[i].key);
+			sqlite_add_collation(s, &t->columns[i]);
 			and = " AND ";
 		}
 }

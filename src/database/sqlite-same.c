@@ -22,6 +22,7 @@ static void add_order(struct strbuf *s, const struct sqlite_table *t)
 			if (t->columns[i].key == k) {
 				strbuf_adds(s, comma);
 				sqlite_add_name(s, t->columns[i].name);
+				sqlite_add_collation(s, &t->columns[i]);
 				comma = ", ";
 			}
 	if (!t->n_keys)

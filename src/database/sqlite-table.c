@@ -11,8 +11,10 @@ struct sqlite_table *sqlite_table_free(struct sqlite_table *t)
 {
 	if (!t)
 		return NULL;
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		free(t->columns[i].name);
+		free(t->columns[i].collation);
+	}
 	free(t->columns);
 	free(t->name);
 	free(t->sql);
@@ -110,20 +112,66 @@ static int find_null_keys(struct sqlite_db *d, const char *schema, struct sqlite
 	return 0;
 }
 
+static int set_collation(struct sqlite_table *t, const char *name, const char *collation)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->columns[i].key && !t->columns[i].collation && strcmp(t->columns[i].name, name) == 0) {
+			t->columns[i].collation = strdup(collation);
+			return t->columns[i].collation ? 0 : -1;
+		}
+	return 0;
+}
+
+/* The key is an index, which may compare a column otherwise than the column does by itself: how many parts it has, 0 if it is the rowid. */
+static int load_collations(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int n = 0;
+	int r = sqlite_prepare(d, &stmt, err,
+			       "SELECT x.name, x.coll FROM pragma_index_list(%Q, %Q) l,"
+			       " pragma_index_xinfo(l.name, %Q) x WHERE l.origin='pk' AND x.key ORDER BY x.seqno",
+			       t->name, schema, schema);
+
+	for (; r >= 0 && (r = sqlite_next(d, stmt, err)) > 0; n++) {
+		const char *name = (const char *)sqlite3_column_text(stmt, 0);
+		const char *collation = (const char *)sqlite3_column_text(stmt, 1);
+
+		if (!name || !collation || set_collation(t, name, collation) < 0)
+			return error_oom(err, "database");
+	}
+	return r < 0 ? r : n;
+}
+
 static int load_key(struct sqlite_db *d, const char *schema, struct sqlite_table *t, bool without_rowid,
 		    const bool taken[3], struct atoll_error *err)
 {
-	int64_t indexes = 0;
-	int r = sqlite_int(d, &indexes, err, "SELECT count(*) FROM pragma_index_list(%Q, %Q) WHERE origin='pk'",
-			   t->name, schema);
+	int parts = load_collations(d, schema, t, err);
 
-	if (r < 0)
-		return r;
-	t->has_key = t->n_keys > 0 && t->n <= COLUMNS_MAX && !t->is_shadow;
-	t->key_is_rowid = t->n_keys == 1 && !without_rowid && indexes == 0;
+	if (parts < 0)
+		return parts;
+	t->key_is_rowid = t->n_keys == 1 && !without_rowid && parts == 0;
+	/* A key may have one column twice, with two collations. */
+	t->has_key = t->n_keys > 0 && t->n <= COLUMNS_MAX && !t->is_shadow &&
+		     (t->key_is_rowid || (size_t)parts == t->n_keys);
 	if (!without_rowid && !t->key_is_rowid)
 		t->rowid = !taken[0] ? "_rowid_" : !taken[1] ? "rowid" : !taken[2] ? "oid" : NULL;
 	return without_rowid || t->key_is_rowid ? 0 : find_null_keys(d, schema, t, err);
+}
+
+/* SQLite tells the tables that a virtual table keeps its content in only where it has the module. Of a module that only the database's own programs
+ * bring along these are, as everywhere, the tables with the name of the virtual table before a "_". */
+static int find_owner(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
+{
+	int64_t found = 0;
+	int r = sqlite_int(
+		d, &found, err,
+		"SELECT EXISTS(SELECT 1 FROM \"%w\".sqlite_schema v WHERE v.type='table' AND v.sql LIKE 'CREATE VIRTUAL TABLE%%'"
+		" AND substr(%Q, 1, length(v.name) + 1) = v.name || '_' COLLATE NOCASE"
+		" AND NOT EXISTS(SELECT 1 FROM pragma_module_list m WHERE v.sql LIKE '%%USING ' || m.name || '%%'))",
+		schema, t->name);
+
+	t->is_shadow |= found != 0;
+	return r;
 }
 
 int sqlite_table_load(struct sqlite_db *d, const char *schema, const char *name, struct sqlite_table **ret,
@@ -153,7 +201,9 @@ int sqlite_table_load(struct sqlite_db *d, const char *schema, const char *name,
 	t->sql = strdup(sql ? sql : "");
 	if (!t->name || !t->sql)
 		return error_oom(err, "database");
-	r = load_columns(d, schema, t, taken, err);
+	r = find_owner(d, schema, t, err);
+	if (r >= 0)
+		r = load_columns(d, schema, t, taken, err);
 	if (r >= 0)
 		r = load_key(d, schema, t, without_rowid, taken, err);
 	if (r < 0)
@@ -173,6 +223,14 @@ void sqlite_add_name(struct strbuf *s, const char *name)
 		strbuf_addc(s, *name);
 	}
 	strbuf_addc(s, '"');
+}
+
+void sqlite_add_collation(struct strbuf *s, const struct sqlite_column *c)
+{
+	if (!c->collation)
+		return;
+	strbuf_adds(s, " COLLATE ");
+	sqlite_add_name(s, c->collation);
 }
 
 static void add_blob(struct strbuf *s, const unsigned char *data, int size)

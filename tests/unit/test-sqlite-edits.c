@@ -96,6 +96,31 @@ TEST(a_key_that_changes_its_case_lands)
 	     "UPDATE t SET k='A' WHERE k='a'", NULL, NULL);
 }
 
+TEST(a_key_that_compares_otherwise_than_its_column_names_each_row)
+{
+	static const char *const ends[] = { "", " WITHOUT ROWID" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		AUTO_FREE char *schema =
+			str_format("CREATE TABLE t(k TEXT COLLATE NOCASE NOT NULL, v, PRIMARY KEY(k COLLATE BINARY))%s;"
+				   "INSERT INTO t VALUES('a',1),('A',2),('b',3)",
+				   ends[i]);
+
+		land(schema,
+		     "UPDATE t SET v=9 WHERE k='a' COLLATE BINARY; DELETE FROM t WHERE k='b'; INSERT INTO t VALUES('c',4)",
+		     "INSERT INTO t VALUES('C',5); UPDATE t SET v=6 WHERE k='A' COLLATE BINARY",
+		     "INSERT INTO t VALUES('C',5); UPDATE t SET v=6 WHERE k='A' COLLATE BINARY");
+		CHECK_STR(summary(), "M table t: 1 inserted, 1 updated, 1 deleted\n");
+		for (const char *const *name =
+			     (const char *const[]){ "orig.db", "expected.db", "clone.db", "edits.db", NULL };
+		     *name; name++)
+			unlink(*name);
+	}
+	land("CREATE TABLE t(k TEXT NOT NULL, v, PRIMARY KEY(k COLLATE NOCASE)); INSERT INTO t VALUES('a',1),('b',2)",
+	     "UPDATE t SET k='A' WHERE k='a'; UPDATE t SET v=3 WHERE k='b'", NULL, NULL);
+	CHECK_STR(summary(), "M table t: 2 updated\n");
+}
+
 TEST(two_rows_exchange_a_unique_value)
 {
 	land(PEOPLE,
@@ -316,6 +341,21 @@ TEST(a_search_index_lands_as_a_whole)
 {
 	whole("CREATE VIRTUAL TABLE f USING fts5(t); INSERT INTO f VALUES('hello')", "INSERT INTO f VALUES('world')",
 	      "belongs to a virtual table");
+}
+
+TEST(what_a_virtual_table_of_an_unknown_module_keeps_lands_as_a_whole)
+{
+	db_run("orig.db",
+	       "CREATE TABLE v_data(id INTEGER PRIMARY KEY, block); CREATE TABLE vector(id INTEGER PRIMARY KEY, a);"
+	       "CREATE VIRTUAL TABLE f USING fts5(x); CREATE TABLE f_notes(id INTEGER PRIMARY KEY, a);"
+	       "PRAGMA writable_schema=ON; INSERT INTO sqlite_schema"
+	       " VALUES('table','v','v',0,'CREATE VIRTUAL TABLE v USING module_of_a_program(x)')");
+	db_fork("orig.db");
+	db_run("clone.db", "INSERT INTO vector VALUES(1,2); INSERT INTO f_notes VALUES(1,2)");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_ROWS);
+	db_run("clone.db", "INSERT INTO v_data VALUES(1,x'00')");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_WHOLE);
+	CHECK_STR(reason(), "the table \"v_data\" belongs to a virtual table");
 }
 
 TEST(another_encoding_lands_as_a_whole)
