@@ -77,6 +77,51 @@ static int copy_locked(struct sqlite_db *d, sqlite3_backup *b, unsigned version,
 				 : sqlite_fail_code(rc, sqlite3_system_errno(d->db), sqlite3_errstr(rc), d->label, err);
 }
 
+static int has_counters(struct sqlite_db *d, struct atoll_error *err)
+{
+	int64_t n = 0;
+	int r = sqlite_int(d, &n, err, "SELECT count(*) FROM main.sqlite_schema WHERE name='sqlite_sequence'");
+
+	return r < 0 ? r : n > 0;
+}
+
+static int raise_counter(struct sqlite_db *image, sqlite3_stmt *live, struct atoll_error *err)
+{
+	const char *table = (const char *)sqlite3_column_text(live, 0);
+	long long value = sqlite3_column_int64(live, 1);
+	int64_t stays = 0;
+	int r = sqlite_int(
+		image, &stays, err,
+		"SELECT EXISTS(SELECT 1 FROM sqlite_sequence WHERE name=%Q AND seq >= %lld) OR NOT EXISTS(SELECT 1"
+		" FROM sqlite_schema WHERE type='table' AND name=%Q AND sql LIKE '%%AUTOINCREMENT%%')",
+		table, value, table);
+
+	if (r < 0 || stays)
+		return r;
+	return sqlite_execute(
+		image, err,
+		"BEGIN; DELETE FROM sqlite_sequence WHERE name=%Q; INSERT INTO sqlite_sequence VALUES(%Q, %lld);"
+		"COMMIT",
+		table, table, value);
+}
+
+/* A counter of AUTOINCREMENT never goes back, so that no number is given twice: those of the image become at least what they are. Counters are no
+ * content; another process may have raised one and removed its rows again. */
+static int raise_counters(struct sqlite_db *d, struct sqlite_db *image, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	int r = has_counters(d, err);
+
+	if (r > 0)
+		r = has_counters(image, err);
+	if (r <= 0)
+		return r;
+	r = sqlite_prepare(d, &stmt, err, "SELECT name, seq FROM main.sqlite_sequence WHERE typeof(seq)='integer'");
+	while (r >= 0 && (r = sqlite_next(d, stmt, err)) > 0)
+		r = raise_counter(image, stmt, err);
+	return r;
+}
+
 static int copy(struct sqlite_db *d, struct sqlite_db *image, unsigned version, int busy_ms, struct atoll_error *err)
 {
 	sqlite3_backup *b = sqlite3_backup_init(d->db, "main", image->db, "main");
@@ -105,7 +150,7 @@ int sqlite_image_move(const struct sqlite_file *file, const struct sqlite_file *
 	if (r >= 0)
 		r = sqlite_open(from, 0, &before, err);
 	if (r >= 0)
-		r = sqlite_open(to, 0, &after, err);
+		r = sqlite_open(to, SQLITE_DB_WRITE, &after, err);
 	if (r >= 0)
 		r = same_at(d, after, NULL, &version, err);
 	if (r != 0)
@@ -113,5 +158,6 @@ int sqlite_image_move(const struct sqlite_file *file, const struct sqlite_file *
 	r = same_at(d, before, tell, &version, err);
 	if (r <= 0)
 		return r < 0 ? r : conflict(d, err);
-	return copy(d, after, version, file->busy_ms, err);
+	r = raise_counters(d, after, err);
+	return r < 0 ? r : copy(d, after, version, file->busy_ms, err);
 }

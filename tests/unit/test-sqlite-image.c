@@ -58,6 +58,29 @@ static void land(const char *schema, const char *inside)
 #define TABLES \
 	"CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,1),(2,2); CREATE TABLE k(a); INSERT INTO k VALUES(1);"
 
+TEST(a_counter_never_goes_back)
+{
+	struct atoll_error err = { 0 };
+
+	db_run("orig.db", "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v); INSERT INTO t(v) VALUES(1),(2);"
+			  "CREATE TABLE u(id INTEGER PRIMARY KEY AUTOINCREMENT)");
+	db_fork("orig.db");
+	db_run("clone.db", "CREATE TABLE more(a); INSERT INTO t(v) VALUES(3)");
+	db_run("orig.db",
+	       "INSERT INTO t VALUES(7,7); DELETE FROM t WHERE id=7; INSERT INTO u VALUES(9); DELETE FROM u");
+	make_images();
+	CHECK_DONE(move(true, NULL, &err), err);
+	AUTO_FREE char *landed = db_query("orig.db", "SELECT name, seq FROM sqlite_sequence ORDER BY name");
+	CHECK_STR(landed, "'t'|7;'u'|9;");
+	CHECK_EQ(side(), SQLITE_NEW);
+	db_run("orig.db", "INSERT INTO t VALUES(20,0); DELETE FROM t WHERE id=20");
+	CHECK_DONE(move(false, NULL, &err), err);
+	AUTO_FREE char *back = db_query("orig.db", "SELECT name, seq FROM sqlite_sequence ORDER BY name");
+	CHECK_STR(back, "'t'|20;'u'|9;");
+	CHECK_EQ(side(), SQLITE_OLD);
+	CHECK(db_is_sound("orig.db"));
+}
+
 TEST(a_schema_lands_and_goes_back)
 {
 	land(TABLES,
