@@ -147,11 +147,29 @@ static int name_dropped(struct session *s, struct changes *const *lists, struct 
 	return 0;
 }
 
+/* Before anything is dropped: without its original (a database that is locked or gone) a resource has no fresh workspace. One that is dirty has lost
+ * its edits already. */
+static int check_originals(struct session *s, struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct resource *r = &s->resources[i];
+		struct atoll_error why = { 0 };
+
+		if (!r->row.dirty && r->ops->can_begin && r->ops->can_begin(r, &why) < 0)
+			return error_set(err, why.code, why.sys_errno, "rollback", r->row.path,
+					 "%s; nothing was dropped, the edits are still in the sandbox", why.message);
+	}
+	return 0;
+}
+
 static int drop_edits(struct session *s, struct changes *const *lists, struct atoll_result *result,
 		      struct atoll_error *err)
 {
-	int r = mark_all_dirty(s, err);
+	int r = check_originals(s, err);
 
+	if (r < 0)
+		return r;
+	r = mark_all_dirty(s, err);
 	if (r < 0 && store_is_in_doubt(s->store))
 		return error_set(
 			err, ATOLL_IN_DOUBT, 0, "rollback", s->box.name,

@@ -101,6 +101,13 @@ static int sqlite_begin(struct resource *r, struct atoll_error *err)
 	return rc;
 }
 
+static int sqlite_can_begin(struct resource *r, struct atoll_error *err)
+{
+	struct sqlite_file original = original_of(r);
+
+	return sqlite_probe(&original, true, err);
+}
+
 /* The base; of a guest the clone too. */
 static int sqlite_cost(struct resource *r, struct strategy_cost *ret, struct atoll_error *err)
 {
@@ -579,6 +586,7 @@ const struct strategy_ops strategy_sqlite = {
 	.workspace = OVERLAY_UPPER,
 	.companions = sqlite_place_beside,
 	.begin = sqlite_begin,
+	.can_begin = sqlite_can_begin,
 	.cost = sqlite_cost,
 	.view = sqlite_view,
 	.changes = sqlite_changes,

@@ -159,6 +159,24 @@ def locked(place, tap, who):
               t.said(done))
     tap.check("and lands afterwards, " + who, box.commit().returncode == 0)
     box.drop()
+    box = Base(place, who)
+    box.begin()
+    box.sql(EDIT)
+    with contextlib.closing(sqlite3.connect(box.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = box.rollback()
+        other.execute("ROLLBACK")
+    os.rename(box.path, box.path + ".away")
+    gone = box.rollback()
+    shown = box.diff()
+    os.rename(box.path + ".away", box.path)
+    tap.check("a rollback drops nothing while it is locked or gone, " + who, done.returncode == 6 and gone.returncode == 5 and
+              all(b"still in the sandbox" in one.stderr for one in (done, gone)) and b"1 inserted, 1 updated, 1 deleted" in shown.stdout,
+              t.said(done), t.said(gone), t.said(shown))
+    done = box.rollback()
+    tap.check("and all of it afterwards, " + who, done.returncode == 0 and b"no changes" in box.diff().stdout and
+              dump(box.path) == before, t.said(done))
+    box.drop()
 
 
 def bad_input(place, tap, who):
