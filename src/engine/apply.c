@@ -97,7 +97,8 @@ static int keep_lost(struct run *run, struct store_step *step, struct resource *
 static int report_conflict(struct run *run, const struct store_step *step, struct resource *r, bool in_use)
 {
 	bool part = step->kind == STORE_STEP_PART;
-	bool told = part && !in_use && run->site->why.code == ATOLL_CONFLICT && *run->site->why.message;
+	enum atoll_code code = in_use && part ? ATOLL_BUSY : ATOLL_CONFLICT;
+	bool told = part && run->site->why.code == code && *run->site->why.message;
 	const char *why = told     ? run->site->why.message
 			  : in_use ? part ? "is in use by somebody else" : "is open for writing by somebody else"
 				   : "was changed by somebody else at this very moment";
@@ -105,9 +106,8 @@ static int report_conflict(struct run *run, const struct store_step *step, struc
 	if (!result_add(run->op->result, in_use && part ? ATOLL_ITEM_BUSY : ATOLL_ITEM_CONFLICT, r->row.seq, step->path,
 			why))
 		return error_oom(run->err, "commit");
-	return error_set(run->err, in_use && part ? ATOLL_BUSY : ATOLL_CONFLICT, in_use ? EAGAIN : ESTALE, "commit",
-			 step->path, told ? "\"%s\" in \"%s\": %s" : "\"%s\" in \"%s\" %s", step->path, r->row.path,
-			 why);
+	return error_set(run->err, code, in_use ? EAGAIN : ESTALE, "commit", step->path,
+			 told ? "\"%s\" in \"%s\": %s" : "\"%s\" in \"%s\" %s", step->path, r->row.path, why);
 }
 
 static int move_one(struct run *run, struct store_step *step, struct resource *r)

@@ -232,6 +232,16 @@ static const char *last_words(const char *output)
 	return *line ? line : "it said nothing";
 }
 
+/* The lock file that git found in its way, malloc'ed; NULL if it failed for another reason. */
+static char *find_lock(const char *output)
+{
+	static const char before[] = "Unable to create '", after[] = ".lock': File exists";
+	const char *from = strstr(output, before), *to = from ? strstr(from, after) : NULL;
+
+	from += from ? strlen(before) : 0;
+	return to ? strndup(from, (size_t)(to - from) + strlen(".lock")) : NULL;
+}
+
 static int cannot_run(const struct git_running *g, int r, struct atoll_error *err)
 {
 	const char *where = g->call.repo ? g->call.repo->top : NULL;
@@ -264,6 +274,7 @@ int git_call_start(const struct git_call *c, struct git_running *ret, struct ato
 int git_call_finish(struct git_running *g, struct atoll_error *err)
 {
 	AUTO_FD output = TAKE_FD(g->output);
+	AUTO_FREE char *lock = NULL;
 	struct child_result result = { 0 };
 	int r = child_wait(&g->child, GIT_TIMEOUT_MS, &result);
 
@@ -274,6 +285,10 @@ int git_call_finish(struct git_running *g, struct atoll_error *err)
 		return cannot_run(g, r, err);
 	if (result.exit_status == 0 || (g->call.also && result.exit_status == g->call.also))
 		return result.exit_status;
+	lock = find_lock(result.output);
+	if (lock)
+		return error_set(err, ATOLL_BUSY, EEXIST, g->call.operation, g->call.repo ? g->where : NULL,
+				 "\"%s\" is there: git is at work in \"%s\", or was ended there", lock, g->where);
 	return error_set(err, ATOLL_FAILED, 0, g->call.operation, g->call.repo ? g->where : NULL,
 			 "git %s failed in \"%s\": %s", g->verb, g->where, last_words(result.output));
 }

@@ -280,6 +280,20 @@ def a_lock_of_another_git_does_not_stay_in_the_way(repo, tap):
     repo.must(repo.box.rollback())
     tap.check("whatever is asked for", repo.inside("git status --porcelain; cat a") == "a\n1\n2" and repo.read("a") == "a\n1\n2\n",
               repo.inside("git status --porcelain; cat a"))
+    look = "git for-each-ref --format='%(refname) %(objectname)' refs/heads refs/tags; git status --porcelain"
+    for number, (lock, steps) in enumerate({"refs/heads/other": ("commit", "undo"), "refs/tags/other": ("commit", "undo"), "packed-refs": ("undo",)}.items()):
+        repo.outside("git branch -f other; git pack-refs --all")
+        repo.inside("echo %d >>lines; git commit -qam locked; git branch -f other; git tag -f other" % number)
+        for step in ("commit", "undo"):
+            before = repo.outside(look)
+            repo.outside("mkdir -p .git/%s; : >.git/%s.lock" % (os.path.dirname(lock), lock))
+            done = repo.box.commit("--refs") if step == "commit" else repo.box.undo()
+            repo.outside("rm .git/%s.lock" % lock)
+            if step in steps:
+                tap.check("%s.lock: %s is busy, names the lock and changes nothing" % (lock, step), done.returncode == 6 and
+                          ("busy: .git: \"%s/.git/%s.lock\" is there" % (repo.path, lock)).encode() in done.stderr and repo.outside(look) == before, t.said(done))
+                done = repo.box.commit("--refs") if step == "commit" else repo.box.undo()
+            tap.check("%s.lock: without it, %s succeeds" % (lock, step), done.returncode == 0 and repo.outside(look) != before, t.said(done))
 
 
 @scene
