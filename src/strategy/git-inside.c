@@ -125,6 +125,8 @@ static int bring_files(const struct git_work *w, const struct git_entries *to, c
 				   : collect(w, upper, to, beyond, &paths, &marked, &unseen);
 
 	git_entries_format(to, strlen(w->tip.hex), &info);
+	if (rc >= 0)
+		rc = git_settle_format_beside(&w->discarded, to, &info);
 	if (rc < 0 || info.failed)
 		return failed(w, rc < 0 ? rc : -ENOMEM, err);
 	call.index = w->index;

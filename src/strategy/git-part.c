@@ -72,6 +72,8 @@ static int put_on_record(struct resource *r, int dir_fd, const struct git_work *
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
 		rc = git_pin_stage(r, &w->repo, &l->new, sync);
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
+		rc = git_settle_stage_discarded(r, w, sync);
+	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
 		rc = git_state_stage_next(r, &l->new, sync);
 	return rc < 0 ? error_sys(err, rc, "commit", r->row.path, "cannot stage the commit of \"%s\"", r->row.path) : 1;
 }

@@ -147,6 +147,54 @@ static int make_index(struct resource *r, const struct git_call *how, const stru
 	return rc < 0 || !committed.n ? rc : set_entries(r, how, &committed, err);
 }
 
+int git_settle_stage_discarded(struct resource *r, const struct git_work *w, struct tree_sync *sync)
+{
+	AUTO_STRBUF text = STRBUF_INIT;
+	int rc = tree_remove(r->work_fd, GIT_DISCARDED); /* of an earlier commit, which failed */
+
+	if ((rc < 0 && rc != -ENOENT) || !w->discarded.n)
+		return rc == -ENOENT ? 0 : rc;
+	git_entries_format(&w->discarded, strlen(w->tip.hex), &text);
+	return text.failed ? -ENOMEM : git_stage_file(r->work_fd, GIT_DISCARDED, text.data, text.size, sync);
+}
+
+int git_settle_format_beside(const struct git_entries *discarded, const struct git_entries *others, struct strbuf *ret)
+{
+	AUTO_GIT_ENTRIES beside = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < discarded->n && rc >= 0; i++) {
+		const struct git_entry *e = &discarded->v[i];
+
+		if (!git_entries_find(others, e->path) && !git_entries_clash(others, e->path))
+			rc = git_entries_add(&beside, e->path, e->mode, &e->id, 0);
+	}
+	git_entries_format(&beside, beside.n ? strlen(beside.v[0].id.hex) : 0, ret);
+	return rc < 0 ? rc : ret->failed ? -ENOMEM : 0;
+}
+
+/* A new file that was staged inside, and removed again, has not landed: it stays staged, where the commit has nothing in its place. */
+static int stage_discarded(struct resource *r, const struct git_call *how, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES recorded = { 0 }, index = { 0 };
+	AUTO_STRBUF info = STRBUF_INIT;
+	struct git_call call = *how;
+	int rc = git_entries_load(r->work_fd, GIT_DISCARDED, &recorded);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return cannot_write(r, rc, how->operation, err);
+	rc = git_entries_of_index(how, &index, err);
+	if (rc >= 0 && git_settle_format_beside(&recorded, &index, &info) < 0)
+		return error_oom(err, how->operation);
+	if (rc < 0 || !info.size)
+		return rc;
+	call.input = info.data;
+	call.input_size = info.size;
+	return git_call(&call, err, (const char *const[]){ "update-index", "-z", "--index-info", NULL });
+}
+
 /* ---- files ---- */
 
 /* A foreign edit may have taken them away. */
@@ -421,6 +469,8 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = find_uncommitted(repo, s, &call, &list, err);
 	if (rc >= 0)
 		rc = check_out(r, repo, &list, index, operation, err);
+	if (rc >= 0)
+		rc = stage_discarded(r, &call, err);
 	if (rc < 0)
 		return rc;
 	rc = settle_refs(r, repo, git_fd, s);

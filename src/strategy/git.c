@@ -20,7 +20,7 @@ static int cannot_make(struct resource *r, int rc, struct atoll_error *err)
 static int remove_old(struct resource *r)
 {
 	static const char *const names[] = { GIT_UPPER, GIT_WORK,       GIT_OBJECTS, GIT_NEXT,
-					     GIT_INDEX, GIT_INDEX_LOCK, GIT_SPARSE };
+					     GIT_INDEX, GIT_INDEX_LOCK, GIT_SPARSE,  GIT_DISCARDED };
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && rc >= 0; i++)

@@ -12,6 +12,7 @@
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it
+ *	git-discarded    from a commit until the inside is put at it: what only the index inside has, of new files that were removed again
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
@@ -29,6 +30,7 @@
 #define GIT_STATE "git-state"
 #define GIT_CARRIED "git-carried"
 #define GIT_UNCOMMITTED "git-uncommitted"
+#define GIT_DISCARDED "git-discarded"
 #define GIT_NEXT "git-next"
 #define GIT_INDEX "git-index"
 #define GIT_INDEX_LOCK "git-index.lock"
@@ -90,6 +92,10 @@ int git_settle_carried(struct resource *r, const struct git_repo *repo, struct g
 /* Shows the original's branch inside as it is now, unless a command inside has moved it or HEAD is on it. It is a copy: were it the
  * original's own ref, a commit that another process makes there would move HEAD inside away from the index. */
 int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
+/* Records what only the index inside has, for the index that is made when the commit has landed; durable when sync is flushed. -errno. */
+int git_settle_stage_discarded(struct resource *r, const struct git_work *w, struct tree_sync *sync);
+/* Adds those of them to the input of update-index that have no other entry in their place. 0 or -ENOMEM. */
+int git_settle_format_beside(const struct git_entries *discarded, const struct git_entries *others, struct strbuf *ret);
 /* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
 		     struct atoll_error *err);

@@ -24,11 +24,11 @@ def diff(repo):
     return repo.must(repo.box.diff()).stdout.decode()
 
 
-def refused(repo, *extra):
+def refused(repo, *extra, status=4):
     """A commit that must be refused, and must have changed nothing."""
     before = repo.git("for-each-ref") + repo.status()
     done = repo.box.commit(*extra)
-    return done, done.returncode == 4 and repo.git("for-each-ref") + repo.status() == before and not repo.problems()
+    return done, done.returncode == status and repo.git("for-each-ref") + repo.status() == before and not repo.problems()
 
 
 def keeps(repo):
@@ -366,6 +366,42 @@ def what_is_staged_alone_is_not_lost(repo, tap):
     repo.must(repo.box.rollback())
     repo.inside("git update-index --cacheinfo 100644,$(echo 2 | git hash-object -w --stdin),a")
     tap.check("what was written to the index alone is named too", "M  index a" in diff(repo) and keeps(repo) and refused(repo)[1], diff(repo))
+
+
+@scene
+def what_was_staged_and_removed_stays_staged(repo, tap):
+    cases = {"a new file": ("n", "echo precious >n; git add n; rm n"), "a new directory": ("n/n", "mkdir n; echo precious >n/n; git add n; rm -r n"),
+             "a file that was removed, and staged anew":
+                 ("d/b", "git rm -q d/b; git commit -qm gone; mkdir d; echo precious >d/b; git add d/b; rm d/b"),
+             "a file that gave way to a directory": ("n", "echo precious >n; git add n; rm n; mkdir n; echo u >n/u")}
+    for what, (path, script) in cases.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git reset -q --hard; git clean -qfd")
+        repo.must(repo.new())
+        repo.inside(script + "; echo 1 >>a")
+        for word in ("committed", "committed again"):
+            repo.commit("-m", "landed")
+            tap.check("%s, %s: it does not land" % (what, word), repo.git("ls-files " + path) == "" and not repo.git("status --porcelain -uno") and
+                      not repo.problems(), repo.status(), repo.problems())
+            tap.check("%s, %s: it is still staged inside, and listed" % (what, word), repo.inside("git show :" + path) == "precious" and
+                      diff(repo).startswith("S  index %s  (was staged inside, and its file removed since)" % path) and keeps(repo), diff(repo))
+            repo.must(repo.box.undo())
+            tap.check("%s, %s: undone, it is staged inside too" % (what, word), repo.inside("git show :" + path) == "precious" and
+                      "S  index %s  (was staged" % path in diff(repo), diff(repo))
+    repo.must(repo.box.rollback())
+    repo.inside("echo precious >n; git add n; rm n; sed -i 's/^1$/one/' lines")
+    repo.outside("echo 21 >>lines; git commit -qam theirs")
+    repo.commit("--on-conflict=merge")
+    tap.check("merged inside, it is still staged", repo.read("lines").startswith("one\n") and repo.inside("git show :n") == "precious" and
+              diff(repo).startswith("S  index n  "), diff(repo))
+    repo.inside("echo 2 >>a")
+    repo.outside("echo theirs >n; git add n; git commit -qm n")
+    done, right = refused(repo, status=3)
+    tap.check("added in the original since, it is a conflict", right and b"conflict: n: was changed on both sides" in done.stderr and
+              repo.inside("git show :n") == "precious", t.said(done))
+    repo.inside("git restore --staged n")
+    repo.commit()
+    tap.check("unstaged, it is gone", diff(repo) == "no changes\n" and repo.read("n") == "theirs\n" and not repo.problems(), diff(repo))
 
 
 @scene
