@@ -422,7 +422,7 @@ static int plan_change(struct planner *p, size_t i)
 
 	if (is_covered(p, c->path) || c->part || (c->gone && !(p->ours && c->has_after)))
 		return 0;
-	if (p->retires && (c->in_opaque || c->opaque))
+	if (p->retires && c->kind != ATOLL_SKIPPED && (c->in_opaque || c->opaque))
 		return plan_opaque_part(p, i, selected);
 	switch (c->kind) {
 	case ATOLL_SKIPPED:

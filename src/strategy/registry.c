@@ -226,7 +226,8 @@ static void keep_only(struct changes *c, const struct resource *r)
 			c->v[kept++] = change;
 			continue;
 		}
-		if (*change.path && !strchr(change.path, '/') && !change.gone && !is_sibling(r, change.path)) {
+		/* With a directory that was added or removed as a whole, what is in it is not listed. */
+		if (*change.path && !change.below && !change.gone && !is_sibling(r, change.path)) {
 			change.kind = ATOLL_SKIPPED;
 			change.note = "lies outside the file resource";
 			c->v[kept++] = change;
@@ -234,6 +235,7 @@ static void keep_only(struct changes *c, const struct resource *r)
 		}
 		free(change.path);
 		free(change.old_path);
+		free(change.words);
 	}
 	c->n = kept;
 }
