@@ -238,8 +238,10 @@ static char *find_lock(const char *output)
 	static const char before[] = "Unable to create '", after[] = ".lock': File exists";
 	const char *from = strstr(output, before), *to = from ? strstr(from, after) : NULL;
 
-	from += from ? strlen(before) : 0;
-	return to ? strndup(from, (size_t)(to - from) + strlen(".lock")) : NULL;
+	if (!to)
+		return NULL;
+	from += strlen(before);
+	return strndup(from, (size_t)(to - from) + strlen(".lock"));
 }
 
 static int cannot_run(const struct git_running *g, int r, struct atoll_error *err)
