@@ -48,7 +48,7 @@ static int match_root_times(struct resource *r)
 
 		rc = sys_utimens(fd, "", times);
 	}
-	return rc;
+	return rc < 0 ? rc : merge_begin_root(r, fd, &st);
 }
 
 /* A whiteout stays behind where a FIFO, socket or device has the place of a file that was deleted inside. */

@@ -133,6 +133,37 @@ static int merge_whiteout(struct merge *m, const struct tree_entry *e, int dir)
 					: sys_unlink(e->dirfd, e->name, 0);
 }
 
+/* The time that a commit gave the root of its fresh layer. A root that still has it was not changed since. */
+#define BEGUN "atoll-begun"
+
+int merge_begin_root(const struct resource *r, int fd, const struct tree_stat *st)
+{
+	struct note note = { .mtime = st->mtime, .era = st->mtime_era };
+
+	return tree_mark_set(fd, resource_marks(r), BEGUN, &note, sizeof note);
+}
+
+static bool has_begun_time(const struct merge *m, const struct tree_entry *e)
+{
+	struct note begun = { 0 };
+
+	return tree_mark_get(e->fd, resource_marks(m->r), BEGUN, &begun, sizeof begun) == (ssize_t)sizeof begun &&
+	       begun.mtime == e->stat.mtime && begun.era == e->stat.mtime_era;
+}
+
+/* The older root keeps its time where no edit has changed that of the newer one: the undo may have given it the time that another
+ * process has set on the original since the commit. */
+static int note_root_mtime(const struct merge *m, const struct tree_entry *e)
+{
+	struct tree_entry noted = *e;
+	struct note note;
+	int r = 0;
+
+	if (!read_note(m, e->fd, &note) && has_begun_time(m, e))
+		r = tree_stat(m->older_root, "", &noted.stat);
+	return r < 0 ? r : note_mtime(m, &noted);
+}
+
 /* Its times last, as for every directory. */
 static int merge_root(struct merge *m, const struct tree_entry *e)
 {
@@ -142,7 +173,7 @@ static int merge_root(struct merge *m, const struct tree_entry *e)
 	int r;
 
 	if (!e->leaving) {
-		r = note_mtime(m, e);
+		r = note_root_mtime(m, e);
 		return r < 0 ? r : TREE_WALK_GO;
 	}
 	st = noted_stat(m, e);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/sys.h"
@@ -241,6 +242,20 @@ static int has_only_landed(const struct base_entry *e, const struct tree_stat *c
 	return r;
 }
 
+/* An undo of a commit that changed no names in the directory has left the time that another process gave it since. The copy follows where no
+ * command inside has set its time, so that the next commit does not land the older one. */
+static int follow_time(const struct rebase *b, const struct base_entry *e, const struct store_step *step,
+		       const struct tree_stat *copy, int copy_fd)
+{
+	const struct store_look *look = &step->before;
+	const struct timespec times[2] = { clock_timespec_of_era(look->atime, look->atime_era),
+					   clock_timespec_of_era(look->mtime, look->mtime_era) };
+
+	if (!b->undone || look->mtime != step->after.mtime || copy->mtime != e->mtime || copy->mtime == look->mtime)
+		return 0;
+	return sys_utimens(copy_fd, "", times);
+}
+
 /* A directory that stayed: what the step has set is the base, all else of its metadata stays an edit of the sandbox if it was one. */
 static int rebase_directory(struct rebase *b, const struct store_step *step)
 {
@@ -266,6 +281,8 @@ static int rebase_directory(struct rebase *b, const struct store_step *step)
 	}
 	if (r >= 0 && step->kind == STORE_STEP_META)
 		return rebase_meta(b, entry, step, &st, fd);
+	if (r >= 0 && fd >= 0)
+		r = follow_time(b, entry, step, &st, fd);
 	store_look_copy_times(&entry->original, look);
 	entry->mtime = look->mtime;
 	return MIN(r, 0);

@@ -375,6 +375,23 @@ def undo_leaves_the_time_of_others(s):
     s.need("nobody else was there", int(os.stat(s.path + "/e").st_mtime) == 1000000000, os.stat(s.path + "/e"))
 
 
+def commit_after_undo_leaves_the_time_of_others(s):
+    """Another process made a name in the root, in which the commit only changed a file. After the undo that time is no older inside, so that the
+    next commit does not set it back; and a time that was set inside after the commit still is an edit."""
+    s.run("echo edited >> f")
+    s.ok(s.box.commit())
+    with open(s.path + "/theirs", "w", encoding="ascii"):
+        pass
+    made = os.stat(s.path).st_mtime_ns
+    s.ok(s.box.undo())
+    s.need("inside", int(s.run("stat -c %Y .")) >= made // 10**9, s.run("stat -c %y ."), made)
+    s.ok(s.box.commit())
+    s.need("the time of the original", os.stat(s.path).st_mtime_ns >= made, os.stat(s.path).st_mtime_ns, made)
+    s.run("touch -d @1000000001 .")
+    s.ok(s.box.undo())
+    s.need("the newer edit", int(s.run("stat -c %Y .")) == 1000000001, s.run("stat -c %y ."))
+
+
 def undo_that_fails_leaves_the_time_of_others(s):
     s.run("echo n > d/n; echo more >> d/sub/low")
     s.ok(s.box.commit())
@@ -441,7 +458,7 @@ def attributes_that_look_like_an_overlays(s):
 TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory,
          by_path_keeps_attributes, times_that_were_left_to_others_are_no_edit, removed_by_others_after_a_commit, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
-         undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
+         undo_leaves_the_time_of_others, commit_after_undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
          renamed_while_a_process_works_in_it]
 
