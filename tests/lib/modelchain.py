@@ -613,7 +613,8 @@ class World:
             box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
             nodes, groups = {}, box.view.groups()
-            for path in mt.Touched(record.base_before, record.view_before).entries & set(box.view):
+            then_edited = mt.Touched(record.base_before, record.view_before)
+            for path in then_edited.entries & then_edited.sure & set(box.view):
                 then = record.view_before.get(path)
                 has_newer_names = any(path in group and (not group <= set(box.base) or not box.view[path].low) for group in groups)
                 if then and then.look() == box.view[path].look() and not has_newer_names:
