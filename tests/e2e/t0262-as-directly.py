@@ -274,7 +274,7 @@ def with_project(place, tap, who, strategy):
     shown = subprocess.run(["xfs_io", "-r", "-c", "lsproj", path + "/sub/d/e/z"], capture_output=True, check=False)
     tap.check("what is put into a directory with a project id lands, and has the id" + where, made.returncode == 0 and
               edited.returncode == 0 and done.returncode == 0 and read(path + "/sub/f") == b"new\n" and
-              read(path + "/sub/out/x") == b"x" and b"42" in shown.stdout, t.said(made), t.said(edited), t.said(done), shown.stdout)
+              read(path + "/sub/out/x") == b"x" and b"projid = 42" in shown.stdout, t.said(made), t.said(edited), t.said(done), shown.stdout)
     after, undone = t.residue(path), box.undo()
     tap.check("and is taken back, and lands again" + where, undone.returncode == 0 and t.residue(path) == before and
               box.commit().returncode == 0 and t.residue(path) == after, t.said(undone), t.residue(path))
