@@ -87,6 +87,7 @@ class Story:
     def __init__(self, place, who, strategy, base):
         self.tree = t.build_tree(place, who, base, way="lenient")
         self.box = t.Box(place, who, strategy, dirs=[self.tree], program=place.faults_bin or place.bin)
+        self.box.counts_kills = False
         self.earlier = []  # the original before each commit that stands
         self.must(self.box.new())
         self.original, self.view = self.look(), self.look_inside()

@@ -173,7 +173,7 @@ def parts_cut_off(place, who, strategy, case, fault):
     while code != 0 and number < 60:
         number += 1
         p = Parts(place, who, strategy, case)
-        p.box.program = place.faults_bin
+        p.box.program, p.box.counts_kills = place.faults_bin, False
         done = p.box.commit(*p.chosen, fault="%d:%s" % (number, fault), program_environment={"ATOLL_FAULT_ONLY": "rename"})
         code = done.returncode
         recovered = p.box.recover()

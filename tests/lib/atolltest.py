@@ -30,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 LIB = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, LIB)
+import isolation  # noqa: E402
 import manifest as mf  # noqa: E402
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -38,6 +39,9 @@ TORTURE = os.environ.get("ATOLL_TORTURE", "") not in ("", "0")
 KEPT_ENVIRONMENT = ("ATOLL", "ATOLL_FAULTS_BIN", "ATOLL_TORTURE", "ATOLL_OLD_KERNEL", "TEST_TMP", "BUILD", "SRC", "PATH",
                     "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_ERROR_FILE", "ATOLL_TEST_ONLY",
                     "ATOLL_PG_SEQUENCES", "ATOLL_PG_SEED")
+LANDING = ("commit", "undo", "rollback", "recover", "run")  # commands after which nothing may be shared
+APART = "after every commit and undo no file could be reached from an original and from a workspace"
+HIT = "at least three in four of the kills by fault injection hit"
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -87,6 +91,8 @@ class Place:
         self.subvolumes = {}  # mount points, each with that of the file system which holds its image
         self.lock = threading.Lock()
         self.serial = 0
+        self.looks, self.shared = 0, []  # how often originals were compared with workspaces, and which files were in both
+        self.kills = {True: 0, False: 0}  # by fault injection: how many hit, and how many came too late
         self.is_root = os.geteuid() == 0
         self.bin = self._program("ATOLL", "atoll")
         self.faults_bin = self._program("ATOLL_FAULTS_BIN", "atoll-faults")
@@ -118,6 +124,20 @@ class Place:
 
     def users(self):
         return ("root", "user") if self.is_root else ("user",)
+
+    def look_apart(self, what, originals, state):
+        """Looks for files that an original and a workspace share. Another command may be under way: only what stays so counts."""
+        for _ in range(10):
+            try:
+                found = isolation.shared(sorted(originals), state)
+            except OSError:  # something was removed meanwhile
+                found = ["unknown"]
+            if not found:
+                break
+            time.sleep(0.2)
+        with self.lock:
+            self.looks += 1
+            self.shared += ["%s: %s" % (what, line) for line in found]
 
     def uid(self, who):
         if not self.is_root:
@@ -221,10 +241,14 @@ def remove_tree(path):
 class Box:
     """One sandbox seen from outside: every method starts the atoll program once and returns the finished process."""
 
+    looks_apart = True  # after each commit and undo, that originals and workspaces share nothing
+    counts_kills = True  # those that miss, too; not where a number is guessed, or counted up until the kill comes too late
+
     def __init__(self, place, who="root", strategy=None, name="box", dirs=(), files=(), state=None, program=None,
                  environment=None):
         self.place, self.who, self.strategy, self.name = place, who, strategy, name
         self.dirs, self.files = list(dirs), list(files)
+        self.originals = set()  # of all sandboxes that were made through this box
         self.program = program or place.bin
         self.state = state or os.path.join(place.fresh("state", who), "atoll")
         self.home = os.path.join(place.root, "home-" + who)
@@ -251,11 +275,30 @@ class Box:
         if fault is not None:
             environment["ATOLL_FAULT"] = fault
         environment.update(program_environment or {})
-        return subprocess.run(argv, cwd=cwd or self.place.root, env=environment, stdin=stdin, stdout=subprocess.PIPE,
+        done = subprocess.run(argv, cwd=cwd or self.place.root, env=environment, stdin=stdin, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=timeout, check=False, **self.identity(), **more)
+        if fault is not None and b"atoll: ATOLL_FAULT: " in done.stderr:
+            raise RuntimeError("the fault %r is malformed, and nothing was done: %s" % (fault, said(done)))
+        return done
 
     def atoll(self, *arguments, **more):
-        return self.command([self.program, *arguments], **more)
+        done = self.command([self.program, *arguments], **more)
+        if ":kill" in (more.get("fault") or "") and arguments[0] != "run" and self.counts_kills:
+            with self.place.lock:
+                self.place.kills[done.returncode in (-9, 137)] += 1
+        if arguments[:1] == ("new",):
+            top = more.get("cwd") or self.place.root
+            for option, value in zip(arguments, arguments[1:]):
+                if option in ("--dir", "--file", "--git") or option == "--db" and value.startswith("sqlite:"):
+                    self.originals.add(os.path.join(top, os.fsdecode(value).removeprefix("sqlite:")))
+        if arguments and arguments[0] in LANDING and done.returncode == 0 and not more.get("fault") and self.looks_apart:
+            if arguments[0] != "run" or "--commit" in arguments:
+                self.look_apart(" ".join(map(str, arguments[:3])))
+        return done
+
+    def look_apart(self, what):
+        if self.originals:
+            self.place.look_apart(what, self.originals, self.state)
 
     def new(self, *extra, **more):
         arguments = ["new", self.name]
@@ -388,6 +431,10 @@ def run(main):
             print("Bail out! $ATOLL does not name the program")
             sys.exit(1)
         main(place, tap)
+        if place.looks:
+            tap.check(APART, not place.shared, *place.shared[:12])
+        if sum(place.kills.values()) >= 10:  # one that comes too late tests nothing
+            tap.check(HIT, place.kills[True] >= 3 * place.kills[False], place.kills)
     except Exception:  # pylint: disable=broad-except
         tap.check("the suite runs to its end", False, traceback.format_exc())
     finally:

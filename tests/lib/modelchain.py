@@ -63,6 +63,7 @@ class Box:
         self.layered = strategy in LAYERED
         self.path = os.path.normpath(os.path.join(world.path, root))
         self.box = t.Box(world.place, world.who, strategy, name=name, dirs=[self.path], state=world.state, program=world.program)
+        self.box.looks_apart = self.box.counts_kills = False  # check_isolation() looks, and settle() counts
         self.history = []
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()

@@ -104,6 +104,7 @@ class Racer:
         is_file = self.root.endswith("f0")
         self.box = t.Box(place, who, strategy, name="box%d" % number, dirs=[] if is_file else [full], files=[full] if is_file else [],
                          state=state)
+        self.box.looks_apart = False  # it would come between a commit and its undo
         self.edits = Edits(rng, self.root, "mark%d" % number, base_tree())
         self.delay = rng.choice((0, 0, rng.random() * 0.03))
         self.undoes = rng.random() < 0.3
@@ -163,6 +164,7 @@ def one_round(place, seed, tally):
         thread.join()
     expected = base_tree()
     for racer in racers:
+        racer.box.look_apart("seed %d" % seed)
         wrong += racer.wrong()
         if racer.landed():
             racer.edits.apply(expected)
