@@ -101,16 +101,16 @@ int sqlite_pages_take(struct sqlite_patch *p, int fd, uint64_t size);
 /* ---- sqlite-super.c ---- */
 
 enum { SQLITE_SUPER_UNKNOWN = 1 };
-/* Of a copied journal that belongs to a transaction over several databases: SQLite rolls it back after this if the transaction was cut off. view: the
- * clone's path for the sandboxed command, or NULL. 0, -errno, or SQLITE_SUPER_UNKNOWN if the transaction is held together by a file of another directory. */
-int sqlite_super_settle(const struct sqlite_file *clone, const char *view, const struct sqlite_file *copy);
+/* Of a copied journal that belongs to a transaction over several databases: SQLite rolls it back after this if the transaction was cut off. 0,
+ * -errno, or SQLITE_SUPER_UNKNOWN if the transaction is held together by a file of another directory. */
+int sqlite_super_settle(const struct sqlite_file *clone, const struct sqlite_find *how, const struct sqlite_file *copy);
 
 /* ---- sqlite-clone.c ---- */
 
 enum { SQLITE_ABSENT, SQLITE_PATCHED, SQLITE_COPIED };
 /* Like sqlite_settle(), but takes only the pages that differ from the base, where it can: PATCHED, with what a killed process left beside it
- * not settled yet, or COPIED and settled. ABSENT: there is none. view: see struct sqlite_find. */
-int sqlite_settle_patch(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+ * not settled yet, or COPIED and settled. ABSENT: there is none. */
+int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_find *how, const struct sqlite_file *base,
 			const struct sqlite_file *to, struct sqlite_patch **ret, struct atoll_error *err);
 /* The second half of sqlite_settle(): of a copy that is nobody else's. */
 int sqlite_settle_copy(const struct sqlite_file *to, struct atoll_error *err);

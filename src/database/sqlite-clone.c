@@ -396,18 +396,18 @@ static bool is_same_look(const struct looks *a, const struct looks *b)
 /* Where a copied journal names a super-journal that cannot be looked for. */
 #define NO_SUPER (-EREMOTE)
 
-static int copy_with_super(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
-			   const struct sqlite_file *to, struct sqlite_patch **ret)
+static int copy_with_super(const struct sqlite_file *from, const struct sqlite_find *how,
+			   const struct sqlite_file *base, const struct sqlite_file *to, struct sqlite_patch **ret)
 {
 	int kind = copy_once(from, base, to, ret);
-	int r = kind == SQLITE_PATCHED || kind == SQLITE_COPIED ? sqlite_super_settle(from, view, to) : 0;
+	int r = kind == SQLITE_PATCHED || kind == SQLITE_COPIED ? sqlite_super_settle(from, how, to) : 0;
 
 	return r == SQLITE_SUPER_UNKNOWN ? NO_SUPER : r < 0 ? r : kind;
 }
 
 /* In an overlay's layer the locks of those who use the view are not seen. A copy during which nothing was written is of one instant all the
  * same. -EAGAIN if there was none. */
-static int copy_still(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+static int copy_still(const struct sqlite_file *from, const struct sqlite_find *how, const struct sqlite_file *base,
 		      const struct sqlite_file *to, struct sqlite_patch **ret)
 {
 	int64_t end = clock_monotonic_ns() + (int64_t)from->busy_ms * 1000000;
@@ -417,7 +417,7 @@ static int copy_still(const struct sqlite_file *from, const char *view, const st
 		int r;
 
 		look_at(from, &before);
-		r = copy_with_super(from, view, base, to, ret);
+		r = copy_with_super(from, how, base, to, ret);
 		look_at(from, &after);
 		if ((r < 0 && r != NO_SUPER) || is_same_look(&before, &after))
 			return r;
@@ -443,11 +443,11 @@ int sqlite_settle_copy(const struct sqlite_file *to, struct atoll_error *err)
 	return r < 0 ? r : check_damage(d, err);
 }
 
-int sqlite_settle_patch(const struct sqlite_file *from, const char *view, const struct sqlite_file *base,
+int sqlite_settle_patch(const struct sqlite_file *from, const struct sqlite_find *how, const struct sqlite_file *base,
 			const struct sqlite_file *to, struct sqlite_patch **ret, struct atoll_error *err)
 {
 	const char *label = from->label ? from->label : from->name;
-	int r = copy_still(from, view, base, to, ret);
+	int r = copy_still(from, how, base, to, ret);
 
 	if (r == -EAGAIN)
 		return error_set(err, ATOLL_BUSY, EAGAIN, OPERATION, label,
@@ -470,7 +470,8 @@ int sqlite_settle_patch(const struct sqlite_file *from, const char *view, const 
 
 int sqlite_settle(const struct sqlite_file *from, const struct sqlite_file *to, struct atoll_error *err)
 {
-	int r = sqlite_settle_patch(from, NULL, NULL, to, NULL, err);
+	const struct sqlite_find how = { 0 };
+	int r = sqlite_settle_patch(from, &how, NULL, to, NULL, err);
 
 	return r < 0 ? r : r != SQLITE_ABSENT;
 }

@@ -190,7 +190,7 @@ int sqlite_edits_find(const struct sqlite_file *base, const struct sqlite_file *
 
 	how->by_pages = false;
 	if (r >= 0)
-		r = sqlite_settle_patch(clone, how->view, base, new, &p, err);
+		r = sqlite_settle_patch(clone, how, base, new, &p, err);
 	if (r < 0)
 		return r;
 	if (r == SQLITE_PATCHED)

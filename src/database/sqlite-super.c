@@ -67,15 +67,17 @@ static bool is_same_dir(const char *dir, int clone_dir, const char *view)
 	       a.st_ino == b.st_ino;
 }
 
-/* As SQLite looks for it: an empty one does not count. */
-static bool is_there(int dirfd, const char *name)
+/* As SQLite looks for it: an empty one does not count. An entry of the clone's directory, a whiteout too, hides the one below. */
+static bool is_there(int clone_dir, const char *name, const char *below)
 {
 	struct stat st;
 
-	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+	if (fstatat(clone_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && (!below || lstat(below, &st) < 0))
+		return false;
+	return S_ISREG(st.st_mode) && st.st_size > 0;
 }
 
-int sqlite_super_settle(const struct sqlite_file *clone, const char *view, const struct sqlite_file *copy)
+int sqlite_super_settle(const struct sqlite_file *clone, const struct sqlite_find *how, const struct sqlite_file *copy)
 {
 	AUTO_FREE char *journal = str_format("%s-journal", copy->name);
 	AUTO_FD fd = journal ? fd_open_beneath(copy->dirfd, journal, O_RDWR) : -ENOMEM;
@@ -93,7 +95,8 @@ int sqlite_super_settle(const struct sqlite_file *clone, const char *view, const
 	if (!slash)
 		return SQLITE_SUPER_UNKNOWN;
 	*slash = 0;
-	if (!is_same_dir(name, clone->dirfd, view))
+	if (!is_same_dir(name, clone->dirfd, how->view))
 		return SQLITE_SUPER_UNKNOWN;
-	return is_there(clone->dirfd, slash + 1) ? sys_truncate(fd, end) : 0;
+	*slash = '/';
+	return is_there(clone->dirfd, slash + 1, how->is_layered ? name : NULL) ? sys_truncate(fd, end) : 0;
 }

@@ -179,7 +179,7 @@ static int copy_looks(const struct sqlite_place *p, int dirfd, const char *name)
 	return rc < 0 ? rc : tree_set_meta(dirfd, name, &st, false, &kept);
 }
 
-static bool is_layered(const struct resource *r)
+bool sqlite_place_is_layered(const struct resource *r)
 {
 	return !r->host || (r->host->ops->capabilities & STRATEGY_LAYERED);
 }
@@ -190,11 +190,11 @@ static int hide(const struct sqlite_place *p, int seat, const char *suffix)
 	AUTO_FREE char *name = str_format("%s%s", p->name, suffix);
 	int rc = name ? unlink_if_there(p->fd, "whiteout.new") : -ENOMEM;
 
-	if (rc >= 0 && is_layered(p->r))
+	if (rc >= 0 && sqlite_place_is_layered(p->r))
 		rc = sys_whiteout(p->fd, "whiteout.new");
 	if (rc >= 0)
 		rc = tree_remove(seat, name);
-	return rc < 0 || !is_layered(p->r) ? rc : sys_rename(p->fd, "whiteout.new", seat, name, 0);
+	return rc < 0 || !sqlite_place_is_layered(p->r) ? rc : sys_rename(p->fd, "whiteout.new", seat, name, 0);
 }
 
 static int look_at(const struct sqlite_place *p, const char *suffix, struct strbuf *ret)
@@ -361,7 +361,7 @@ static int clear_seat(const struct sqlite_place *p, int seat)
 static int put_in_place(const struct sqlite_place *p)
 {
 	AUTO_FD seat = make_seat(p);
-	int rc = seat < 0 ? seat : is_layered(p->r) ? make_mask(p) : 0;
+	int rc = seat < 0 ? seat : sqlite_place_is_layered(p->r) ? make_mask(p) : 0;
 
 	if (rc >= 0)
 		rc = p->r->host ? put_in_seat(p, seat) : clear_seat(p, seat);

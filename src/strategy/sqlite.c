@@ -165,7 +165,7 @@ static int find_edits(const struct sqlite_place *p, const struct sqlite_look *s,
 	struct sqlite_file clone = file_of(seat, r->only, r), new = file_of(s->fd, "new", r),
 			   base = file_of(p->fd, SQLITE_BASE, r), edits = file_of(s->fd, "edits", r);
 	AUTO_FREE char *label = str_format("the copy of %s in the sandbox", r->row.path);
-	struct sqlite_find how = { .view = p->label };
+	struct sqlite_find how = { .view = p->label, .is_layered = sqlite_place_is_layered(r) };
 	int rc;
 
 	if (r->host && (seat == -ENOENT || seat == -ENOTDIR || seat == -ELOOP))

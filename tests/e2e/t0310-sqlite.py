@@ -234,19 +234,20 @@ def cut_off(place, tap, who):
     """A command that dies in a transaction over two databases, after it has written the first one and before the second."""
     rows = ("CREATE TABLE t(id INTEGER PRIMARY KEY, v); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<%d)"
             " INSERT INTO t SELECT i, 'old' FROM n;")
-    for apart in (False, True):
+    for where in ("one directory", "two directories", "a directory of the sandbox"):
+        apart = where == "two directories"
         box = Base(place, who, rows % 9000, name="x.db")
         second = (place.fresh("second", who) if apart else box.dir) + "/y.db"
         sql(second, rows % 90000)
         if place.is_root:
             t.give(os.path.dirname(second), place.uid(who))
-        box.begin("--db", "sqlite:" + second)
+        box.begin("--db", "sqlite:" + second, *(["--dir", box.dir] if where.startswith("a ") else []))
         box.sql("INSERT INTO t VALUES(99999,'first')")
         box.run(t.PYTHON, "-I", "-c", RUN_SQL, second, "INSERT INTO t VALUES(99999,'first')")
         limit = os.path.getsize(box.path) + (1 << 16)
         died = box.run(t.PYTHON, "-I", "-c", TWO_SQL, box.path,
                        second, str(limit))
-        name = "in %s, %s" % ("two directories" if apart else "one directory", who)
+        name = "in %s, %s" % (where, who)
         done = box.commit()
         if apart:
             tap.check("half of a transaction that was cut off is refused, " + name, died.returncode > 128 and done.returncode == 4 and
@@ -258,6 +259,9 @@ def cut_off(place, tap, who):
         tap.check("what was cut off does not land, what was before it does, " + name, died.returncode > 128 and done.returncode == 0 and
                   all("first" in text and "new" not in text for text in landed) and sound(box.path) and sound(second), t.said(died),
                   t.said(done))
+        shown = box.diff()
+        tap.check("nor later, " + name, b"no changes" in shown.stdout and box.undo().returncode == 0 and box.commit().returncode == 0 and
+                  [dump(path) for path in (box.path, second)] == landed, t.said(shown))
         box.drop()
 
 
