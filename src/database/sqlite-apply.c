@@ -226,9 +226,24 @@ static int move_sequences(struct sqlite_db *d, struct atoll_error *err)
 		" WHERE name NOT IN (SELECT name FROM main.sqlite_sequence)");
 }
 
+/* Where the edits were made the keys could be followed: another process has changed a table that they refer to. */
+static int note_foreign_keys(struct sqlite_db *d, const char *when, struct atoll_error *err)
+{
+	struct atoll_error why = { 0 };
+	int r = sqlite_foreign_note(d, "edits", "main", when, &why);
+
+	if (r == -ATOLL_FAILED && strstr(why.message, "foreign key mismatch"))
+		return error_set(err, ATOLL_CONFLICT, 0, "database", d->label,
+				 "foreign keys cannot be followed since somebody else changed a table: %s",
+				 why.message);
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
 static int compare_foreign_keys(struct sqlite_db *d, const struct sqlite_tell *tell, struct atoll_error *err)
 {
-	int r = sqlite_foreign_note(d, "edits", "main", "after", err);
+	int r = note_foreign_keys(d, "after", err);
 
 	if (r > 0)
 		r = sqlite_foreign_compare(d, tell, err);
@@ -279,7 +294,7 @@ static int move_all(struct sqlite_db *d, struct move *m, struct atoll_error *err
 
 	loose |= m->force;
 	if (r >= 0 && !loose)
-		r = sqlite_foreign_note(d, "edits", "main", "before", err);
+		r = note_foreign_keys(d, "before", err);
 	if (r >= 0)
 		r = move_tables(d, m, err);
 	if (r >= 0)

@@ -264,6 +264,34 @@ TEST(a_row_that_would_refer_to_nothing_conflicts)
 	      "table child: the row rowid=2 would refer to no row of \"parent\" any more");
 }
 
+TEST(foreign_keys_that_somebody_made_useless_conflict)
+{
+	struct atoll_error err = { 0 };
+
+	db_run("orig.db",
+	       "CREATE TABLE parent(id INTEGER PRIMARY KEY, k); CREATE UNIQUE INDEX i ON parent(k); INSERT INTO parent VALUES(1,1);"
+	       "CREATE TABLE child(id INTEGER PRIMARY KEY, k REFERENCES parent(k))");
+	db_fork("orig.db");
+	db_run("clone.db", "INSERT INTO child VALUES(1,1)");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_ROWS);
+	db_run("orig.db", "DROP INDEX i");
+	CHECK_EQ(db_move(true, NULL, &err), -ATOLL_CONFLICT);
+	CHECK_CONTAINS(err.message, "cannot be followed");
+	db_run("orig.db", "CREATE UNIQUE INDEX i ON parent(k)");
+	CHECK_DONE(db_move(true, NULL, &err), err);
+}
+
+/* Inside one such row is removed: as many lead nowhere afterwards as before. */
+TEST(a_row_without_rowid_that_would_refer_to_nothing_conflicts)
+{
+	clash("CREATE TABLE parent(k TEXT COLLATE NOCASE, n, v, PRIMARY KEY(n, k)); INSERT INTO parent VALUES('a',1,1),('b',2,2);"
+	      "CREATE TABLE child(\"i'd\" TEXT, j, x, y, PRIMARY KEY(j, \"i'd\"), FOREIGN KEY(y, x) REFERENCES Parent) WITHOUT ROWID;"
+	      "INSERT INTO child VALUES('p',1,'A',1),('q',1,'zz',9),('r',1,NULL,9)",
+	      "DELETE FROM parent WHERE n=2; DELETE FROM child WHERE x='zz'",
+	      "INSERT INTO child VALUES('it''s',7,'B',2)",
+	      "table child: the row i'd='it''s' j=7 would refer to no row of \"Parent\" any more\n");
+}
+
 TEST(what_a_foreign_key_removed_inside_is_removed)
 {
 	land(FAMILY, "PRAGMA foreign_keys=ON; DELETE FROM parent WHERE id=1", "INSERT INTO child VALUES(2,2)",
