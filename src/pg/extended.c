@@ -298,6 +298,10 @@ static void pass_execute(struct pg_client *c, const struct pg_message *m, const 
 	struct pg_pending *pending = pg_pending_add(c, 'E');
 
 	pg_buffer_add(b, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
+	if (known && known->kind == PG_COPY) {
+		c->asked = true; /* a server that wants data must not get anything else */
+		pg_message_empty(b, 'H');
+	}
 	if (!known || !known->text || !pending || changes_name(c, pending, known))
 		return;
 	pending->text = strdup(known->text);

@@ -125,6 +125,7 @@ struct pg_client {
 	bool failed;  /* an error was answered */
 	bool copy_in; /* the server wants CopyData */
 	bool barrier; /* the script waits until everything sent so far was answered */
+	bool asked;   /* Flush was sent: what follows waits for the answers, or until the server wants data */
 	bool reviving; /* a ROLLBACK TO in a failed transaction is under way: what follows waits, its meaning depends on it */
 	bool quiet_parse; /* the proxy sends a query by Parse, Bind and Execute: the client knows nothing of the first two */
 	bool stale_portal; /* a query string that was not sent to the server may have left an unnamed portal there */

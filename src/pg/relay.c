@@ -71,7 +71,7 @@ static void client_error(struct pg_client *c, const struct pg_message *m)
 	if (!c->gone && !c->closing)
 		pass_error(c, m);
 	c->failed = c->broken = true;
-	c->reviving = false;
+	c->reviving = c->asked = false;
 	pg_pending_failed(c);
 	c->copy_in = false;
 	if (c->synced)
@@ -150,6 +150,8 @@ static bool count_answer(struct pg_client *c, char type)
 	wanted = pg_pending_answered(c, type);
 	if (c->reviving && c->pending.n == 0)
 		c->reviving = c->broken = false; /* the ROLLBACK TO has succeeded */
+	if (c->pending.n == 0)
+		c->asked = false;
 	return wanted;
 }
 
@@ -169,6 +171,7 @@ static void capture(struct pg_proxy *p, const struct pg_message *m)
 static void copy_begins(struct pg_client *c)
 {
 	c->copy_in = true;
+	c->asked = false;
 	if (c->pending.n == 0 || !c->synced)
 		return;
 	pg_group_pop(c->proxy);

@@ -369,6 +369,11 @@ static enum pg_statement_kind parse_listen(struct parser *p)
 	return PG_LISTEN;
 }
 
+static enum pg_statement_kind parse_copy(struct parser *p)
+{
+	return PG_COPY;
+}
+
 static enum pg_statement_kind parse_define(struct parser *p)
 {
 	return PG_DEFINE;
@@ -398,6 +403,7 @@ static const struct {
 	{ "notify", parse_notify },
 	{ "listen", parse_listen },
 	{ "unlisten", parse_listen },
+	{ "copy", parse_copy },
 	{ "create", parse_create },
 	{ "alter", parse_define },
 	{ "do", parse_define },

@@ -40,6 +40,7 @@ enum pg_statement_kind {
 	/* all that must be known of these is that they are */
 	PG_NOTIFY,           /* NOTIFY, SELECT pg_notify() */
 	PG_LISTEN,           /* LISTEN, UNLISTEN */
+	PG_COPY,             /* the server may want data of the client */
 	PG_DEFINE_TEMPORARY, /* CREATE TEMPORARY */
 	PG_DEFINE,           /* CREATE, ALTER, DROP, DO, CALL: constraints may be others afterwards */
 };

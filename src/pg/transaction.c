@@ -117,7 +117,7 @@ static bool executes_control(const struct pg_client *c, const struct pg_statemen
 	const struct pg_known *known = pg_token_name(&s->name, name, sizeof(name)) ? pg_known_find(&c->statements, name)
 										   : NULL;
 
-	return known && known->kind > PG_PLAIN && known->kind <= PG_RESET_ALL;
+	return known && ((known->kind > PG_PLAIN && known->kind <= PG_RESET_ALL) || known->kind == PG_COPY);
 }
 
 bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement *s, bool alone)

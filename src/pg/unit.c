@@ -27,7 +27,7 @@ static bool copy_message(struct pg_client *c, const struct pg_message *m)
 	if (!has_begun(c) || c->failed)
 		return true;
 	if (!c->copy_in)
-		return false;
+		return !c->synced && !c->asked;
 	pg_buffer_add(to, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
 	if (m->type != 'd')
 		c->copy_in = false;
@@ -75,6 +75,30 @@ static void unknown(struct pg_client *c, char type)
 	pg_client_fatal(c, &report);
 }
 
+/* Anything but data. A server ignores Flush and Sync then; after another message it ends the connection, which is the
+ * transaction of all, so none gets there. */
+static void instead_of_data(struct pg_client *c, char type)
+{
+	char text[80];
+	struct pg_report report = { .severity = "FATAL", .state = "08P01", .message = text };
+
+	if (type == 'H' || type == 'S')
+		return;
+	snprintf(text, sizeof(text), "unexpected message type 0x%02X during COPY from stdin", (unsigned char)type);
+	pg_client_fatal(c, &report);
+}
+
+/* A query or a function call amid an extended sequence: if an earlier message fails, the server skips it, and there will
+ * be no answer to it. */
+static bool follows_unanswered(struct pg_client *c, char type)
+{
+	if ((type != 'Q' && type != 'F') || c->pending.n == 0)
+		return false;
+	c->asked = true;
+	pg_message_empty(&c->proxy->to_server, 'H');
+	return true;
+}
+
 static bool begin(struct pg_client *c, const struct pg_message *m)
 {
 	switch (m->type) {
@@ -109,9 +133,15 @@ bool pg_unit_message(struct pg_client *c, const struct pg_message *m)
 		return true;
 	if (is_copy(m->type))
 		return copy_message(c, m);
+	if (has_begun(c) && c->copy_in) {
+		instead_of_data(c, m->type);
+		return true;
+	}
 	if (p->owner != c && without_turn(c, m))
 		return true;
-	if (!pg_turn_take(c) || c->synced || c->barrier || c->reviving || c->after || p->backing)
+	if (!pg_turn_take(c) || c->synced || c->barrier || c->reviving || c->asked || c->after || p->backing)
+		return false;
+	if (follows_unanswered(c, m->type))
 		return false;
 	return begin(c, m);
 }

@@ -201,6 +201,39 @@ def states(tap, proxy):
     w.close()
 
 
+def hidden_limits(tap, server, program, place):
+    """Limits that no text of a client names: by a value of Bind, and by a function that was there before."""
+    server.sql("CREATE FUNCTION quick() RETURNS text LANGUAGE sql AS $$SELECT set_config('Idle_in_transaction_session_timeout', '50ms', false)$$")
+    for label, text, values in (("a value of Bind", "SELECT set_config($1, $2, false)", ("idle_in_transaction_session_timeout", "50ms")),
+                                ("a function that was there before", "SELECT quick()", ())):
+        proxy = pg.Proxy(server, program, place)
+        w = proxy.wire()
+        a = w.run(text, *values)
+        time.sleep(0.2)
+        b = proxy.sql("SELECT 1")
+        w.query("BEGIN")
+        w.run(text, *values)
+        time.sleep(0.2)
+        c = proxy.tell("status")
+        tap.check("a limit set by %s has no effect" % label, a.rows == [["50ms"]] and b == "1" and c.startswith("ok open"), a, b, c)
+        w.close()
+        proxy.close()
+    server.sql("DROP FUNCTION quick")
+
+
+def query_in_a_pipeline(tap, proxy):
+    """Without a Sync before it. If an earlier message fails, a server skips it as it skips the rest."""
+    w = proxy.wire()
+    step = [("E", b"\0\0\0\0\0")]
+    w.send(pg.parse_message("SELECT 1"), pg.bind_message(), *step, ("Q", b"SELECT 2\0"), ("S", b""))
+    a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
+    tap.check("a query amid a pipeline is answered in its place", a.rows == [["1"], ["2"]] and b.kinds == "Z", a, b)
+    w.send(pg.parse_message("SELECT 1/0"), pg.bind_message(), *step, ("Q", b"SELECT 2\0"), ("S", b""), ("Q", b"SELECT 3\0"))
+    a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
+    tap.check("one behind an error is skipped", a.state == "22012" and not a.rows and b.rows == [["3"]], a, b)
+    w.close()
+
+
 def names_in_a_pipeline(tap, proxy):
     """PREPARE and DEALLOCATE count at their place: what is sent behind them, before their answers, is newer."""
     w, execute = proxy.wire(), ("E", b"\0\0\0\0\0")
@@ -421,6 +454,22 @@ def copies(tap, proxy):
     w.send(pg.parse_message("COPY c FROM STDIN"), pg.bind_message(), ("E", b"\0\0\0\0\0"), ("S", b""), ("d", b"6\tsix\n"), ("c", b""), ("S", b""))
     a = pg.Answer(w.until("Z"))
     tap.check("copy by the extended protocol", a.tags == ["COPY 1"] and a.status == "I" and w.query("SELECT b FROM c WHERE a = 6").rows == [["six"]], a)
+    copying = [pg.parse_message("COPY c FROM STDIN"), pg.bind_message(), ("E", b"\0\0\0\0\0")]
+    w.send(*copying, ("d", b"66\tx\n"), ("c", b""), pg.parse_message("SELECT count(*) FROM c WHERE a = 66"), *copying[1:], ("S", b""))
+    a = pg.Answer(w.until("Z"))
+    tap.check("copy amid a pipeline", a.tags == ["COPY 1", "SELECT 1"] and a.rows == [["1"]], a)
+    w.send(pg.parse_message("SELECT 1"), *copying[1:], ("d", b"66\tx\n"), ("c", b""), ("S", b""))
+    tap.check("copied data that nobody wants is ignored", pg.Answer(w.until("Z")).rows == [["1"]])
+    w.send(("Q", b"COPY c FROM STDIN\0"), ("S", b""), ("d", b"67\tx\n"), ("H", b""), ("c", b""), ("Q", b"SELECT 2\0"))
+    a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
+    tap.check("so are Sync and Flush amid copied data", a.tags == ["COPY 1"] and b.rows == [["2"]], a, b)
+    for label, sent in (("a pipeline that goes on", [*copying, *copying, ("S", b"")]), ("a query", [("Q", b"COPY c FROM STDIN\0"), ("Q", b"SELECT 1\0")])):
+        bad = proxy.wire()
+        bad.send(*sent)
+        a = pg.Answer(bad.until("Z"))
+        tap.check("%s where the server wants data costs only its own client" % label, a.state == "08P01" and a.kinds.endswith("closed")
+                  and proxy.tell("status").startswith("ok open"), a, proxy.tell("status"))
+        bad.close()
     w.send(("Q", b"COPY c FROM STDIN\0"), ("d", b"7\tseven\n"))
     w.until("G")
     w.close()
@@ -987,7 +1036,7 @@ def main(place, tap):
     try:
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
         for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: states(tap, proxy),
-                     lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
+                     lambda: query_in_a_pipeline(tap, proxy), lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
                      lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
                      lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):

@@ -77,6 +77,22 @@ def query(r, versions):
 
 def extended(r, versions):
     """Parse, Bind, Execute of one to six statements, by names or without, with a Sync after some of them."""
+def copied(r):
+    """What a client sends behind COPY … FROM STDIN; also where the server does not want it."""
+    rows = [("d", r.choice((b"%d\tcopied\n" % r.randrange(6), b"junk\n", b""))) for _ in range(r.randrange(3))]
+    return rows + [r.choice((("c", b""), ("c", b""), ("f", b"no\0")))]
+
+
+def copy(r):
+    """By the extended protocol, under a name that nothing else executes, or as a part of a query string."""
+    if r.random() < 0.5:
+        name = ("C", b"Sk\0")
+        return [name, pg.parse_message("COPY f FROM STDIN", "k"), pg.bind_message((), "k"), ("E", b"\0" + struct.pack("!i", 0))] + copied(r) + [name, ("S", b"")]
+    before = r.choice(("", "BEGIN;", "SAVEPOINT a;", "INSERT INTO f VALUES (3, 'x');", "SELECT 1/0;", "ROLLBACK TO a;"))
+    after = r.choice(("", ";COMMIT", ";SELECT 1/0", ";ROLLBACK", ";COPY f TO STDOUT"))
+    return [("Q", (before + "COPY f FROM STDIN" + after).encode() + b"\0")] + copied(r)
+
+
     messages = []
     for _ in range(r.choice((1, 1, 2, 3, 4, 6))):
         name = r.choice(("", "", "", "s1", "s2"))
@@ -106,7 +122,7 @@ def sequence(seed, versions):
     clients = r.choice((1, 1, 2, 3))
     steps = []
     for _ in range(r.randrange(3, 11)):
-        unit = query(r, versions) if r.random() < 0.45 else extended(r, versions)
+        unit = r.choices((lambda: query(r, versions), lambda: extended(r, versions), lambda: copy(r)), (9, 11, 1))[0]()
         cut = r.randrange(1, len(unit)) if len(unit) > 2 and r.random() < 0.2 else 0
         steps.append((r.randrange(clients), unit, cut))
     return steps
