@@ -131,6 +131,8 @@ static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 
 	if (r < 0)
 		return r;
+	strbuf_adds(&sql,
+		    "SET SESSION AUTHORIZATION DEFAULT; "); /* first: a role may not reset what another one has set */
 	pg_settings_switch(&p->applied, &(struct pg_settings){ 0 }, &sql);
 	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT");
 	r = try(p, strbuf_str(&sql), &answer, err);

@@ -193,6 +193,8 @@ static void bind(struct pg_client *c, const struct pg_message *m)
 	}
 	if (!*statement)
 		parse_again(c);
+	if (pg_transaction_names_limit(r.at, (size_t)(r.end - r.at)))
+		c->proxy->names_limits = true; /* a value for set_config($1, $2, false) */
 	pg_pending_keep(c, pg_pending_add(c, 'B'), true, portal);
 	bind_portal(c, portal, statement);
 	begun = pg_message_begin(b, 'B');

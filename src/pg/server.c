@@ -66,6 +66,15 @@ static int take_parameters(struct pg_proxy *p)
 	return 0;
 }
 
+/* Whether a function of the database may set a limit that would end the transaction: its call does not name the limit. */
+static bool functions_name_limits(struct pg_proxy *p)
+{
+	AUTO_FREE char *found = value(p->conn, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE "
+					       "pg_catalog.strpos(pg_catalog.lower(prosrc), 'n_timeout') > 0)");
+
+	return !found || strcmp(found, "f") != 0;
+}
+
 /* A limit on idle transactions would end this one, which is idle most of the time. */
 static int prepare_session(struct pg_proxy *p, struct atoll_error *err)
 {
@@ -75,6 +84,7 @@ static int prepare_session(struct pg_proxy *p, struct atoll_error *err)
 		r = run(p->conn, "SET idle_session_timeout = 0", err);
 	if (r == 0 && p->version >= 170000)
 		r = run(p->conn, "SET transaction_timeout = 0", err);
+	p->names_limits = functions_name_limits(p);
 	return r;
 }
 
@@ -227,7 +237,7 @@ int pg_server_begin(struct pg_proxy *p, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	p->began_at = p->active_at = clock_monotonic_ns();
-	p->used_temporary = p->used_notify = p->notified = p->names_limits = false;
+	p->used_temporary = p->used_notify = p->notified = false;
 	p->deferred_stale = true;
 	p->state = PG_OPEN;
 	return 0;

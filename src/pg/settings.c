@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define SESSION_END ", false)" /* of what pg_settings_sql() makes */
+
 static void setting_release(struct pg_setting *s)
 {
 	free(s->key);
@@ -138,10 +140,24 @@ int pg_settings_note(struct pg_settings *log, const struct pg_statement *s)
 		return note_mark(log, s);
 	if ((!set && s->kind != PG_RESET && s->kind != PG_RESET_ALL) || !is_plain(s))
 		return 0;
-	r = add(log, s->kind == PG_RESET_ALL ? "all" : s->key, set ? s->text : NULL, s->size, &made);
+	r = add(log, s->kind == PG_RESET_ALL ? "all" : s->key, set && !s->to_default ? s->text : NULL, s->size, &made);
 	if (r == 0)
 		made->local = s->kind == PG_SET_LOCAL;
 	return r;
+}
+
+/* Who the session is. What else a session may set depends on it. */
+static bool is_identity(const struct pg_setting *s)
+{
+	return !s->mark && (strcmp(s->key, "role") == 0 || strcmp(s->key, "session_authorization") == 0);
+}
+
+static bool has_identity(const struct pg_settings *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (is_identity(&s->v[i]))
+			return true;
+	return false;
 }
 
 static int reset(struct pg_settings *settings, const struct pg_settings *defaults, const char *key)
@@ -154,15 +170,30 @@ static int reset(struct pg_settings *settings, const struct pg_settings *default
 	return 0;
 }
 
+/* RESET ALL leaves the session's identity as it is. */
+static int reset_all(struct pg_settings *settings, const struct pg_settings *defaults)
+{
+	int r = 0;
+
+	for (size_t i = settings->n; i-- > 0;)
+		if (!is_identity(&settings->v[i]))
+			take_out(settings, settings->v[i].key);
+	for (size_t i = 0; i < defaults->n && r == 0; i++)
+		if (!is_identity(&defaults->v[i]))
+			r = pg_settings_put(settings, defaults->v[i].key, defaults->v[i].sql);
+	return r;
+}
+
 static int commit_one(struct pg_settings *settings, const struct pg_settings *defaults, const struct pg_setting *s)
 {
 	if (s->mark || s->local)
 		return 0;
-	if (s->sql)
-		return pg_settings_put(settings, s->key, s->sql);
-	if (strcmp(s->key, "all") == 0)
-		return pg_settings_copy(settings, defaults);
-	return reset(settings, defaults, s->key);
+	if (!s->sql && strcmp(s->key, "all") == 0)
+		return reset_all(settings, defaults);
+	/* Each SET SESSION AUTHORIZATION ends the role that was set before it. */
+	if (strcmp(s->key, "session_authorization") == 0)
+		take_out(settings, "role");
+	return s->sql ? pg_settings_put(settings, s->key, s->sql) : reset(settings, defaults, s->key);
 }
 
 int pg_settings_commit(struct pg_settings *settings, const struct pg_settings *defaults, struct pg_settings *log)
@@ -218,20 +249,55 @@ static void add_set(struct strbuf *sql, const char *set)
 void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql)
 {
 	for (size_t i = 0; i < s->n; i++)
-		add_set(ret_sql, s->v[i].sql);
+		if (!is_identity(&s->v[i]))
+			add_set(ret_sql, s->v[i].sql);
 }
+
+/* Whether a session with these settings has this one, in the same words. */
+static bool has(const struct pg_settings *s, const struct pg_setting *one)
+{
+	const struct pg_setting *there = find(s, one->key);
+
+	return there && strcmp(there->sql, one->sql) == 0;
+}
+
+static bool has_identity_of(const struct pg_settings *s, const struct pg_settings *other)
+{
+	for (size_t i = 0; i < other->n; i++)
+		if (is_identity(&other->v[i]) && !has(s, &other->v[i]))
+			return false;
+	return true;
+}
+
+static void add_identity(struct strbuf *sql, const struct pg_settings *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (is_identity(&s->v[i]))
+			add_set(sql, s->v[i].sql);
+}
+
+/* A role may have set what another role may not even reset (log_statement). The role of the connection may do all of
+ * it: the settings are changed as that one, and the identity is set last. */
+static const char back_to_own_identity[] = "RESET SESSION AUTHORIZATION; RESET \"role\"; ";
 
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql)
 {
-	for (size_t i = 0; i < from->n; i++)
-		if (!find(to, from->v[i].key))
-			add_reset(ret_sql, from->v[i].key);
-	for (size_t i = 0; i < to->n; i++) {
-		const struct pg_setting *there = find(from, to->v[i].key);
+	bool same = has_identity_of(from, to) && has_identity_of(to, from);
+	AUTO_STRBUF sql = STRBUF_INIT;
 
-		if (!there || strcmp(there->sql, to->v[i].sql) != 0)
-			add_set(ret_sql, to->v[i].sql);
-	}
+	for (size_t i = 0; i < from->n; i++)
+		if (!is_identity(&from->v[i]) && !find(to, from->v[i].key))
+			add_reset(&sql, from->v[i].key);
+	for (size_t i = 0; i < to->n; i++)
+		if (!is_identity(&to->v[i]) && !has(from, &to->v[i]))
+			add_set(&sql, to->v[i].sql);
+	if (sql.size == 0 && same)
+		return;
+	if (has_identity(from))
+		strbuf_adds(ret_sql, back_to_own_identity);
+	strbuf_add(ret_sql, strbuf_str(&sql), sql.size);
+	add_identity(ret_sql, to);
+	ret_sql->failed = ret_sql->failed || sql.failed;
 }
 
 /* By what the session's settings will be once the log is committed. */
@@ -239,7 +305,7 @@ int pg_settings_end_local(const struct pg_settings *settings, const struct pg_se
 			  const struct pg_settings *log, struct strbuf *ret_sql)
 {
 	CLEANUP(pg_settings_clear) struct pg_settings after = { 0 };
-	bool any = false;
+	bool any = false, identity;
 	int r = 0;
 
 	for (size_t i = 0; i < log->n; i++)
@@ -249,14 +315,21 @@ int pg_settings_end_local(const struct pg_settings *settings, const struct pg_se
 	r = pg_settings_copy(&after, settings);
 	for (size_t i = 0; i < log->n && r == 0; i++)
 		r = commit_one(&after, defaults, &log->v[i]);
+	identity = has_identity(log) || has_identity(&after);
+	if (identity)
+		strbuf_adds(ret_sql, back_to_own_identity);
 	for (size_t i = 0; i < log->n && r == 0; i++) {
 		const char *sql = log->v[i].local ? pg_settings_find(&after, log->v[i].key) : NULL;
 
+		if (is_identity(&log->v[i]))
+			continue;
 		if (sql)
 			add_set(ret_sql, sql);
 		else if (log->v[i].local)
 			add_reset(ret_sql, log->v[i].key);
 	}
+	if (identity)
+		add_identity(ret_sql, &after);
 	return r;
 }
 
@@ -315,6 +388,11 @@ char *pg_settings_sql(const char *name, const char *value)
 	} else {
 		add_quoted(&sql, '\'', value);
 	}
-	strbuf_adds(&sql, ", false)");
+	strbuf_adds(&sql, SESSION_END);
 	return strbuf_take(&sql);
+}
+
+char *pg_settings_local_sql(const char *sql)
+{
+	return str_format("%.*s, true)", (int)(strlen(sql) - strlen(SESSION_END)), sql);
 }

@@ -42,5 +42,7 @@ int pg_settings_end_local(const struct pg_settings *settings, const struct pg_se
 			  const struct pg_settings *log, struct strbuf *ret_sql);
 /* SET for a setting that a client names when it connects. */
 char *pg_settings_sql(const char *name, const char *value);
+/* The same for the current transaction only; sql: what pg_settings_sql() has made. */
+char *pg_settings_local_sql(const char *sql);
 
 #endif

@@ -157,10 +157,24 @@ static bool parse_key(struct parser *p)
 		n = strlen(p->s->key);
 		advance(p);
 		if (!pg_token_is_char(&p->token, '.') || n + 2 > sizeof(p->s->key))
-			return true;
+			break;
 		p->s->key[n++] = '.';
 		advance(p);
 	}
+	/* Also in quotes: the server does not tell names of settings apart by the case of their letters. */
+	for (char *c = p->s->key; *c; c++)
+		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
+	return true;
+}
+
+/* … TO DEFAULT, TIME ZONE LOCAL, or NAMES and nothing more. */
+static bool parse_default(struct parser *p, bool is_zone, bool is_names)
+{
+	if (is_zone)
+		word(p, "zone");
+	else if (!word(p, "to") && pg_token_is_char(&p->token, '='))
+		advance(p);
+	return (word(p, "default") || (is_zone && word(p, "local")) || is_names) && p->token.kind == PG_TOKEN_END;
 }
 
 /* Settings that have a syntax of their own. */
@@ -191,26 +205,34 @@ static enum pg_statement_kind parse_set_transaction(struct parser *p)
 static enum pg_statement_kind parse_set(struct parser *p)
 {
 	enum pg_statement_kind kind = PG_SET;
+	bool is_zone, is_names;
 
 	if (word(p, "constraints"))
 		return PG_SET_CONSTRAINTS;
+	if (word(p, "local"))
+		kind = PG_SET_LOCAL;
+	else
+		word(p, "session");
 	if (word(p, "transaction"))
 		return parse_set_transaction(p);
-	if (word(p, "local")) {
-		kind = PG_SET_LOCAL;
-		if (word(p, "transaction"))
-			return parse_set_transaction(p);
-	} else if (word(p, "session")) {
-		if (word(p, "characteristics")) {
-			set_key(p, "session characteristics");
-			return PG_SET;
-		}
+	word(p, "session"); /* SET LOCAL SESSION AUTHORIZATION; SET SESSION AUTHORIZATION has but one */
+	if (word(p, "characteristics")) {
+		set_key(p, "session characteristics");
+		return kind;
 	}
 	if (word(p, "authorization")) {
 		set_key(p, "session_authorization");
+		p->s->to_default = parse_default(p, false, false);
 		return kind;
 	}
-	return parse_special_key(p) || parse_key(p) ? kind : PG_PLAIN;
+	is_zone = pg_token_is_word(&p->token, "time");
+	is_names = pg_token_is_word(&p->token, "names");
+	if (parse_special_key(p))
+		advance(p);
+	else if (!parse_key(p))
+		return PG_PLAIN;
+	p->s->to_default = parse_default(p, is_zone, is_names);
+	return kind;
 }
 
 static enum pg_statement_kind parse_reset(struct parser *p)

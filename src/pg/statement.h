@@ -56,7 +56,8 @@ struct pg_statement {
 	enum pg_isolation isolation; /* BEGIN, SET TRANSACTION */
 	int read_only;               /* likewise: 1, 0, or -1: nothing said */
 	struct pg_token name;        /* of a savepoint, prepared statement or cursor, as written; of size 0: none */
-	char key[PG_NAME_SIZE];      /* the setting that SET, SET LOCAL or RESET is about */
+	char key[PG_NAME_SIZE];      /* the setting that SET, SET LOCAL or RESET is about, in small letters */
+	bool to_default;             /* SET or SET LOCAL gives it the value that the session began with */
 };
 
 /* The next statement of a text, as pg_lexer_statement() does. */

@@ -110,6 +110,12 @@ static bool is_fatal_limit(const struct pg_statement *s)
 	return pg_transaction_is_fatal_limit(s->key) && strncasecmp(s->text, "select", 6) != 0;
 }
 
+/* SET … TO DEFAULT of what the client came with: the server would set what the proxy's own session came with. */
+static bool is_client_default(const struct pg_client *c, const struct pg_statement *s)
+{
+	return s->to_default && pg_settings_find(&c->defaults, s->key);
+}
+
 /* EXECUTE, by SQL, of a transaction or session command that was prepared by the protocol: the server would carry it out. */
 static bool executes_control(const struct pg_client *c, const struct pg_statement *s)
 {
@@ -137,7 +143,7 @@ bool pg_transaction_is_ours(const struct pg_client *c, const struct pg_statement
 		return !c->broken; /* the server says what it always says then */
 	case PG_SET:
 	case PG_SET_LOCAL:
-		return !c->broken && is_fatal_limit(s);
+		return !c->broken && (is_fatal_limit(s) || is_client_default(c, s));
 	case PG_EXECUTE:
 		return !c->broken && executes_control(c, s);
 	case PG_RESET:
@@ -160,10 +166,15 @@ static void note_name(struct pg_names *names, const struct pg_statement *s)
 		(void)pg_names_add(names, name);
 }
 
-void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
+static void warn_of_local(struct pg_client *c, const struct pg_statement *s)
 {
 	if (s->kind == PG_SET_LOCAL && !c->in_block && c->proxy->script.n == 1 && strncasecmp(s->text, "set", 3) == 0)
 		pg_client_warn(c, "25P01", "SET LOCAL can only be used in transaction blocks");
+}
+
+void pg_transaction_note(struct pg_client *c, const struct pg_statement *s)
+{
+	warn_of_local(c, s);
 	switch ((int)s->kind) {
 	case PG_DEFINE_TEMPORARY:
 		c->proxy->used_temporary = true;
@@ -427,6 +438,24 @@ static void run_reset(struct pg_client *c, const struct pg_statement *s)
 		run_own(c, sql ? sql : "", "RESET");
 }
 
+/* SET … TO DEFAULT, likewise. A limit is accepted and has no effect. */
+static void run_set(struct pg_client *c, const struct pg_statement *s)
+{
+	const char *sql = pg_settings_find(&c->defaults, s->key);
+	AUTO_FREE char *local = sql && s->kind == PG_SET_LOCAL ? pg_settings_local_sql(sql) : NULL;
+
+	if (is_fatal_limit(s)) {
+		answer(c, "SET");
+		return;
+	}
+	warn_of_local(c, s);
+	pg_transaction_done(c, s);
+	if (s->kind == PG_SET_LOCAL && !local)
+		pg_proxy_lose(c->proxy, "out of memory");
+	else
+		run_own(c, local ? local : sql, "SET");
+}
+
 static void add_reset_all(const struct pg_client *c, struct strbuf *sql)
 {
 	strbuf_adds(sql, "RESET ALL; ");
@@ -450,6 +479,8 @@ static void run_reset_all(struct pg_client *c, const struct pg_statement *s)
 static void run_discard_all(struct pg_client *c, bool alone)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
+	const struct pg_statement all = { .kind = PG_RESET_ALL, .text = "" };
+	const struct pg_statement identity = { .kind = PG_RESET, .text = "", .key = "session_authorization" };
 	bool only_one = c->proxy->n_clients == 1;
 
 	if (c->in_block || !alone) {
@@ -463,7 +494,7 @@ static void run_discard_all(struct pg_client *c, bool alone)
 	strbuf_adds(&sql, "SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; DISCARD PLANS; DISCARD SEQUENCES");
 	if (only_one)
 		strbuf_adds(&sql, "; CLOSE ALL; DISCARD TEMP");
-	if (sql.failed || pg_settings_note(&c->log, &(struct pg_statement){ .kind = PG_RESET_ALL, .text = "" }) < 0)
+	if (sql.failed || pg_settings_note(&c->log, &all) < 0 || pg_settings_note(&c->log, &identity) < 0)
 		pg_proxy_lose(c->proxy, "out of memory");
 	else
 		run_own(c, strbuf_str(&sql), "DISCARD ALL");
@@ -501,7 +532,7 @@ void pg_transaction_run(struct pg_client *c, const struct pg_statement *s)
 		break;
 	case PG_SET:
 	case PG_SET_LOCAL:
-		answer(c, "SET");
+		run_set(c, s);
 		break;
 	case PG_RESET:
 		run_reset(c, s);

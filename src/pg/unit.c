@@ -50,6 +50,8 @@ void pg_unit_copy_piece(struct pg_client *c, size_t header, size_t size)
 static void function_call(struct pg_client *c, const struct pg_message *m)
 {
 	pg_transaction_guard(c);
+	if (pg_transaction_names_limit(m->body, m->size))
+		c->proxy->names_limits = true;
 	pg_buffer_add(&c->proxy->to_server, m->body - PG_HEADER_SIZE, m->size + PG_HEADER_SIZE);
 	pg_group_add(c->proxy, c, NULL);
 	c->unit = c->synced = c->dirty = true;

@@ -819,6 +819,52 @@ def session(tap, proxy):
     w.close()
 
 
+def defaults(tap, proxy):
+    w = proxy.wire(TimeZone="Asia/Tokyo", application_name="one", options="-c my.x=0")
+    for text, name, value in (("SET TIME ZONE DEFAULT", "timezone", "Asia/Tokyo"), ("SET TIME ZONE LOCAL", "timezone", "Asia/Tokyo"),
+                              ("SET \"TimeZone\" TO DEFAULT", "timezone", "Asia/Tokyo"), ("SET my.x = DEFAULT", "my.x", "0"),
+                              ("BEGIN; SET LOCAL my.x TO DEFAULT", "my.x", "0"), ("SET application_name TO DEFAULT", "application_name", "one")):
+        w.query("SET timezone = 'UTC'; SET my.x = 5; SET application_name = 'two'")
+        a, b = w.query(text), w.query("SHOW " + name)
+        w.query("COMMIT")
+        tap.check(text + " leads back to what the client came with", a.tags[-1:] == ["SET"] and b.rows == [[value]], a, b)
+    w.query("SET \"TimeZone\" = 'UTC'; SET timezone TO DEFAULT")
+    proxy.sql("SELECT 1")
+    tap.check("and stays there when another client was served", w.query("SHOW timezone").rows == [["Asia/Tokyo"]])
+    tap.check("a default with something behind it is the server's to refuse", w.query("SET my.x TO DEFAULT, 1").state == "42601")
+    w.close()
+
+
+def identities(tap, proxy):
+    """A role may not reset what another one has set."""
+    w, other = proxy.wire(), proxy.wire()
+    w.query("CREATE ROLE low; CREATE ROLE lower")
+    me = "SELECT session_user, current_user"
+    for text in ("SET log_statement = 'none'; SET ROLE low", "SET log_statement = 'none'; SET SESSION AUTHORIZATION low",
+                 "SET ROLE low; RESET ALL", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET ROLE low", "SET SESSION SESSION AUTHORIZATION low"):
+        w.query(text)
+        a, b, c = w.query(me), other.query(me), w.query(me)
+        tap.check("each client is who it is after " + text, a.rows[0][1] == "low" and b.rows == [["owner", "owner"]] and c.rows == a.rows, a, b, c)
+        w.query("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL")
+    w.query("SET SESSION AUTHORIZATION owner; SET ROLE low")
+    other.query("SET ROLE low; SET SESSION AUTHORIZATION owner")
+    a, b, c = w.query(me), other.query(me), w.query(me)
+    tap.check("who was set last counts", a.rows == c.rows == [["owner", "low"]] and b.rows == [["owner", "owner"]], a, b, c)
+    w.query("DISCARD ALL")
+    other.query("RESET SESSION AUTHORIZATION")
+    tap.check("discard all ends the role", w.query(me).rows == [["owner", "owner"]])
+    for text, user in (("SET LOCAL log_statement = 'none'; SET LOCAL ROLE low", "owner"), ("SET LOCAL SESSION AUTHORIZATION low", "owner"),
+                       ("SET ROLE lower; SAVEPOINT s; SET LOCAL ROLE none; SET LOCAL log_statement = 'none'", "lower")):
+        a, b = w.query("BEGIN; %s; COMMIT" % text), w.query("SELECT current_user")
+        tap.check("a block with %s is committed" % text, a.tags[-1:] == ["COMMIT"] and b.rows == [[user]], a, b)
+        w.query("RESET ROLE")
+    other.close()
+    w.query("SET log_statement = 'none'; SET ROLE low")
+    answers = [proxy.tell(command) for command in ("hold 1000", "check", "resume")]
+    tap.check("a commit does not depend on the role of the latest client", [answer.split()[0] for answer in answers] == ["ok"] * 3, answers)
+    w.close()
+
+
 def tools(tap, proxy, server):
     done = proxy.psql("\\set ON_ERROR_STOP 1\nCREATE TABLE p AS SELECT g AS a, 'text ' || g AS b FROM generate_series(1, 1000) g;\n\\copy p TO '/dev/null'\n\\d p\nBEGIN;\nDELETE FROM p;\nROLLBACK;\nSELECT count(*) FROM p;\n")
     tap.check("psql works", done.returncode == 0 and "1000" in done.stdout, done.stderr)
@@ -1039,7 +1085,7 @@ def main(place, tap):
                      lambda: query_in_a_pipeline(tap, proxy), lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
                      lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
-                     lambda: session(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
+                     lambda: session(tap, proxy), lambda: defaults(tap, proxy), lambda: identities(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()
         tap.check("the transaction was never lost", proxy.tell("status").startswith("ok open"), proxy.tell("status"))
         last = proxy.wire()
@@ -1048,6 +1094,7 @@ def main(place, tap):
         tap.check("and tells its clients", pg.Answer(last.until("Z")).state == "57P01")
         last.close()
         tap.check("and leaves nothing in the database", server.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == "0")
+        hidden_limits(tap, server, program, place)
         storm(tap, server, program, place)
         ends(tap, server, program, place)
         bad_servers(tap, server, program, place)

@@ -14,8 +14,9 @@ import pgtest as pg
 TABLES = "CREATE TABLE f (id int PRIMARY KEY, v text); CREATE TABLE d (id int REFERENCES f DEFERRABLE INITIALLY DEFERRED)"
 CLEAN = "DELETE FROM d; DELETE FROM f; DROP TABLE IF EXISTS x"
 NAMES = ("a", "b", '"A"')
-SETTINGS = ("work_mem", "my.v", "application_name", "search_path", "extra_float_digits", "standard_conforming_strings")
-VALUES = {"work_mem": ("'1MB'", "'2MB'", "4096"), "my.v": ("'x'", "'y'", "z"), "application_name": ("'one'", "two"),
+SETTINGS = ("work_mem", "my.v", "application_name", "search_path", "extra_float_digits", "standard_conforming_strings", "log_statement")
+VALUES = {"work_mem": ("'1MB'", "'2MB'", "4096"), "my.v": ("'x'", "'y'", "z", "DEFAULT"), "application_name": ("'one'", "two", "DEFAULT"),
+          "log_statement": ("'none'",),  # a superuser's
           "search_path": ("public", "pg_catalog, public", "'public'"), "extra_float_digits": ("0", "2"), "standard_conforming_strings": ("on",)}
 TIMEOUT = 5
 NEWCOMER = 9  # a client that connects when all is over: nothing of the others may be left for it
@@ -43,7 +44,8 @@ def session(r, versions):
         "RESET ALL", "SELECT set_config('my.v', '%d', %s)" % (r.randrange(3), r.choice(("true", "false"))), "DEALLOCATE ALL",
         "DISCARD PLANS", "SET %s = '1h'" % r.choice(limits), "SET LOCAL %s = '1h'" % r.choice(limits), "RESET " + r.choice(limits),
         "PREPARE q AS SELECT id FROM f ORDER BY id", "EXECUTE q", "DEALLOCATE q", "DEALLOCATE PREPARE s1", "PREPARE s1 AS SELECT 7",
-        "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS ALL DEFERRED", "DISCARD ALL"))
+        "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS ALL DEFERRED", "DISCARD ALL", "SET ROLE low", "SET LOCAL ROLE low", "RESET ROLE",
+        "SET SESSION AUTHORIZATION low", "SET LOCAL SESSION AUTHORIZATION low", "RESET SESSION AUTHORIZATION", "SET SESSION TRANSACTION READ ONLY"))
 
 
 def plain(r):
@@ -75,8 +77,6 @@ def query(r, versions):
     return [("Q", ";".join(texts).encode() + b"\0")]
 
 
-def extended(r, versions):
-    """Parse, Bind, Execute of one to six statements, by names or without, with a Sync after some of them."""
 def copied(r):
     """What a client sends behind COPY … FROM STDIN; also where the server does not want it."""
     rows = [("d", r.choice((b"%d\tcopied\n" % r.randrange(6), b"junk\n", b""))) for _ in range(r.randrange(3))]
@@ -93,6 +93,8 @@ def copy(r):
     return [("Q", (before + "COPY f FROM STDIN" + after).encode() + b"\0")] + copied(r)
 
 
+def extended(r, versions):
+    """Parse, Bind, Execute of one to six statements, by names or without, with a Sync after some of them."""
     messages = []
     for _ in range(r.choice((1, 1, 2, 3, 4, 6))):
         name = r.choice(("", "", "", "s1", "s2"))
@@ -128,7 +130,7 @@ def sequence(seed, versions):
     return steps
 
 
-FINAL = """SHOW work_mem; SELECT current_setting('my.v', true); SHOW application_name; SHOW search_path; SHOW extra_float_digits;
+FINAL = """SELECT session_user, current_user; SHOW work_mem; SELECT current_setting('my.v', true); SHOW application_name; SHOW search_path; SHOW extra_float_digits;
 SELECT 'rows', id, v FROM f ORDER BY id; SELECT 'refs', id FROM d ORDER BY id; SELECT to_regclass('x')"""
 NAMES_LEFT = [message for name in (b"s1", b"s2", b"q") for message in (("D", b"S" + name + b"\0"), ("S", b""))]
 
@@ -242,8 +244,9 @@ class Fuzzer:
     def __init__(self, server, program, place):
         self.server = server
         server.sql("CREATE DATABASE proxied")
+        server.sql("CREATE ROLE low")
         for database in ("shop", "proxied"):
-            server.sql(TABLES, environment={"PGDATABASE": database})
+            server.sql(TABLES + "; GRANT ALL ON f, d TO low", environment={"PGDATABASE": database})
         self.proxy = proxy = pg.Proxy(server, program, place, wait_ms=2000, conninfo=server.conninfo.replace("dbname=shop", "dbname=proxied"))
         self.limits = server.sql("SELECT string_agg(name, ' ') FROM pg_settings WHERE name IN ('%s')" % "', '".join(LIMITS)).split()
         self.sides = [Side(server.home, pg.PORT, True), Side(proxy.dir, 5432, False)]

@@ -109,6 +109,30 @@ TEST(a_reset_leads_back_to_what_the_client_came_with)
 	pg_settings_clear(&log);
 }
 
+TEST(settings_are_changed_as_the_role_of_the_connection)
+{
+	struct pg_settings a = { 0 }, b = { 0 }, none = { 0 }, log = { 0 };
+	AUTO_STRBUF sql = STRBUF_INIT;
+
+	note(&log, "set role r; set x = 1");
+	CHECK_EQ(pg_settings_commit(&a, &none, &log), 0);
+	CHECK_STR(difference(&none, &a), "set x = 1; set role r; ");
+	CHECK_STR(difference(&a, &none), "RESET SESSION AUTHORIZATION; RESET \"role\"; RESET \"x\"; ");
+	CHECK_STR(difference(&a, &a), "");
+	note(&log, "set role r; reset all");
+	CHECK_EQ(pg_settings_commit(&b, &none, &log), 0);
+	CHECK_STR(difference(&b, &a), "RESET SESSION AUTHORIZATION; RESET \"role\"; set x = 1; set role r; ");
+	note(&log, "set session authorization s");
+	CHECK_EQ(pg_settings_commit(&b, &none, &log), 0);
+	CHECK_STR(difference(&none, &b), "set session authorization s; ");
+	note(&log, "set local role q; set local y = 2");
+	CHECK_EQ(pg_settings_end_local(&a, &none, &log, &sql), 0);
+	CHECK_STR(strbuf_str(&sql), "RESET SESSION AUTHORIZATION; RESET \"role\"; RESET \"y\"; set role r; ");
+	pg_settings_clear(&a);
+	pg_settings_clear(&b);
+	pg_settings_clear(&log);
+}
+
 /* A text that means something else under other settings must not be said again. */
 TEST(what_could_be_read_otherwise_later_is_not_kept)
 {

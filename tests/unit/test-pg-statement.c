@@ -86,6 +86,14 @@ TEST(settings_are_known_by_their_names)
 	CHECK_EQ(of("set search_path = a").kind, PG_SET);
 	CHECK_STR(of("set Search_Path to a, b").key, "search_path");
 	CHECK_STR(of("set session work_mem = '1MB'").key, "work_mem");
+	CHECK_EQ(of("set session transaction isolation level serializable").kind, PG_SET_TRANSACTION);
+	CHECK_STR(of("set local session authorization a").key, "session_authorization");
+	CHECK_STR(of("set session session authorization a").key, "session_authorization");
+	CHECK_STR(of("set \"TimeZone\" = 'x'").key, "timezone");
+	CHECK(of("set x.y to default").to_default && of("set local x = default").to_default);
+	CHECK(of("set time zone local").to_default && of("set names").to_default && of("set names default").to_default);
+	CHECK(!of("set x = 'default'").to_default && !of("set x = default, y").to_default &&
+	      !of("set x = local").to_default);
 	CHECK_EQ(of("set local x.y = 1").kind, PG_SET_LOCAL);
 	CHECK_STR(of("set local X.y = 1").key, "x.y");
 	CHECK_STR(of("set time zone 'UTC'").key, "timezone");
