@@ -27,11 +27,11 @@
 #define WHOLE(row, but) "md5((to_jsonb(" row ")" but ")::text)"
 
 /* Identity since version 10, generated columns since 12. */
-#define COLUMN                                                                                                                                   \
-	"format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || "                                                                   \
-	"CASE WHEN a.attidentity <> '' THEN ' GENERATED ' || CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END || ' AS IDENTITY' " \
-	"WHEN d.adbin IS NULL THEN '' WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN ' GENERATED ALWAYS AS (' || "                   \
-	"pg_get_expr(d.adbin, d.adrelid) || ') STORED' ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END || "                              \
+#define COLUMN                                                                                                                                                                           \
+	"format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || "                                                                                                           \
+	"CASE WHEN a.attidentity <> '' THEN ' GENERATED ' || CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END || ' AS IDENTITY' "                                         \
+	"WHEN d.adbin IS NULL THEN '' WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN ' GENERATED ALWAYS AS (' || "                                                           \
+	"pg_get_expr(d.adbin, d.adrelid) || CASE to_jsonb(a)->>'attgenerated' WHEN 'v' THEN ') VIRTUAL' ELSE ') STORED' END ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END || " \
 	"CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END"
 #define ATTRIBUTES "pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
 #define COLUMNS                                                                   \
@@ -48,23 +48,26 @@
 #define FIRES(column)           \
 	"'fires', CASE " column \
 	" WHEN 'D' THEN 'never: disabled' WHEN 'R' THEN 'on a replica only' WHEN 'A' THEN 'always' END"
-#define TABLE_FACTS                                                                                                               \
-	RELATION_FACTS                                                                                                            \
-	", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'options', c.reloptions::text, "                   \
-	"'row level security', CASE WHEN c.relrowsecurity THEN 'enabled' END, "                                                   \
-	"'row level security of the owner', CASE WHEN c.relforcerowsecurity THEN 'forced' END, "                                  \
-	"'replica identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN "                     \
-	"(SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "               \
-	"WHERE i.indrelid = c.oid AND i.indisreplident) END, "                                                                    \
-	"'clustered on', (SELECT quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "                 \
-	"WHERE i.indrelid = c.oid AND i.indisclustered), "                                                                        \
-	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = c.reltablespace), "                      \
-	"'partition of', (SELECT string_agg(format('%I.%I', q.nspname, m.relname), ', ' ORDER BY h.inhseqno) FROM pg_inherits h " \
-	"JOIN pg_class m ON m.oid = h.inhparent JOIN pg_namespace q ON q.oid = m.relnamespace WHERE h.inhrelid = c.oid), "        \
-	"'of type', NULLIF(c.reloftype, 0)::regtype::text, "                                                                      \
-	"'options of the TOAST table', (SELECT o.reloptions::text FROM pg_class o WHERE o.oid = c.reltoastrelid), "               \
-	"'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o "            \
-	"JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                               \
+#define PARENT_NAMES                                                                                              \
+	"(SELECT string_agg(format('%I.%I', q.nspname, m.relname), ', ' ORDER BY h.inhseqno) FROM pg_inherits h " \
+	"JOIN pg_class m ON m.oid = h.inhparent JOIN pg_namespace q ON q.oid = m.relnamespace WHERE h.inhrelid = c.oid)"
+#define TABLE_FACTS                                                                                                    \
+	RELATION_FACTS                                                                                                 \
+	", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'options', c.reloptions::text, "        \
+	"'row level security', CASE WHEN c.relrowsecurity THEN 'enabled' END, "                                        \
+	"'row level security of the owner', CASE WHEN c.relforcerowsecurity THEN 'forced' END, "                       \
+	"'replica identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN "          \
+	"(SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "    \
+	"WHERE i.indrelid = c.oid AND i.indisreplident) END, "                                                         \
+	"'clustered on', (SELECT quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "      \
+	"WHERE i.indrelid = c.oid AND i.indisclustered), "                                                             \
+	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = c.reltablespace), "           \
+	"'partition of', CASE WHEN c.relispartition THEN " PARENT_NAMES                                                \
+	" END, 'inherits', CASE WHEN NOT c.relispartition THEN " PARENT_NAMES " END, "                                 \
+	"'of type', NULLIF(c.reloftype, 0)::regtype::text, "                                                           \
+	"'options of the TOAST table', (SELECT o.reloptions::text FROM pg_class o WHERE o.oid = c.reltoastrelid), "    \
+	"'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o " \
+	"JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                    \
 	"'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
 
 const struct schema_class schema_classes[] = {
@@ -155,6 +158,8 @@ const struct schema_class schema_classes[] = {
 		.facts =
 			/* pg_attver is the server's own mark, of newer minor versions. */
 		"'privileges', a.attacl::text, "
+		"'generated', CASE to_jsonb(a)->>'attgenerated' WHEN 's' THEN 'stored' WHEN 'v' THEN 'virtual' END, "
+		"'identity', CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT' END, "
 		"'options', (SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver='), "
 		"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
 		"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
@@ -168,8 +173,8 @@ const struct schema_class schema_classes[] = {
 			"format('ALTER TABLE %I.%I ALTER COLUMN %I TYPE %s, ALTER COLUMN %I %s NOT NULL', n.nspname, c.relname, a.attname, "
 			"format_type(a.atttypid, a.atttypmod), a.attname, CASE WHEN a.attnotnull THEN 'SET' ELSE 'DROP' END) || "
 			"CASE WHEN a.attidentity <> '' THEN format(', ALTER COLUMN %I SET GENERATED %s', a.attname, "
-			"CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END) WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN '' "
-			"ELSE format(', ALTER COLUMN %I ', a.attname) || "
+			"CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END) WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN "
+			"format(', ALTER COLUMN %I SET EXPRESSION AS (%s)', a.attname, pg_get_expr(d.adbin, d.adrelid)) ELSE format(', ALTER COLUMN %I ', a.attname) || "
 			"COALESCE('SET DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END",
 	},
 	{

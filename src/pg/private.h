@@ -206,7 +206,9 @@ struct pg_proxy {
 	struct pg_client *unnamed_of;  /* whose unnamed statement the server has */
 	struct pg_settings applied;    /* what is set on the server */
 	struct pg_settings parameters; /* as the server reports them: name and value */
-	struct pg_names to_close;      /* prepared statements that nobody needs any more, as the server knows them */
+	struct pg_settings
+		dropped; /* by the transaction: numbers of relations, and their names as others see them, or "" */
+	struct pg_names to_close; /* prepared statements that nobody needs any more, as the server knows them */
 	struct pg_script script;
 	char answer[32];          /* the tag that follows when the proxy's own query has succeeded */
 	struct pg_report refusal; /* likewise, when it has failed as it should */

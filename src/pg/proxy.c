@@ -100,6 +100,7 @@ struct pg_proxy *pg_proxy_free(struct pg_proxy *p)
 	strbuf_release(&p->captured);
 	pg_settings_clear(&p->applied);
 	pg_settings_clear(&p->parameters);
+	pg_settings_clear(&p->dropped);
 	pg_names_clear(&p->to_close);
 	strbuf_release(&p->script.text);
 	free(p->script.v);

@@ -237,6 +237,7 @@ int pg_server_begin(struct pg_proxy *p, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	p->began_at = p->active_at = clock_monotonic_ns();
+	pg_settings_clear(&p->dropped);
 	p->used_temporary = p->used_notify = p->notified = false;
 	p->deferred_stale = true;
 	p->state = PG_OPEN;

@@ -378,10 +378,15 @@ FACTS = (
     ("ALTER TABLE {t} REPLICA IDENTITY FULL", "{t}", "replica identity FULL (was default)"),
     ("ALTER TABLE {t} SET UNLOGGED", "{t}", "logging off: unlogged (was default)"),
     ("ALTER TABLE {t} ALTER v SET STORAGE EXTERNAL", "{t}.v", "storage EXTERNAL (was default)"),
+    ("ALTER TABLE {t} ALTER g DROP EXPRESSION", "{t}.g",
+     "ALTER TABLE {t} ALTER COLUMN g TYPE integer, ALTER COLUMN g DROP NOT NULL, ALTER COLUMN g DROP DEFAULT; generated none (was stored)"),
+    ("ALTER TABLE {t} ALTER i DROP IDENTITY", "{t}.i",
+     "ALTER TABLE {t} ALTER COLUMN i TYPE integer, ALTER COLUMN i SET NOT NULL, ALTER COLUMN i DROP DEFAULT; identity none (was ALWAYS)"),
+    ("ALTER TABLE {t} INHERIT fact_base", "{t}", "inherits public.fact_base (was none)"),
     ("GRANT SELECT ON {t} TO nobody_else", "{t}", "privileges {{agent=arwdDxt/agent,nobody_else=r/agent}} (was default)"),
     ("GRANT SELECT (v) ON {t} TO nobody_else", "{t}.v", "privileges {{nobody_else=r/agent}} (was default)"),
     ("COMMENT ON TABLE {t} IS 'mine'", "comment on table {t}", "COMMENT ON table {t} IS 'mine'"))
-FACT_TABLE = """CREATE TABLE {t} (id int, v text); CREATE TRIGGER g BEFORE INSERT ON {t} FOR EACH ROW EXECUTE FUNCTION fact();
+FACT_TABLE = """CREATE TABLE {t} (id int, v text, g int GENERATED ALWAYS AS (id * 2) STORED, i int GENERATED ALWAYS AS IDENTITY); CREATE TRIGGER g BEFORE INSERT ON {t} FOR EACH ROW EXECUTE FUNCTION fact();
 CREATE RULE r AS ON UPDATE TO {t} DO ALSO NOTHING; ALTER TABLE {t} OWNER TO agent;"""
 
 
@@ -389,7 +394,7 @@ def facts(tap, place, server):
     """What a definition in words does not say is told beside it."""
     tables = ["public.fact%d" % i for i in range(len(FACTS))]
     w = World(place, place.users()[-1], server, "GRANT CREATE ON SCHEMA public TO nobody_else; CREATE FUNCTION fact() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; ALTER FUNCTION fact() OWNER TO agent;"
-              "CREATE TABLE fact_p (id int) PARTITION BY RANGE (id); CREATE TABLE fact_p1 PARTITION OF fact_p FOR VALUES FROM (0) TO (10);"
+              "CREATE TABLE fact_base (id int); ALTER TABLE fact_base OWNER TO agent; CREATE TABLE fact_p (id int) PARTITION BY RANGE (id); CREATE TABLE fact_p1 PARTITION OF fact_p FOR VALUES FROM (0) TO (10);"
               "ALTER TABLE fact_p OWNER TO agent; ALTER TABLE fact_p1 OWNER TO agent;" + "".join(FACT_TABLE.format(t=name) for name in tables))
     for table, (text, _, _) in zip(tables, FACTS):
         w.inside(text.format(t=table))
