@@ -171,16 +171,25 @@ static int begin_question(struct pg_proxy *p, const char *sql, struct atoll_erro
 	return r;
 }
 
-static void end_question(struct pg_proxy *p, const char *sql, struct atoll_error *err)
+static void end_question(struct pg_proxy *p, const char *sql)
 {
-	AUTO_ANSWER answer = { 0 };
-	int r = pg_ask(p, sql, &answer, err);
+	int r, attempts = 0;
+	bool again;
 
-	/* At rest nothing was done since our own savepoint, and it is before this one. */
-	if (r < 0 && p->state != PG_LOST && !p->owner)
-		r = pg_go_back(p);
-	if (r < 0)
-		pg_proxy_lose(p, "a savepoint could not be gone back to: %s", answer.message);
+	do {
+		AUTO_ANSWER answer = { 0 };
+
+		r = pg_ask(p, sql, &answer, NULL);
+		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
+	} while (again);
+	if (r >= 0 || p->state == PG_LOST)
+		return;
+	/* At rest nothing was done since our own savepoint, and it is before this one. A client's own transaction has failed if its limit of
+	 * time was over before the savepoint was made; the client is told so, and the others' work stays. */
+	if (p->owner)
+		p->owner->broken = true;
+	else
+		(void)pg_go_back(p);
 }
 
 int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
@@ -194,7 +203,7 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 		r = pg_ask(p, sql, ret, err);
 	/* In a client's own transaction too: what it has done is before this savepoint. */
 	if (end && p->state != PG_LOST)
-		end_question(p, end, NULL);
+		end_question(p, end);
 	return r;
 }
 

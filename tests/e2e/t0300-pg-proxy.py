@@ -865,6 +865,23 @@ def identities(tap, proxy):
     w.close()
 
 
+def short_limits(tap, server, program, place):
+    """A limit of time that a client has set counts for questions in its transaction, too, until they have taken it away."""
+    proxy = pg.Proxy(server, program, place)
+    other, w = proxy.wire(), proxy.wire()
+    other.query("CREATE TABLE kept (a int)")
+    w.query("BEGIN; SET statement_timeout = 2")
+    with pg.Slow(int(proxy.tell("status").split("pid=")[1].split()[0])):
+        asked = [proxy.tell("inspect") for _ in range(150)]
+    a, b, c = w.query("SELECT 1"), w.query("ROLLBACK"), other.query("SELECT count(*) FROM kept")
+    status = proxy.tell("status")
+    tap.check("a question on a slow server never costs the transaction of all", status.startswith("ok open") and c.rows == [["0"]], status, asked[-1], c)
+    tap.check("the client goes on, or is told that its own has failed", (a.rows == [["1"]] or a.state in ("25P02", "57014")) and b.tags == ["ROLLBACK"], a, b)
+    w.close()
+    other.close()
+    proxy.close()
+
+
 def tools(tap, proxy, server):
     done = proxy.psql("\\set ON_ERROR_STOP 1\nCREATE TABLE p AS SELECT g AS a, 'text ' || g AS b FROM generate_series(1, 1000) g;\n\\copy p TO '/dev/null'\n\\d p\nBEGIN;\nDELETE FROM p;\nROLLBACK;\nSELECT count(*) FROM p;\n")
     tap.check("psql works", done.returncode == 0 and "1000" in done.stdout, done.stderr)
@@ -1095,6 +1112,7 @@ def main(place, tap):
         last.close()
         tap.check("and leaves nothing in the database", server.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") == "0")
         hidden_limits(tap, server, program, place)
+        short_limits(tap, server, program, place)
         storm(tap, server, program, place)
         ends(tap, server, program, place)
         bad_servers(tap, server, program, place)

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -156,27 +155,6 @@ def again(place, tap, who, server):
     w.close()
 
 
-class Slow(threading.Thread):
-    """A server process that gets the processor for a moment only, again and again."""
-
-    def __init__(self, pid):
-        super().__init__()
-        self.pid, self.ended = pid, threading.Event()
-
-    def run(self):
-        while not self.ended.wait(0.0004):
-            os.kill(self.pid, signal.SIGSTOP)
-            time.sleep(0.002)
-            os.kill(self.pid, signal.SIGCONT)
-
-    def __enter__(self):
-        self.start()
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.join()
-
-
 def manners(place, tap, who, server):
     """What clients set for themselves has no effect on what Atoll does."""
     w = World(place, who, server)
@@ -194,7 +172,7 @@ def manners(place, tap, who, server):
     shown = [w.box.diff() for _ in range(3)]
     tap.check("nor does its limit of time stop a diff, %s" % who, all(d.returncode == 0 and b"1 inserted" in d.stdout for d in shown),
               *[t.said(d) for d in shown])
-    with Slow(int(server.sql("SELECT pid FROM pg_stat_activity WHERE usename = 'agent'"))):
+    with pg.Slow(int(server.sql("SELECT pid FROM pg_stat_activity WHERE usename = 'agent'"))):
         shown = [w.box.diff() for _ in range(20)]
     tap.check("nor on a slow server, %s" % who, all(d.returncode == 0 and b"1 inserted" in d.stdout for d in shown), *[t.said(d) for d in shown])
     with open(w.file, "w", encoding="utf-8") as file:

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 PORT = 54329
@@ -200,6 +201,27 @@ class Wire:
 
     def close(self):
         self.socket.close()
+
+
+class Slow(threading.Thread):
+    """A server process that gets the processor for a moment only, again and again."""
+
+    def __init__(self, pid):
+        super().__init__()
+        self.pid, self.ended = pid, threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.0004):
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(0.002)
+            os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
 
 
 def parse_message(text, statement=""):
