@@ -234,7 +234,7 @@ void git_index_file_release(struct git_index_file *f);
 #define AUTO_GIT_INDEX_FILE CLEANUP(git_index_file_release) struct git_index_file
 /* Reads it from a git directory. name: mostly "index". -ENOENT, -EINVAL for what is no regular file. */
 int git_index_file_load(int dir_fd, const char *name, struct git_index_file *ret);
-/* Which paths are wanted; submodules, unmerged entries, and entries marked skip-worktree always are. */
+/* Which paths are wanted; submodules, unmerged and marked entries always are. */
 struct git_index_filter {
 	bool (*wants)(const char *path, const void *arg);
 	const void *arg;

@@ -144,9 +144,10 @@ static struct git_look read_look(const unsigned char *p)
 				  .size = read32(p + 36) };
 }
 
-static bool is_wanted(const struct reader *r, unsigned mode, int stage, unsigned more, const char *path)
+static bool is_wanted(const struct reader *r, unsigned mode, unsigned flags, unsigned more, const char *path)
 {
-	return !r->filter || mode == GITLINK || stage || (more & MORE_SKIP) || r->filter->wants(path, r->filter->arg);
+	return !r->filter || mode == GITLINK || (flags & (FLAG_STAGE | FLAG_ASSUME)) || (more & MORE_SKIP) ||
+	       r->filter->wants(path, r->filter->arg);
 }
 
 static int add_entry(struct reader *r, const unsigned char *p, unsigned flags, unsigned more, const char *path)
@@ -158,7 +159,7 @@ static int add_entry(struct reader *r, const unsigned char *p, unsigned flags, u
 
 	if (!is_known_mode(mode))
 		return -EINVAL;
-	if (!is_wanted(r, mode, stage, more, path))
+	if (!is_wanted(r, mode, flags, more, path))
 		return 0;
 	read_id(p + STAT_SIZE, r->hash, &id);
 	rc = git_entries_add(all, path, mode, &id, stage);

@@ -5,6 +5,7 @@
  */
 #include "strategy/git.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -25,21 +26,129 @@ static int save(struct resource *r, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(r->work_fd, name, strbuf_str(&text), text.size);
 }
 
+/* ---- files that git is told not to look at ---- */
+
+static bool wants_none(const char *path, const void *arg)
+{
+	return false;
+}
+
+static int read_marked(const struct git_call *outside, size_t hex_size, struct git_entries *ret,
+		       struct atoll_error *err)
+{
+	const struct git_index_filter none = { wants_none };
+	AUTO_GIT_INDEX_FILE file = { 0 };
+	int rc = git_index_file_load(outside->repo->dir_fd, "index", &file);
+
+	if (rc >= 0)
+		rc = git_index_file_parse(&file, hex_size, &none);
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == -ENOMEM)
+		return error_oom(err, outside->operation);
+	if (rc < 0)
+		return git_entries_of_index(outside, ret, err);
+	*ret = file.entries;
+	file.entries = (struct git_entries){ 0 };
+	return 0;
+}
+
+/* A file that a sparse checkout leaves out is not there, and has no edits. */
+static bool is_left_out(const struct resource *r, const struct git_entry *e)
+{
+	AUTO_FD there = e->marks & GIT_MARK_SKIP ? fd_open_beneath(r->root_fd, e->path, O_PATH | O_NOFOLLOW) : -EBADF;
+
+	return there == -ENOENT || there == -ENOTDIR;
+}
+
+/* Adds the marked files of the original that have local edits, as its index has them. */
+static int find_marked(struct resource *r, const struct git_call *outside, size_t hex_size, struct git_entries *ret,
+		       struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES all = { 0 }, marked = { 0 };
+	AUTO_FREE char *index = str_format("%s/" GIT_INDEX, r->row.work);
+	struct git_call call = *outside;
+	int rc = index ? read_marked(outside, hex_size, &all, err) : error_oom(err, outside->operation);
+
+	for (size_t i = 0; i < all.n && rc >= 0; i++) {
+		const struct git_entry *e = &all.v[i];
+
+		if (e->marks && !e->stage && !is_left_out(r, e) &&
+		    git_entries_add(&marked, e->path, e->mode, &e->id, 0) < 0)
+			return error_oom(err, outside->operation);
+	}
+	if (rc < 0 || !marked.n)
+		return rc;
+	(void)tree_remove(r->work_fd, GIT_INDEX_LOCK);
+	(void)tree_remove(r->work_fd, GIT_INDEX);
+	call.index = index;
+	rc = git_entries_edited(&call, &marked, ret, err);
+	(void)tree_remove(r->work_fd, GIT_INDEX);
+	return rc;
+}
+
+static int cannot_save(struct resource *r, int rc, const char *operation, struct atoll_error *err)
+{
+	return error_sys(err, rc, operation, r->row.path, "cannot write to \"%s\"", r->row.work);
+}
+
+int git_carried_save_marked(struct resource *r, const struct git_repo *repo, const struct git_id *base,
+			    const char *operation, struct atoll_error *err)
+{
+	const struct git_call outside = { .repo = repo, .operation = operation };
+	AUTO_GIT_ENTRIES marked = { 0 };
+	int rc = find_marked(r, &outside, strlen(base->hex), &marked, err);
+
+	if (rc < 0)
+		return rc;
+	rc = marked.n ? save(r, GIT_UNCOMMITTED, &marked, strlen(base->hex))
+		      : sys_unlink(r->work_fd, GIT_UNCOMMITTED, 0);
+	return rc < 0 && rc != -ENOENT ? cannot_save(r, rc, operation, err) : 0;
+}
+
+/* ---- what comes along ---- */
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(((const struct git_entry *)a)->path, ((const struct git_entry *)b)->path);
+}
+
+/* Adds to a sorted list what it does not have. */
+static int add_missing(struct git_entries *list, const struct git_entries *more)
+{
+	size_t n = list->n;
+	int rc = 0;
+
+	for (size_t i = 0; i < more->n && rc >= 0; i++) {
+		const struct git_entries sorted = { .v = list->v, .n = n };
+
+		if (!git_entries_find(&sorted, more->v[i].path))
+			rc = git_entries_add(list, more->v[i].path, more->v[i].mode, &more->v[i].id, 0);
+	}
+	if (list->n > n)
+		qsort(list->v, list->n, sizeof *list->v, compare_paths);
+	return rc;
+}
+
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base, struct atoll_error *err)
 {
 	const struct git_call outside = { .repo = how->repo, .operation = how->operation };
-	AUTO_GIT_ENTRIES staged = { 0 }, uncommitted = { 0 };
+	AUTO_GIT_ENTRIES staged = { 0 }, uncommitted = { 0 }, marked = { 0 };
 	bool any;
 	int rc = git_entries_since(how, base, NULL, &staged, err);
 
 	if (rc >= 0)
 		rc = git_entries_uncommitted(&outside, &uncommitted, &any, err);
+	if (rc >= 0)
+		rc = find_marked(r, &outside, strlen(base->hex), &marked, err);
 	if (rc < 0)
 		return rc;
-	rc = staged.n ? save(r, GIT_CARRIED, &staged, strlen(base->hex)) : git_carried_drop(r);
+	rc = add_missing(&uncommitted, &marked);
+	if (rc >= 0)
+		rc = staged.n ? save(r, GIT_CARRIED, &staged, strlen(base->hex)) : git_carried_drop(r);
 	if (rc >= 0)
 		rc = save(r, GIT_UNCOMMITTED, &uncommitted, strlen(base->hex));
-	return rc < 0 ? error_sys(err, rc, how->operation, r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
+	return rc < 0 ? cannot_save(r, rc, how->operation, err) : 0;
 }
 
 static int load(struct resource *r, const char *name, struct git_entries *ret)

@@ -19,6 +19,9 @@ static bool is_directory(const struct change *c)
 #define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
 #define COMMITTED_SINCE "was taken back to its commit inside, and does not land: the original has committed it since"
 
+#define NOT_CARRIED \
+	"was taken back to its commit inside, and does not land: git is told not to look at the original's file"
+
 /* A path that the sandbox and another process have both removed, and that neither the original's
  * branch nor the sandbox's tree has: the merge of both has nothing there, so nothing lands. */
 static bool is_removed_on_both_sides(const struct git_work *w, const struct change *c)
@@ -41,7 +44,10 @@ static bool is_marked(const struct change *c)
 static void mark_reverted(const struct git_work *w, struct change *c)
 {
 	c->judged = false;
-	c->note = w->elsewhere ? NOT_ON_BRANCH : git_work_original(w, c->path) ? COMMITTED_SINCE : NULL;
+	c->note = w->elsewhere                    ? NOT_ON_BRANCH
+		  : git_work_original(w, c->path) ? COMMITTED_SINCE
+		  : !w->state.carried             ? NOT_CARRIED
+						  : NULL;
 	if (c->note)
 		c->kind = ATOLL_SKIPPED;
 }

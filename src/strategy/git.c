@@ -134,6 +134,8 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 	rc = git_pin(r, repo, "base", &s->base, "new", err);
 	if (rc >= 0 && !s->carried)
 		rc = count_left_out(left_out, s, err);
+	if (rc >= 0 && !s->carried)
+		rc = git_carried_save_marked(r, repo, &s->base, "new", err);
 	s->unsettled = true;
 	if (rc >= 0 && s->carried)
 		rc = git_settle_carried(r, repo, s, "new", err);

@@ -11,7 +11,7 @@
  *	git-sparse       meanwhile, an index and an empty work tree, where git marks what the original's sparse checkout leaves out; after a
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
- *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it
+ *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it: without --dirty, files that git is told not to look at
  *	git-discarded    from a commit until the inside is put at it: what only the index inside has, of new files that were removed again
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
@@ -69,6 +69,10 @@ int git_state_take_next(struct resource *r);
 /* Records what an index has staged since the base, and what is uncommitted in the original. */
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
 		     struct atoll_error *err);
+/* Without what is uncommitted: records the files alone that have local edits in the original, and that its index tells git not to look at. They are
+ * seen inside as they are. */
+int git_carried_save_marked(struct resource *r, const struct git_repo *repo, const struct git_id *base,
+			    const char *operation, struct atoll_error *err);
 /* Fills ret_staged with the index entries on record, mode 0 for a removed one, and ret_uncommitted with HEAD's entries of all that came along; none if
  * there is no record. -errno. */
 int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct git_entries *ret_uncommitted);
@@ -168,7 +172,7 @@ struct git_work {
 	struct git_id tree;     /* with what is uncommitted inside */
 	struct git_id base;     /* what tip and head have in common */
 	struct git_entries
-		tracked; /* inside: submodules, what is unmerged or marked skip-worktree, and what is in the upper layer; or all of it */
+		tracked; /* inside: submodules, what is unmerged or marked, and what is in the upper layer; or all of it */
 	struct git_entries carried;     /* staged in the original when the sandbox was made, as its index had them */
 	struct git_entries uncommitted; /* all that was uncommitted there then, as HEAD had it */
 	struct git_entries

@@ -501,6 +501,38 @@ def content_that_git_is_told_not_to_look_at_does_not_land(repo, tap):
         repo.outside("git update-index --no-%s %s" % (option, path))
 
 
+@scene
+def local_content_that_is_taken_back_inside_is_named(repo, tap):
+    back = "git update-index --no-assume-unchanged a; git update-index --no-skip-worktree a; git checkout -q a"
+    for option in ("skip-worktree", "assume-unchanged"):
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside("git update-index --%s a; echo local >>a" % option)
+        repo.must(repo.new())
+        tap.check("%s: it is seen inside, and is no change" % option, repo.inside("cat a") == "a\nlocal" and diff(repo) == "no changes\n", diff(repo))
+        repo.inside(back + "; echo 1 >>lines; git commit -qam one")
+        for word in ("committed", "committed again"):
+            tap.check("%s: diff names the file that was taken back, and rm asks, %s" % (option, word),
+                      diff(repo).startswith("S  a  (was taken back to its commit inside, and does not land") and keeps(repo), diff(repo))
+            repo.commit()
+            tap.check("%s: it stays inside, and the original keeps its own, %s" % (option, word), repo.read("a") == "a\nlocal\n" and
+                      repo.inside("cat a") == "a" and repo.log() == ["one", "first"] and diff(repo).startswith("S  a  (was taken back") and keeps(repo) and
+                      not repo.problems(), diff(repo), repo.problems())
+            repo.must(repo.box.undo())
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.must(repo.new("--dirty"))
+        repo.inside(back)
+        for word in ("committed", "committed again"):
+            tap.check("%s: of what came along diff shows it, and rm asks, %s" % (option, word), diff(repo) == "M  a\n1 change: 1 modified\n" and keeps(repo),
+                      diff(repo))
+            repo.commit()
+            tap.check("%s: the file lands, and keeps its mark, %s" % (option, word), repo.read("a") == "a\n" and repo.log() == ["first"] and
+                      repo.git("ls-files -v a")[0] in "Sh" and diff(repo) == "no changes\n" and not repo.problems(), repo.git("ls-files -v"), diff(repo))
+            repo.must(repo.box.undo())
+            tap.check("%s: undo brings the local content back, %s" % (option, word), repo.read("a") == "a\nlocal\n" and
+                      repo.git("ls-files -v a")[0] in "Sh", repo.git("ls-files -v"))
+        repo.outside("git update-index --no-%s a; git checkout -q a" % option)
+
+
 SPARSE = "a d/b e/n e/y lines"
 
 
