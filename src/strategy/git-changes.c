@@ -239,6 +239,14 @@ static void drop_marked(struct changes *list)
 
 /* ---- commits and refs ---- */
 
+static int add_more(const struct git_work *w, struct changes *list, enum atoll_change_kind kind,
+		    struct atoll_error *err)
+{
+	return changes_add_part(list, "commits", kind, "more were made inside than are listed")
+		       ? 0
+		       : error_oom(err, w->operation);
+}
+
 static int add_commits(struct git_work *w, struct changes *list, struct atoll_error *err)
 {
 	char *save = NULL;
@@ -251,7 +259,7 @@ static int add_commits(struct git_work *w, struct changes *list, struct atoll_er
 		if (tab && (!label || !changes_add_part(list, label, ATOLL_ADDED, tab + 1)))
 			return error_oom(err, w->operation);
 	}
-	return 0;
+	return w->n_commits < GIT_COMMITS_MAX ? 0 : add_more(w, list, ATOLL_ADDED, err);
 }
 
 static int add_branch(const struct git_work *w, struct changes *list, struct atoll_error *err)
@@ -363,7 +371,7 @@ static int add_strays(const struct git_work *w, struct changes *list, struct ato
 		c->on_request = lands;
 		c->note_fact = (size_t)(strrchr(note, ',') - note);
 	}
-	return 0;
+	return w->strays.more ? add_more(w, list, ATOLL_SKIPPED, err) : 0;
 }
 
 /* Says why a commit would leave something behind that somebody wants to land; part_prepare() refuses it then. */

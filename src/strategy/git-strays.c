@@ -37,7 +37,8 @@ struct roots {
 	const struct git_work *w;
 	const struct git_refs *inside;
 	struct root *v;
-	size_t n;
+	size_t n,
+		first; /* first: how many of them, HEAD and the sandbox's own branch, decide whether a commit is refused */
 };
 
 static void roots_release(struct roots *r)
@@ -181,6 +182,7 @@ static int collect(struct roots *r)
 	    git_refs_read(r->inside, w->state.own, &own) >= 0 && !git_id_equal(&own, &w->state.base) &&
 	    !is_in_head(w, &own))
 		rc = add_root(r, w->state.own, &own);
+	r->first = r->n;
 	if (rc >= 0)
 		rc = git_refs_differing(r->inside, add_ref, r);
 	if (rc >= 0)
@@ -223,15 +225,17 @@ static int add_stray(struct git_work *w, const struct roots *r, char *line)
 	return s->root && s->hash && s->subject ? 0 : -ENOMEM;
 }
 
-static int list(struct git_work *w, const struct roots *r, struct atoll_error *err)
+/* Those of the roots from..to-1 that no root before them holds. */
+static int list(struct git_work *w, const struct roots *r, size_t from, size_t to, struct atoll_error *err)
 {
 	AUTO_STRBUF ids = STRBUF_INIT, out = STRBUF_INIT;
 	struct git_call call = git_work_call(w);
+	size_t before = w->strays.n;
 	char *save = NULL;
 	int rc = 0;
 
-	for (size_t i = 0; i < r->n; i++)
-		strbuf_addf(&ids, "%s\n", r->v[i].id.hex);
+	for (size_t i = 0; i < to; i++)
+		strbuf_addf(&ids, "%s%s\n", i < from ? "^" : "", r->v[i].id.hex);
 	if (!w->elsewhere)
 		strbuf_addf(&ids, "^%s\n", w->tip.hex);
 	if (ids.failed)
@@ -241,12 +245,13 @@ static int list(struct git_work *w, const struct roots *r, struct atoll_error *e
 	call.output = &out;
 	/* Whether git can read all of that or not, the refs themselves are listed. */
 	if (git_call(&call, NULL,
-		     (const char *const[]){ "log", "--no-show-signature", "--ignore-missing", "--max-count=200",
+		     (const char *const[]){ "log", "--no-show-signature", "--ignore-missing", GIT_COMMITS_SHOWN,
 					    "--format=%S%x09%h%x09%s", "--stdin", "--not", "--all", NULL }) < 0)
 		return 0;
 	for (char *line = out.size ? strtok_r(out.data, "\n", &save) : NULL; line && rc >= 0;
 	     line = strtok_r(NULL, "\n", &save))
 		rc = add_stray(w, r, line);
+	w->strays.more |= w->strays.n - before >= GIT_COMMITS_MAX;
 	return rc < 0 ? error_oom(err, w->operation) : 0;
 }
 
@@ -258,5 +263,8 @@ int git_strays_find(struct git_work *w, const struct git_refs *inside, struct at
 	if (rc < 0)
 		return error_sys(err, rc, w->operation, w->r->row.path, "cannot read the refs of \"%s\" in the sandbox",
 				 w->r->row.path);
-	return r.n ? list(w, &r, err) : 0;
+	/* Each by itself: however many commits another ref has, these are seen. */
+	for (size_t i = 0; i < r.first && rc >= 0; i++)
+		rc = list(w, &r, i, i + 1, err);
+	return rc < 0 || r.first == r.n ? rc : list(w, &r, r.first, r.n, err);
 }

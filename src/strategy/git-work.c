@@ -18,9 +18,6 @@
 #include "base/random.h"
 #include "base/sys.h"
 
-#define COMMITS_MAX 200
-#define COMMITS_SHOWN "--max-count=200"
-
 void git_work_release(struct git_work *w)
 {
 	if (w->name)
@@ -186,14 +183,14 @@ static int read_history(struct git_work *w, struct atoll_error *err)
 	w->n_commits = 0;
 	w->base = (struct git_id){ "" };
 	if (git_call(&call, NULL,
-		     (const char *const[]){ "log", "--no-show-signature", "--boundary", COMMITS_SHOWN,
+		     (const char *const[]){ "log", "--no-show-signature", "--boundary", GIT_COMMITS_SHOWN,
 					    "--format=%m%H %T%x09%h%x09%s", w->tip.hex, without, NULL }) < 0)
 		return 0;
 	for (char *line = out.size ? strtok_r(out.data, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save), first = false)
 		if (!read_commit(w, line, first))
 			return 0;
-	return w->commits.failed ? error_oom(err, w->operation) : *w->base.hex && w->n_commits < COMMITS_MAX;
+	return w->commits.failed ? error_oom(err, w->operation) : *w->base.hex && w->n_commits < GIT_COMMITS_MAX;
 }
 
 static int peel_tip(struct git_work *w, struct atoll_error *err)

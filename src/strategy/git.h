@@ -39,6 +39,10 @@
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
 
+/* Commits that a diff lists one by one, of each kind. A command inside may have fetched the history of another repository. */
+#define GIT_COMMITS_MAX 10000
+#define GIT_COMMITS_SHOWN "--max-count=10000"
+
 /* ---- git-state.c ---- */
 
 struct git_state {
@@ -135,6 +139,7 @@ struct git_strays {
 	struct git_stray *v;
 	size_t n;
 	size_t on_head, on_own; /* how many of them HEAD holds, and the sandbox's own branch */
+	bool more;              /* there are others, beyond the number that is listed */
 };
 struct git_work;
 struct git_landing;

@@ -111,6 +111,20 @@ def nothing_that_was_made_inside_is_out_of_sight(repo, tap):
 
 
 @scene
+def many_commits_hide_no_others(repo, tap):
+    """A diff lists 10,000 commits; the one on the sandbox's own branch is older than all of these."""
+    many = """awk 'BEGIN { for (i = 1; i <= 10001; i++)
+        printf "commit refs/heads/other\\ncommitter S <s@example.org> %d +0000\\ndata 1\\nc\\n", 2000000000 + i }' | git fast-import --quiet"""
+    repo.inside("echo precious >>a; GIT_COMMITTER_DATE='2020-01-01 00:00' git commit -qam precious; git switch -q main; echo e >>lines; " + many)
+    said = diff(repo)
+    tap.check("the sandbox's own branch is named beside many commits of another", "  (precious; made inside on refs/heads/atoll/box" in said and
+              said.count("; made inside on refs/heads/other") == 10000 and "S  commits  (more were made inside than are listed)" in said,
+              said.count("\n"), said[:1000])
+    done, right = refused(repo)
+    tap.check("so that a commit is refused", right and b'has commits on "atoll/box"' in done.stderr, t.said(done))
+
+
+@scene
 def a_rollback_leaves_what_landed_while_work_is_out_of_sight(repo, tap):
     repo.outside("git branch packed; git pack-refs --all; git switch -qc dev; echo dev >>a; git commit -qam dev; git switch -q main; "
                  "echo main >>a; git commit -qam main")
