@@ -349,6 +349,10 @@ def refs_that_cannot_be_there_side_by_side_are_named(repo, tap):
                   not repo.problems(), repo.git("branch"), repo.problems())
         repo.must(repo.box.undo())
         repo.outside("git branch -qD alone/one")
+    repo.must(repo.box.rollback())
+    for what, pack in (("loose", "true"), ("packed", "git pack-refs --all")):
+        repo.outside("git branch -f atoll; " + pack)
+        tap.check("%s: a branch of the original that the sandbox's own hides was not deleted inside" % what, diff(repo) == "no changes\n", diff(repo))
 
 
 @scene
