@@ -6,6 +6,7 @@
  */
 #include "strategy/git.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -99,12 +100,39 @@ static int tell_conflict(const struct git_work *w, const struct part_request *q,
 	return why ? q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, path, why) : -ENOMEM;
 }
 
+/* Files that the original's branch alone has added: the inside shows them, and git merge takes them for untracked files in its way there. malloc'ed. */
+static char *name_added(const struct git_work *w)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+	const char *first = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->head_old.n; i++) {
+		const char *path = w->head_old.v[i].path;
+
+		if (!w->head_old.v[i].mode || w->head_new.v[i].mode || git_entries_find(&w->base_new, path) ||
+		    git_sparse_is_nowhere(w->r, upper, path))
+			continue;
+		first = n++ ? first : path;
+	}
+	if (!n)
+		return strdup("");
+	return n == 1 ? str_format("; remove \"%s\" inside before git merge: \"%s\" has added it since", first,
+				   branch_name(w))
+		      : str_format("; remove \"%s\" and %zu more inside before git merge: \"%s\" has added them since",
+				   first, n - 1, branch_name(w));
+}
+
 static int conflicts(const struct git_work *w, size_t n, struct atoll_error *err)
 {
+	AUTO_FREE char *added = name_added(w);
+
+	if (!added)
+		return error_oom(err, w->operation);
 	return error_set(
 		err, ATOLL_CONFLICT, 0, w->operation, w->repo.top,
-		"%zu path%s changed on both sides, in the sandbox and on \"%s\" of \"%s\"; nothing was committed", n,
-		n == 1 ? " was" : "s were", branch_name(w), w->repo.top);
+		"%zu path%s changed on both sides, in the sandbox and on \"%s\" of \"%s\"; nothing was committed%s", n,
+		n == 1 ? " was" : "s were", branch_name(w), w->repo.top, added);
 }
 
 /* The tree, and after it the paths that could not be merged. */

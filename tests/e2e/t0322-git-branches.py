@@ -251,6 +251,25 @@ BEHIND = {
 
 
 @scene
+def files_in_the_way_of_a_merge_inside_are_named(repo, tap):
+    repo.inside("echo inside >>lines; git commit -qam inside")
+    repo.outside("echo outside >>lines; echo 1 >new; echo 2 >d/new; git add .; git commit -qm outside")
+    done, right = refused(repo, status=3)
+    tap.check("a conflict names what the original's branch has added", right and
+              b'; remove "d/new" and 1 more inside before git merge: "main" has added them since' in done.stderr, t.said(done))
+    repo.inside("rm d/new")
+    done, right = refused(repo, status=3)
+    tap.check("as long as it is seen inside", right and b'; remove "new" inside before git merge: "main" has added it since' in done.stderr, t.said(done))
+    repo.inside("rm new")
+    done, right = refused(repo, status=3)
+    tap.check("and no longer", right and b"; remove" not in done.stderr, t.said(done))
+    repo.inside("git merge -q main >/dev/null 2>&1 && exit 1; git checkout -q --ours lines; git add lines; git commit -qm merged")
+    repo.commit()
+    tap.check("the merge brings it back, and lands", repo.log()[0] == "merged" and repo.read("new") == "1\n" and repo.read("d/new") == "2\n" and
+              repo.status() == "" and not repo.problems(), repo.log(), repo.status(), repo.problems())
+
+
+@scene
 def undo_and_commit_again_take_back_nobodys_work(repo, tap):
     repo.outside("echo c >d/c; git add .; git commit -qm c; echo fix >>lines; echo fix >>d/b; git commit -qam fix")
     for name, script in BEHIND.items():
