@@ -38,7 +38,8 @@ static int print_results(struct cli *cli, struct atoll_result **results, size_t 
 int cmd_recover(struct cli *cli, const struct options *o)
 {
 	struct atoll_result **results = NULL;
-	struct atoll_recover_options options = { .adopt = options_has(o, "adopt") };
+	struct atoll_recover_options options = { .adopt = options_has(o, "adopt"),
+						 .accept_incomplete = options_has(o, "accept-incomplete") };
 	struct atoll_error err = { 0 };
 	bool json = options_has(o, "json");
 	int r, status;

@@ -142,6 +142,8 @@ static const struct option_spec rm_options[] = {
 static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
+	{ "accept-incomplete", NULL, NULL, "with --adopt: also one that was copied without attributes, times or links",
+	  COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -495,7 +497,10 @@ static const struct command commands[] = {
 		  "With --adopt they are taken over, if the other is no longer where it was, and none of their files is in "
 		  "use through it. Files of a sandbox that lie outside of the state directory have one owner: if the other "
 		  "turns up again, moved, it refuses that sandbox and names the copy. If the copy is gone, --adopt there "
-		  "takes the sandbox back.",
+		  "takes the sandbox back.\n\n"
+		  "A copy must have kept extended attributes, times and hard links (cp -a, rsync -aHAX, tar --xattrs "
+		  "--xattrs-include=*): without them edits are missing, and unchanged files look changed. Such a copy is "
+		  "refused; --accept-incomplete takes it as it is.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

@@ -90,9 +90,15 @@ static int put_new(struct store *store, const struct store_owner *now, struct at
 int owner_record(struct atoll *a, struct store *store, struct atoll_error *err)
 {
 	struct store_owner now;
-	int r = check(a, store, false, &now, err);
+	int r = check(a, store, false, &now, err), marked;
 
-	return r == 0 ? put_new(store, &now, err) : MIN(r, 0);
+	if (r < 0)
+		return r;
+	marked = whole_is_marked(a->state_fd) ? 0 : whole_mark(a->state_fd);
+	if (marked < 0)
+		return error_sys(err, marked, "new", a->state_dir, "cannot write to the state directory \"%s\"",
+				 a->state_dir);
+	return r == 0 ? put_new(store, &now, err) : 0;
 }
 
 int owner_registry(struct atoll *a, struct store *store, char ret[REGISTRY_ID_SIZE], struct atoll_error *err)
@@ -136,10 +142,45 @@ bool owner_is_elsewhere(struct atoll *a, const char *path, const char *registry)
 	return there && look_at(a->state_fd, &known) >= 0 && !is_same(&here, &known);
 }
 
+static int stop_at_first(const struct tree_entry *e, void *arg)
+{
+	*(bool *)arg = true;
+	return TREE_WALK_STOP;
+}
+
+/* Whether a workspace lies in the state directory, and was copied with it. */
+static bool has_boxes(const struct atoll *a)
+{
+	AUTO_FD boxes = fd_open_beneath(a->state_fd, "boxes", O_RDONLY | O_DIRECTORY);
+	bool found = false;
+
+	return boxes >= 0 && (tree_walk(boxes, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL) < 0 || found);
+}
+
+/* What the copy lacks is gone. From here on it is whole as it is. */
+static int check_whole(struct atoll *a, bool accept_incomplete, struct atoll_error *err)
+{
+	int r;
+
+	if (whole_is(a->state_fd))
+		return 0;
+	if (!accept_incomplete && has_boxes(a))
+		return error_set(
+			err, ATOLL_REFUSED, 0, "recover", a->state_dir,
+			"\"%s\" was copied without extended attributes, times or hard links: edits may be missing in its "
+			"workspaces, and unchanged files may look changed; copy it with \"cp -a\", \"rsync -aHAX\" or \"tar --xattrs "
+			"--xattrs-include=*\", or take it as it is with --accept-incomplete",
+			a->state_dir);
+	r = whole_mark(a->state_fd);
+	return r < 0 ? error_sys(err, r, "recover", a->state_dir, "cannot write to the state directory \"%s\"",
+				 a->state_dir)
+		     : 0;
+}
+
 /* The areas are locked before anything is written: one that is in use, or whose owner is there, leaves all as it was. Then
  * the registry gets a new id, and marks the areas with it one by one. Killed in between, each area has one owner, and the
  * rest can be taken over again. */
-int owner_adopt(struct atoll *a, struct atoll_error *err)
+int owner_adopt(struct atoll *a, bool accept_incomplete, struct atoll_error *err)
 {
 	CLEANUP(cleanup_store) struct store *store = NULL;
 	char id[REGISTRY_ID_SIZE] = "";
@@ -154,6 +195,8 @@ int owner_adopt(struct atoll *a, struct atoll_error *err)
 		r = check(a, store, true, &now, err);
 		ours = r > 0;
 	}
+	if (r == 0)
+		r = check_whole(a, accept_incomplete, err);
 	if (ours)
 		r = store_registry_get(store, id, err);
 	if (r >= 0)

@@ -164,7 +164,7 @@ int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_
 	*ret = NULL;
 	*ret_n = 0;
 	options = options ? options : &none;
-	r = options->adopt ? owner_adopt(a, err) : 0;
+	r = options->adopt ? owner_adopt(a, options->accept_incomplete, err) : 0;
 	if (r >= 0)
 		r = name ? find_named(a, name, &names, &n, err) : find_left(a, &names, &n, err);
 	if (r >= 0)

@@ -73,6 +73,46 @@ def put_back_in_place(place, tap, who, strategy):
     t.remove_tree(path)
 
 
+# ---- copies that lack something ----
+
+
+COPIES = (("tar", "tar -C %s -cf - . | tar -C %s -xpf -"), ("cp without times", "cp -dR --preserve=mode,ownership,xattr,links %s/. %s"),
+          ("cp without links", "cp -PR --preserve=mode,ownership,xattr,timestamps %s/. %s"),
+          ("tar with attributes", "tar -C %s --xattrs --xattrs-include=\\* -cf - . | tar -C %s --xattrs --xattrs-include=\\* -xpf -"),
+          ("cp -a", "cp -a %s/. %s"))
+
+
+def incomplete(place, tap, who, strategy, how, command):
+    """A copy without attributes, times or links would lack edits, and have some that no command made: it is not adopted unasked."""
+    tail = "%s, %s, %s" % (how, strategy, who)
+    path = t.build_tree(place, who, BASE)
+    os.setxattr(path + "/a", "user.k", b"v")
+    box = t.Box(place, who, strategy, dirs=[path])
+    made = [box.new(), box.run("sh", "-c", "rm -r d; mkdir d; echo 2 > d/new", cwd=path)]
+    before = box.diff("--name-status")
+    copy = t.Box(place, who, strategy, state=os.path.join(place.fresh("state", who), "atoll"))
+    os.mkdir(copy.state, 0o700)
+    os.chown(copy.state, place.uid(who), place.uid(who))
+    subprocess.run(["sh", "-c", command % (box.state, copy.state)], check=True)
+    t.remove_tree(box.state)
+    whole = how in ("cp -a", "tar with attributes")
+    adopt = copy.recover("--adopt")
+    if whole:
+        diff = copy.diff("--name-status")
+        tap.check("a copy that has kept everything is adopted, and has the same edits, %s" % tail,
+                  not any(d.returncode for d in made) and adopt.returncode == 0 and diff.stdout == before.stdout, t.said(adopt), t.said(diff),
+                  t.said(before))
+    else:
+        commit, accepted, later = copy.commit(), copy.recover("--adopt", "--accept-incomplete"), copy.diff()
+        tap.check("a copy that has lost something is refused, until it is taken as it is, %s" % tail,
+                  not any(d.returncode for d in made) and adopt.returncode == 4 and b"--accept-incomplete" in adopt.stderr and
+                  commit.returncode == 4 and os.getxattr(path + "/a", "user.k") == b"v" and read(path, "d/b") == "1\n" and
+                  accepted.returncode == 0 and later.returncode == 0, t.said(adopt), t.said(commit), t.said(accepted), t.said(later))
+    copy.drop()
+    box.drop()
+    t.remove_tree(path)
+
+
 # ---- two registries, one area ----
 
 
@@ -229,6 +269,9 @@ def main(place, tap):
             moved(place, tap, who, strategy, False)
             put_back_in_place(place, tap, who, strategy)
         moved(place, tap, who, None, True)
+        for strategy in ("overlay", "copy_on_write"):
+            for how, command in COPIES:
+                incomplete(place, tap, who, strategy, how, command)
         if not place.is_root:
             tap.skip("areas outside of the state directory, %s" % who, "needs root, who can mount a file system")
             continue

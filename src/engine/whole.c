@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a copy of a state directory is whole. Workspaces in the state directory need their times, hard links and extended
+ * attributes: overlayfs notes in an attribute that a directory hides its original, and the copying strategies compare times
+ * and attributes with those of the original. A copy without them (tar, rsync -a, cp -r) lacks edits and has others that no
+ * command made. The file "whole" has a certain time, a second name and an attribute: a copy has all three of them, or was
+ * made without.
+ */
+#include "engine/engine.h"
+
+#include <fcntl.h>
+#include <sys/xattr.h>
+
+#include "base/sys.h"
+
+#define MARK "whole"
+#define MARK_LINK "whole.link"
+#define MARK_NEW "whole.new"
+#define MARK_TIME 1000000000
+
+/* The attribute must be of the kind that overlays use: tools copy user.* more readily than trusted.* */
+static const char *const names[] = { "trusted.atoll.whole", "user.atoll.whole" };
+
+static int set_attribute(int fd)
+{
+	int r = -EPERM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r < 0; i++)
+		r = sys_setxattr(fd, names[i], "1", 1);
+	return r;
+}
+
+static int make(int state_fd)
+{
+	const struct timespec times[2] = { { .tv_sec = MARK_TIME }, { .tv_sec = MARK_TIME } };
+	AUTO_FD fd = sys_open(state_fd, MARK_NEW, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+	int r = fd < 0 ? fd : set_attribute(fd);
+
+	if (r >= 0)
+		r = sys_unlink(state_fd, MARK_LINK, 0);
+	if (r >= 0 || r == -ENOENT)
+		r = sys_link(state_fd, MARK_NEW, state_fd, MARK_LINK);
+	if (r >= 0)
+		r = sys_utimens(fd, "", times);
+	return r < 0 ? r : sys_rename(state_fd, MARK_NEW, state_fd, MARK, 0);
+}
+
+int whole_mark(int state_fd)
+{
+	int r = make(state_fd);
+
+	if (r >= 0)
+		return 0;
+	(void)sys_unlink(state_fd, MARK_NEW, 0);
+	/* Nor can a workspace lie there. */
+	return r == -EOPNOTSUPP || r == -EPERM || r == -EMLINK ? 0 : r;
+}
+
+bool whole_is_marked(int state_fd)
+{
+	return faccessat(state_fd, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool whole_is(int state_fd)
+{
+	AUTO_FD fd = openat(state_fd, MARK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool has_attribute = false;
+	struct stat st;
+
+	/* One that an older version has made has no mark. */
+	if (fd < 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		has_attribute |= fgetxattr(fd, names[i], NULL, 0) > 0;
+	return has_attribute && fstat(fd, &st) == 0 && st.st_mtim.tv_sec == MARK_TIME && st.st_nlink > 1;
+}
