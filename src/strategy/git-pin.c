@@ -105,6 +105,33 @@ int git_pin_staged(struct resource *r, const struct git_repo *repo, const char *
 	return pin(r, repo, name, id, true, operation, err);
 }
 
+static bool has_object(const struct git_repo *repo, const struct git_id *id, const char *operation)
+{
+	const struct git_call call = { .repo = repo, .operation = operation };
+	struct atoll_error ignored = { 0 };
+
+	return git_call(&call, &ignored, (const char *const[]){ "cat-file", "-e", id->hex, NULL }) == 0;
+}
+
+/* Of an object that gc has removed already a pin would be a broken ref. */
+void git_pin_renew(struct resource *r, const struct git_repo *repo, const struct git_id *id, const char *operation)
+{
+	AUTO_FREE char *base = str_format("refs/atoll/%s/base", r->uuid),
+		       *tip = str_format("refs/atoll/%s/tip", r->uuid);
+	const struct git_refs refs = { -EBADF, repo->dir_fd };
+	struct atoll_error ignored = { 0 };
+	struct git_id at;
+	bool has_base;
+
+	if (!base || !tip)
+		return;
+	has_base = git_refs_read(&refs, base, &at) >= 0;
+	if ((has_base && git_id_equal(&at, id)) || (git_refs_read(&refs, tip, &at) >= 0 && git_id_equal(&at, id)))
+		return;
+	if (has_object(repo, id, operation))
+		(void)git_pin(r, repo, has_base ? "tip" : "base", id, operation, &ignored);
+}
+
 void git_pin_unstage(struct resource *r, const struct git_repo *repo)
 {
 	AUTO_FREE char *staged = git_index_own_name(r, STAGED);

@@ -442,6 +442,7 @@ int git_settle_branch(struct resource *r, const struct git_repo *repo, const cha
 
 	if (rc < 0)
 		return rc;
+	git_pin_renew(r, repo, &s.base, operation);
 	rc = git < 0 ? git : show_branch(r, repo, git, &s, false);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);

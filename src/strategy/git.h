@@ -115,7 +115,10 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err);
-/* The same in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes
+/* Pins what the sandbox is built on again, if nothing does: a copy of the state directory has a sandbox with the same id, and drops or
+ * moves the pins of both. A pin that cannot be written is tried again with the next command. */
+void git_pin_renew(struct resource *r, const struct git_repo *repo, const struct git_id *id, const char *operation);
+/* git_pin() in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes
  * its place later. Without that file it is written anew. */
 int git_pin_stage(struct resource *r, const struct git_repo *repo, const struct git_id *id, struct tree_sync *sync);
 int git_pin_staged(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,

@@ -113,6 +113,40 @@ def incomplete(place, tap, who, strategy, how, command):
     t.remove_tree(path)
 
 
+def pinned(place, tap, who):
+    """A moved state directory and its adopted copy have one sandbox id, and so the same pins in a repository."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="box")
+
+    def git(*argv):
+        return box.command(["git", "-C", path, "-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", *argv])
+
+    def pins():
+        return git("for-each-ref", "--format=%(objectname)", "refs/atoll").stdout.decode().split()
+
+    made = [git("init", "-q"), git("config", "user.name", "n"), git("config", "user.email", "e"), git("add", "."), git("commit", "-qm", "1"),
+            box.new("--git", path), box.run("sh", "-c", "echo 2 > a && git commit -qam inside", cwd=path)]
+    base = git("rev-parse", "HEAD").stdout.decode().strip()
+    copy = t.Box(place, who, name="box", state=box.state + "-copy")
+    os.rename(box.state, box.state + "-moved")
+    box.state = box.environment["ATOLL_STATE_DIR"] = box.state + "-moved"
+    subprocess.run(["cp", "-a", box.state, copy.state], check=True)
+    made += [copy.recover("--adopt"), box.rm()]
+    dropped = pins()
+    made.append(copy.run("true", cwd=path))
+    again = pins()
+    made += [git("commit", "-q", "--amend", "-m", "another"), git("gc", "-q", "--prune=now"), copy.run("git", "log", "--oneline", cwd=path)]
+    there = git("cat-file", "-e", base)
+    tap.check("a pin that rm in a copy of the state directory dropped is set again by the next run, and keeps what the sandbox is built on, %s" % who,
+              not any(d.returncode for d in made) and not dropped and again == [base] and there.returncode == 0, dropped, again, t.said(there),
+              *[t.said(d) for d in made])
+    gone = copy.rm()
+    tap.check("and it is gone when that is removed, too, %s" % who, gone.returncode == 0 and not pins(), t.said(gone), pins())
+    copy.drop()
+    box.drop()
+    t.remove_tree(path)
+
+
 # ---- two registries, one area ----
 
 
@@ -269,6 +303,7 @@ def main(place, tap):
             moved(place, tap, who, strategy, False)
             put_back_in_place(place, tap, who, strategy)
         moved(place, tap, who, None, True)
+        pinned(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
             for how, command in COPIES:
                 incomplete(place, tap, who, strategy, how, command)
