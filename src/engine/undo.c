@@ -29,6 +29,35 @@ int undo_find_latest(struct session *s, struct store_op *ret, struct atoll_error
 	return r;
 }
 
+static bool is_another(int dir_fd, const char *name, const struct tree_id *then)
+{
+	struct tree_stat st;
+	struct tree_id id;
+
+	return tree_stat(dir_fd, name, &st) >= 0 && tree_identify(dir_fd, name, &st, &id) >= 0 &&
+	       !tree_id_equal(&id, then);
+}
+
+/* Whether copies lie in the place of the workspace's layer, or of what the commit removed. Layers and steps are recognised by inode: the
+ * wrong layer would be taken for the one with the edits. */
+static bool is_copied(const struct op *op, size_t index)
+{
+	const struct resource *r = &op->s->resources[index];
+	AUTO_FD dir = op_dir(op, r, true);
+
+	if (op->resources[index].switches &&
+	    is_another(r->work_fd, resource_workspace_name(r), &op->resources[index].fresh))
+		return true;
+	/* Where one was copied all were. */
+	for (size_t i = 0; dir >= 0 && i < op->n; i++) {
+		const struct store_step *step = &op->steps[i];
+
+		if (step->kind == STORE_STEP_TAKE && step->resource == r->row.id && !step->dropped && step->slot)
+			return is_another(dir, step->slot, &step->before.id);
+	}
+	return false;
+}
+
 static int check_undo_data(struct op *op, struct atoll_error *err)
 {
 	for (size_t i = 0; i < op->s->n; i++) {
@@ -38,6 +67,11 @@ static int check_undo_data(struct op *op, struct atoll_error *err)
 			return error_set(err, ATOLL_STATE, -fd, "undo", op->s->resources[i].row.path,
 					 "the undo data of \"%s\" is gone from \"%s\"; the commit cannot be taken back",
 					 op->s->resources[i].row.path, op->s->resources[i].row.stage);
+		if (op->resources[i].op && is_copied(op, i))
+			return error_set(
+				err, ATOLL_STATE, 0, "undo", op->s->resources[i].row.path,
+				"the undo data of \"%s\" was copied or restored since, with its state directory; the commit cannot be taken back",
+				op->s->resources[i].row.path);
 	}
 	return 0;
 }

@@ -113,6 +113,33 @@ def incomplete(place, tap, who, strategy, how, command):
     t.remove_tree(path)
 
 
+def undone(place, tap, who, strategy, command):
+    """The undo data of a copy has other inodes: where they are needed undo says so, and leaves everything as it is."""
+    tail = "%s, %s, %s" % (command, strategy, who)
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, strategy, dirs=[path])
+    made = [box.new(), box.run("sh", "-c", "echo 2 > a; " + command, cwd=path), box.commit()]
+    landed = box.command(["find", ".", "-printf", "%P %m %s\n"], cwd=path).stdout
+    copy = t.Box(place, who, state=box.state + "-copy")
+    subprocess.run(["cp", "-a", box.state, copy.state], check=True)
+    t.remove_tree(box.state)
+    made.append(copy.recover("--adopt"))
+    undo = copy.undo()
+    after = box.command(["find", ".", "-printf", "%P %m %s\n"], cwd=path).stdout
+    diff = copy.diff("--name-status")
+    tap.check("a commit made before the state directory was copied is taken back, or it is said why not and nothing is done, %s" % tail,
+              not any(d.returncode for d in made) and
+              ((undo.returncode == 0 and read(path, "a") == "1\n" and b"M\ta" in diff.stdout) or
+               (undo.returncode == 4 and b"was copied or restored" in undo.stderr and after == landed and not diff.stdout)),
+              *[t.said(d) for d in made], t.said(undo), t.said(diff), landed, after)
+    again = [copy.run("sh", "-c", "echo 3 > a", cwd=path), copy.commit()]
+    tap.check("and the next commit lands what was edited since, %s" % tail, not any(d.returncode for d in again) and read(path, "a") == "3\n",
+              *[t.said(d) for d in again])
+    copy.drop()
+    box.drop()
+    t.remove_tree(path)
+
+
 def pinned(place, tap, who):
     """A moved state directory and its adopted copy have one sandbox id, and so the same pins in a repository."""
     path = t.build_tree(place, who, BASE)
@@ -304,6 +331,9 @@ def main(place, tap):
             put_back_in_place(place, tap, who, strategy)
         moved(place, tap, who, None, True)
         pinned(place, tap, who)
+        for strategy in ("overlay", "copy_on_write"):
+            for command in ("chmod 600 d/b", "rm d/b", "rm -r d"):
+                undone(place, tap, who, strategy, command)
         for strategy in ("overlay", "copy_on_write"):
             for how, command in COPIES:
                 incomplete(place, tap, who, strategy, how, command)
