@@ -147,18 +147,15 @@ int tree_copy_data(int from_fd, int to_fd, uint64_t size)
 static int copy_xattrs(int from_fd, int to_fd, enum tree_marks marks, bool capabilities, bool *lost)
 {
 	CLEANUP(tree_xattrs_release) struct tree_xattrs x = { 0 };
-	bool unmapped;
 	int r = tree_xattrs_read(from_fd, marks, &x);
 
 	if (r < 0)
 		return r;
 	if (!capabilities)
 		tree_xattrs_drop(&x, "security.capability");
-	unmapped = tree_xattrs_drop_unmapped(&x);
-	r = tree_xattrs_give(to_fd, marks, &x, lost);
-	if (r == 0 && unmapped && tree_outside_copy(from_fd, to_fd, TREE_OUTSIDE_ACLS) < 0)
+	if (tree_xattrs_drop_unmapped(&x))
 		*lost = true;
-	return r;
+	return tree_xattrs_give(to_fd, marks, &x, lost);
 }
 
 int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned flags, struct tree_copy_report *report)

@@ -2,21 +2,21 @@
 /*
  * What cannot be said inside a user namespace: groups and users that it does not map. There an owner that is not mapped is seen as *nobody*,
  * an entry of an ACL that names one has no id at all, and neither can be given to another file, though the user could do so outside: his
- * own files may get any group of his, any ACL, and any project id. So a process outside does it, on two fds that it is sent.
+ * own files may get any group of his, any ACL, and any project id. So a process outside does it, on two fds that it is sent. The value of an ACL
+ * travels in a file in memory.
  *
  *	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
  *	                             <-- how it went --------
  */
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/sys.h"
 #include "tree/private.h"
-
-static const char *const acls[] = { "system.posix_acl_access", "system.posix_acl_default" };
 
 static struct {
 	pthread_mutex_t lock;
@@ -80,6 +80,38 @@ int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what)
 	return r;
 }
 
+ssize_t tree_outside_get_acl(int fd, bool is_default, char **ret)
+{
+	AUTO_FD memory = tree_outside_is_there() ? memfd_create("atoll-acl", MFD_CLOEXEC) : -EOPNOTSUPP;
+	AUTO_FREE char *value = NULL;
+	int size;
+
+	if (memory < 0)
+		return tree_outside_is_there() ? -errno : -EOPNOTSUPP;
+	size = tree_outside_copy(fd, memory, is_default ? TREE_OUTSIDE_GET_DEFAULT : TREE_OUTSIDE_GET_ACCESS);
+	if (size < 0)
+		return size;
+	value = malloc((size_t)size + 1);
+	if (!value)
+		return -ENOMEM;
+	if (pread(memory, value, (size_t)size, 0) != size)
+		return -EIO;
+	*ret = TAKE_PTR(value);
+	return size;
+}
+
+int tree_outside_set_acl(int fd, bool is_default, const char *value, size_t size)
+{
+	AUTO_FD memory = tree_outside_is_there() ? memfd_create("atoll-acl", MFD_CLOEXEC) : -EOPNOTSUPP;
+	int r;
+
+	if (memory < 0)
+		return tree_outside_is_there() ? -errno : -EOPNOTSUPP;
+	r = sys_write(memory, value, size);
+	return r < 0 ? r
+		     : tree_outside_copy(memory, fd, is_default ? TREE_OUTSIDE_SET_DEFAULT : TREE_OUTSIDE_SET_ACCESS);
+}
+
 static bool is_member(gid_t gid)
 {
 	int n = getgroups(0, NULL);
@@ -126,20 +158,51 @@ static int copy_group(int from, int to)
 	return st.st_gid == now.st_gid ? 0 : sys_chown(to, "", (uid_t)-1, st.st_gid);
 }
 
-static int copy_acls(int from, int to)
+/* The size of the value, which is at the start of the file in memory then, or -errno. */
+static int get_acl(int from, int memory, const char *name)
 {
-	int r = 0;
+	AUTO_FREE char *value = NULL;
+	ssize_t size = tree_xattr_get(from, name, &value);
+	int r = size < 0 ? (int)size : sys_write(memory, value, (size_t)size);
 
-	for (size_t i = 0; i < ARRAY_SIZE(acls) && r == 0; i++) {
-		AUTO_FREE char *value = NULL;
-		ssize_t size = tree_xattr_get(from, acls[i], &value);
+	return r < 0 ? r : (int)size;
+}
 
-		if (size >= 0)
-			r = sys_setxattr(to, acls[i], value, (size_t)size);
-		else if (size != -ENODATA && size != -ENOTSUP)
-			r = (int)size;
+static int set_acl(int memory, int to, const char *name)
+{
+	AUTO_FREE char *value = NULL;
+	struct stat st;
+
+	if (fstat(memory, &st) < 0)
+		return -errno;
+	value = malloc((size_t)st.st_size + 1);
+	if (!value)
+		return -ENOMEM;
+	if (pread(memory, value, (size_t)st.st_size, 0) != st.st_size)
+		return -EIO;
+	return sys_setxattr(to, name, value, (size_t)st.st_size);
+}
+
+static int answer_to(uint32_t what, const int fds[2])
+{
+	switch (what) {
+	case TREE_OUTSIDE_GROUP:
+		return copy_group(fds[0], fds[1]);
+	case TREE_OUTSIDE_PROJECT:
+		return tree_project_copy(fds[0], fds[1]);
+	case TREE_OUTSIDE_MEMBER:
+		return look_at_group(fds[0]);
+	case TREE_OUTSIDE_GET_ACCESS:
+		return get_acl(fds[0], fds[1], TREE_ACL_ACCESS);
+	case TREE_OUTSIDE_GET_DEFAULT:
+		return get_acl(fds[0], fds[1], TREE_ACL_DEFAULT);
+	case TREE_OUTSIDE_SET_ACCESS:
+		return set_acl(fds[0], fds[1], TREE_ACL_ACCESS);
+	case TREE_OUTSIDE_SET_DEFAULT:
+		return set_acl(fds[0], fds[1], TREE_ACL_DEFAULT);
+	default:
+		return -EINVAL;
 	}
-	return r;
 }
 
 static int receive_request(int socket, uint32_t *ret, int fds[2])
@@ -169,10 +232,7 @@ bool tree_outside_serve(int socket)
 
 	if (r < 0)
 		return r != -EPIPE;
-	answer = what == TREE_OUTSIDE_GROUP    ? copy_group(fds[0], fds[1])
-		 : what == TREE_OUTSIDE_ACLS   ? copy_acls(fds[0], fds[1])
-		 : what == TREE_OUTSIDE_MEMBER ? look_at_group(fds[0])
-					       : tree_project_copy(fds[0], fds[1]);
+	answer = answer_to(what, fds);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)

@@ -26,13 +26,16 @@ ssize_t tree_xattr_names(int fd, char **ret);
 /* The same of an entry by one call, into a buffer: -ENOSYS where the kernel has no such call, or they do not fit. */
 #define TREE_XATTR_NAMES 1024
 ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size);
-/* One value, malloc'ed; returns its size. */
+#define TREE_ACL_ACCESS "system.posix_acl_access"
+#define TREE_ACL_DEFAULT "system.posix_acl_default"
+/* One value, malloc'ed; returns its size. Inside a user namespace, an ACL that names an id which is not mapped there comes from the process
+ * outside (outside.c), and has the id; without such a process, the id is -1. */
 ssize_t tree_xattr_get(int fd, const char *name, char **ret);
 /* Like tree_xattrs_write(), but what the filesystem or the kernel refuses to take is passed over and *lost set. */
 int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x, bool *lost);
 /* Takes one attribute out of the list, if it is there. */
 void tree_xattrs_drop(struct tree_xattrs *x, const char *name);
-/* Takes the ACLs out of the list if one of them names somebody whom our user namespace does not map: nobody here can set it. Whether it did. */
+/* Takes the ACLs out of the list if one of them names an id that could not be read: the kernel would not take it. Returns whether it did. */
 bool tree_xattrs_drop_unmapped(struct tree_xattrs *x);
 
 /* ---- copy.c ---- */
@@ -46,10 +49,22 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 #define NOBODYS_GROUP 65534
 
 /* MEMBER changes nothing: -EPERM if the user is not in the group of from_fd. */
-enum tree_outside { TREE_OUTSIDE_GROUP, TREE_OUTSIDE_ACLS, TREE_OUTSIDE_PROJECT, TREE_OUTSIDE_MEMBER };
+enum tree_outside {
+	TREE_OUTSIDE_GROUP,
+	TREE_OUTSIDE_PROJECT,
+	TREE_OUTSIDE_MEMBER,
+	TREE_OUTSIDE_GET_ACCESS,
+	TREE_OUTSIDE_GET_DEFAULT,
+	TREE_OUTSIDE_SET_ACCESS,
+	TREE_OUTSIDE_SET_DEFAULT,
+};
 bool tree_outside_is_there(void);
-/* Gives to_fd the group, the ACLs or the project id of from_fd: 0 or -errno. Either may be O_PATH, but for a project id. */
+/* Gives to_fd the group or the project id of from_fd: 0 or -errno. Either may be O_PATH, but for a project id. */
 int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what);
+/* The access or default ACL with the ids that it names, also those that our user namespace does not map. Reads it, malloc'ed, and
+ * returns its size; or sets it. -EOPNOTSUPP if no process outside is there. */
+ssize_t tree_outside_get_acl(int fd, bool is_default, char **ret);
+int tree_outside_set_acl(int fd, bool is_default, const char *value, size_t size);
 
 /* ---- project.c ---- */
 

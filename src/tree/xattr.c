@@ -85,7 +85,31 @@ ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size
 	return errno == ENOTSUP ? 0 : -errno;
 }
 
-ssize_t tree_xattr_get(int fd, const char *name, char **ret)
+#define ACL_TAG_USER 2
+#define ACL_TAG_GROUP 8
+
+/* As the kernel gives it: a version of four bytes, then an entry of eight for each: tag, permissions, id. */
+static bool names_unmapped(const char *acl, size_t size)
+{
+	for (size_t at = 4; at + 8 <= size; at += 8) {
+		uint16_t tag;
+		uint32_t id;
+
+		memcpy(&tag, acl + at, sizeof(tag));
+		memcpy(&id, acl + at + 4, sizeof(id));
+		tag = le16toh(tag);
+		if ((tag == ACL_TAG_USER || tag == ACL_TAG_GROUP) && id == UINT32_MAX)
+			return true;
+	}
+	return false;
+}
+
+static bool is_acl(const char *name)
+{
+	return strcmp(name, TREE_ACL_ACCESS) == 0 || strcmp(name, TREE_ACL_DEFAULT) == 0;
+}
+
+static ssize_t get_value(int fd, const char *name, char **ret)
 {
 	for (;;) {
 		ssize_t size = get_once(fd, name, NULL, 0);
@@ -103,6 +127,28 @@ ssize_t tree_xattr_get(int fd, const char *name, char **ret)
 			*ret = TAKE_PTR(value);
 		return size;
 	}
+}
+
+ssize_t tree_xattr_get(int fd, const char *name, char **ret)
+{
+	AUTO_FREE char *value = NULL;
+	ssize_t size = get_value(fd, name, &value);
+
+	if (size >= 0 && is_acl(name) && tree_outside_is_there() && names_unmapped(value, (size_t)size))
+		return tree_outside_get_acl(fd, strcmp(name, TREE_ACL_DEFAULT) == 0, ret);
+	if (size >= 0)
+		*ret = TAKE_PTR(value);
+	return size;
+}
+
+/* Inside a user namespace the kernel refuses an ACL that names an id which is not mapped there (EINVAL). */
+static int set_value(int fd, const struct tree_xattr *x)
+{
+	int r = sys_setxattr(fd, x->name, x->value, x->size);
+
+	if (r == -EINVAL && is_acl(x->name) && tree_outside_is_there())
+		r = tree_outside_set_acl(fd, strcmp(x->name, TREE_ACL_DEFAULT) == 0, x->value, x->size);
+	return r;
 }
 
 /* XFS shows root its ACLs a second time, in the form they have on disk: "trusted.SGI_ACL_FILE" and "…_DEFAULT". */
@@ -235,43 +281,27 @@ const struct tree_xattr *tree_xattrs_find(const struct tree_xattrs *x, const cha
 	return x->n ? bsearch(&key, x->v, x->n, sizeof(*x->v), compare_xattrs) : NULL;
 }
 
-/* Whether a failure means that this attribute cannot live here, rather than that something went wrong. */
-static bool cannot_have(int r, bool *lost)
+/* Whether a failure means that this attribute cannot live here, rather than that something went wrong. An overlay that a user namespace has
+ * mounted takes no ACL with an id that is not mapped there, from a process outside either (EINVAL). */
+static bool cannot_have(int r, const char *name, bool *lost)
 {
-	if (!lost || (r != -ENOTSUP && r != -EPERM))
+	if (!lost || (r != -ENOTSUP && r != -EPERM && !(r == -EINVAL && is_acl(name))))
 		return false;
 	*lost = true;
 	return true;
 }
 
-#define ACL_ACCESS "system.posix_acl_access"
-#define ACL_DEFAULT "system.posix_acl_default"
-#define ACL_TAG_USER 2
-#define ACL_TAG_GROUP 8
-
-/* As the kernel gives it: a version of four bytes, then an entry of eight for each: tag, permissions, id. */
-static bool names_unmapped(const struct tree_xattr *acl)
-{
-	for (size_t at = 4; acl && at + 8 <= acl->size; at += 8) {
-		uint16_t tag;
-		uint32_t id;
-
-		memcpy(&tag, acl->value + at, sizeof(tag));
-		memcpy(&id, acl->value + at + 4, sizeof(id));
-		tag = le16toh(tag);
-		if ((tag == ACL_TAG_USER || tag == ACL_TAG_GROUP) && id == UINT32_MAX)
-			return true;
-	}
-	return false;
-}
-
 bool tree_xattrs_drop_unmapped(struct tree_xattrs *x)
 {
-	if (!names_unmapped(tree_xattrs_find(x, ACL_ACCESS)) && !names_unmapped(tree_xattrs_find(x, ACL_DEFAULT)))
-		return false;
-	tree_xattrs_drop(x, ACL_ACCESS);
-	tree_xattrs_drop(x, ACL_DEFAULT);
-	return true;
+	bool found = false;
+
+	for (size_t i = 0; i < x->n && !found; i++)
+		found = is_acl(x->v[i].name) && names_unmapped(x->v[i].value, x->v[i].size);
+	if (found) {
+		tree_xattrs_drop(x, TREE_ACL_ACCESS);
+		tree_xattrs_drop(x, TREE_ACL_DEFAULT);
+	}
+	return found;
 }
 
 int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x, bool *lost)
@@ -293,8 +323,8 @@ int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x,
 
 		if (have && same_value(have, &x->v[i]))
 			continue;
-		r = sys_setxattr(fd, x->v[i].name, x->v[i].value, x->v[i].size);
-		if (r < 0 && !cannot_have(r, lost))
+		r = set_value(fd, &x->v[i]);
+		if (r < 0 && !cannot_have(r, x->v[i].name, lost))
 			return r;
 	}
 	return 0;
@@ -322,7 +352,7 @@ int tree_xattrs_change(int fd, const struct tree_xattrs *from, const struct tree
 		const struct tree_xattr *was = tree_xattrs_find(from, to->v[i].name);
 
 		if (!tree_xattr_same(was, &to->v[i]) && tree_xattr_same(tree_xattrs_find(&now, to->v[i].name), was))
-			r = sys_setxattr(fd, to->v[i].name, to->v[i].value, to->v[i].size);
+			r = set_value(fd, &to->v[i]);
 	}
 	return MIN(r, 0);
 }

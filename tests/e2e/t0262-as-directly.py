@@ -232,6 +232,52 @@ def given_group(place, tap, strategy):
     box.drop()
 
 
+def named_user(place, tap, strategy):
+    """Directories whose ACL names a user that the user namespace of a commit does not map."""
+    where = " (%s)" % strategy
+    access, default = "system.posix_acl_access", "system.posix_acl_default"
+    edit = ("import os\nos.chmod('mode', 0o700)\nos.setxattr('attribute', 'user.k', b'1')\nos.removexattr('access', '%s')\n"
+            "os.removexattr('default', '%s')\n" % (access, default))
+    names = ("mode", "attribute", "access", "default")
+    path = t.build_tree(place, "user", [["mkdir", name, 0o755] for name in names])
+    for name in names:
+        os.setxattr(path + "/" + name, default if name == "default" else access, acl(33, 7))
+    before = look(path)
+    box = Member(place, "user", strategy, dirs=[path], program=place.faults_bin)
+    done = [box.new(), box.run(t.PYTHON, "-c", edit, cwd=path)]
+    shown = box.diff("--name-status")
+    done.append(box.commit())
+    after = look(path)
+    tap.check("metadata of a directory whose ACL names another user lands" + where, not any(d.returncode for d in done) and
+              sorted(shown.stdout.split()[1::2]) == sorted(name.encode() for name in names) and
+              after["mode"][2] == "0o40700" and after["access"][3] == after["default"][3] == {} and
+              after["attribute"][3] == {access: acl(33, 7), "user.k": b"1"}, *[t.said(d) for d in done], t.said(shown), after)
+    undone = box.undo()
+    tap.check("and is taken back, the user's id included" + where, undone.returncode == 0 and look(path) == before, t.said(undone), before,
+              look(path))
+    again = [box.commit(), box.undo()]
+    tap.check("and once more" + where, not any(d.returncode for d in again) and look(path) == before, *[t.said(d) for d in again])
+    mixed, killed = [], 0
+    for point in range(1, 400):
+        cut = box.atoll("commit", "box", fault="%d:kill" % point)
+        if cut.returncode == 0:
+            break
+        killed += 1
+        recovered = box.atoll("recover")
+        if look(path) == after:
+            box.undo()
+        if recovered.returncode or look(path) != before:
+            mixed.append((point, t.said(recovered), look(path)))
+            break
+    tap.check("and a commit that is killed anywhere leaves all of it or nothing" + where, killed > 20 and not mixed, killed, *mixed)
+    box.undo()
+    os.setxattr(path + "/access", access, acl(34, 7))
+    refused = box.commit()
+    tap.check("an ACL that another process has given another user's id conflicts" + where, refused.returncode == 3 and
+              b"access: was changed" in refused.stderr and look(path)["access"][3][access] == acl(34, 7), t.said(refused), look(path))
+    box.drop()
+
+
 def set_group_id(place, tap):
     """The kernel takes the set-group-id bit from a directory when its owner, who is not in the group, changes its mode."""
     for owner, group, refused, why in ((t.TEST_UID, SHARED + 1, True, b"set-group-ID"), (0, SHARED, True, b"another user"), (t.TEST_UID, SHARED, False, b"")):
@@ -319,6 +365,7 @@ def main(place, tap):
         set_group_id(place, tap)
         for strategy in ("overlay", "copy_on_write"):
             given_group(place, tap, strategy)
+            named_user(place, tap, strategy)
     else:
         tap.skip("groups that users share", "needs root")
 
