@@ -304,9 +304,11 @@ static int check_steps(struct checker *c)
 
 /* ---- hard links ---- */
 
-static bool has_links_before(const struct change *c)
+/* Whether the commit changes or removes one name of several that a file of the original has. */
+static bool is_name_of_several(const struct checker *c, const struct change *change)
 {
-	return c->has_before && S_ISREG(c->before.mode) && c->before.nlink > 1;
+	return change->has_before && S_ISREG(change->before.mode) && change->before.nlink > 1 &&
+	       selection_has(c->selection, change->path);
 }
 
 /* Whether the undo record of an earlier commit holds a name of the inode, so that the count of its names says nothing. */
@@ -321,28 +323,29 @@ static bool is_in_undo_record(struct checker *c, struct change *change)
 	return own;
 }
 
-/* Names of a changed file that are not part of the change set keep the old content: said, with the count. */
+/* Names of a changed file that this commit does not change keep the old content: a note says how many. */
 static int check_links(struct checker *c)
 {
 	CLEANUP(tree_inodes_release) struct tree_inodes inodes = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < c->changes->n; i++) {
-		uint64_t *names = has_links_before(&c->changes->v[i])
-					  ? tree_inodes_add(&inodes, &c->changes->v[i].before, 0)
-					  : NULL;
+		const struct change *change = &c->changes->v[i];
+		uint64_t *names;
 
-		if (names)
-			(*names)++;
-		else if (has_links_before(&c->changes->v[i]))
+		if (!is_name_of_several(c, change))
+			continue;
+		names = tree_inodes_add(&inodes, &change->before, 0);
+		if (!names)
 			return error_oom(c->err, "commit");
+		(*names)++;
 	}
 	for (size_t i = 0; i < c->changes->n && inodes.n && r >= 0; i++) {
 		struct change *change = &c->changes->v[i];
 		char text[128];
 		size_t names;
 
-		if (!has_links_before(change) || !change->has_after)
+		if (!is_name_of_several(c, change) || !change->has_after)
 			continue;
 		names = *tree_inodes_find(&inodes, &change->before);
 		if (names >= change->before.nlink || is_in_undo_record(c, change))

@@ -219,6 +219,24 @@ def by_path(tap, place, who, strategy):
     box.drop()
 
 
+def noted(tap, place, who, strategy):
+    """The note about names that keep the old content counts the names that this commit leaves alone, also those that were changed inside."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "echo x >a; ln a b; ln a c", path)
+    box.new()
+    shell(box, "echo more >>a; rm b; ln a b", path, True)
+    one = box.commit("--dry-run", path + "/a")
+    both = box.commit("--dry-run", path + "/a", path + "/b")
+    notes = [[line for line in done.stdout.decode().splitlines() if "names" in line] for done in (one, both)]
+    note = "%s: has 3 names, %d of them outside the change; those keep the old content"
+    tap.check("a commit by path notes the names that it leaves alone, and only for what it lands, %s, %s" % (strategy, who),
+              one.returncode == both.returncode == 0 and [len(lines) for lines in notes] == [1, 2] and
+              all(note % ("a", 2) in line for line in notes[0]) and note % ("a", 1) in notes[1][0] and note % ("b", 1) in notes[1][1],
+              t.said(one), t.said(both))
+    box.drop()
+
+
 def copied_together(tap, place, who):
     """A directory is copied because of one file in it; the other files in it have names elsewhere that land with it."""
     path = place.fresh("tree", who)
@@ -388,6 +406,7 @@ def main(place, tap):
             another_name(tap, place, who, strategy, ground)
         for strategy in ("overlay", "copy_on_write"):
             by_path(tap, place, who, strategy)
+            noted(tap, place, who, strategy)
             parts(tap, place, who, strategy)
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
