@@ -552,57 +552,63 @@ static bool lands_linked(const struct planner *p, const struct change *c)
 	       (!c->gone || p->ours) && selection_has(p->selection, c->path);
 }
 
-/* Marks all that is linked below the i-th change, a directory that lands as a whole, if something below it is shared: it will be copied with all that
- * is in it. Returns whether that is new. */
-static bool spread_below(struct planner *p, size_t i, struct tree_inodes *copied, bool *failed)
+/* Changes that must be copied together or not at all: those below one directory that lands as a
+ * whole, and the names of one file. The entries are a forest with one tree for each such group; a
+ * change whose entry is its own index is a root. */
+static size_t find_group(size_t *groups, size_t i)
 {
-	const char *top = p->changes->v[i].path;
-	bool new = false;
-
-	if (!is_shared(p, i))
-		return false;
-	for (size_t k = i; k < p->changes->n && path_is_below(p->changes->v[k].path, top); k++) {
-		struct change *c = &p->changes->v[k];
-
-		if (!lands_linked(p, c))
-			continue;
-		new |= !c->shared;
-		c->shared = true;
-		*failed |= !tree_inodes_add(copied, &c->after, 0);
+	while (groups[i] != i) {
+		groups[i] = groups[groups[i]];
+		i = groups[i];
 	}
-	return new;
+	return i;
 }
 
-/* A file that is copied in one place must be copied in all: its names would land as two files, and one of them stay in the workspace. */
+static int join_groups(struct planner *p, size_t *groups)
+{
+	CLEANUP(tree_inodes_release) struct tree_inodes files = { 0 };
+	size_t top = 0;
+	bool within = false;
+
+	for (size_t i = 0; i < p->changes->n; i++) {
+		const struct change *c = &p->changes->v[i];
+		uint64_t *first;
+
+		within = within && path_is_below(c->path, p->changes->v[top].path);
+		if (!within) {
+			top = i;
+			within = (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && c->has_after &&
+				 S_ISDIR(c->after.mode);
+		}
+		groups[i] = i;
+		groups[i] = find_group(groups, top);
+		if (!lands_linked(p, c))
+			continue;
+		first = tree_inodes_add(&files, &c->after, i);
+		if (!first)
+			return no_memory(p);
+		groups[find_group(groups, i)] = find_group(groups, (size_t)*first);
+	}
+	return 0;
+}
+
+/* A file that is copied in one place must be copied in all: its names would land as two files, and
+ * one of them stay in the workspace. A directory that lands as a whole is copied with all of its
+ * content. */
 static int spread_shared(struct planner *p)
 {
-	CLEANUP(tree_inodes_release) struct tree_inodes copied = { 0 };
-	bool again = true, failed = false;
+	AUTO_FREE size_t *groups = reallocarray(NULL, p->changes->n, sizeof *groups);
+	AUTO_FREE bool *copied = calloc(p->changes->n, sizeof *copied);
+	int r = groups && copied ? join_groups(p, groups) : no_memory(p);
 
-	while (again && !failed) {
-		const char *within = NULL;
+	for (size_t i = 0; i < p->changes->n && r >= 0; i++)
+		copied[find_group(groups, i)] |= p->changes->v[i].shared;
+	for (size_t i = 0; i < p->changes->n && r >= 0; i++) {
+		struct change *c = &p->changes->v[i];
 
-		again = false;
-		for (size_t i = 0; i < p->changes->n && !failed; i++) {
-			struct change *c = &p->changes->v[i];
-			bool whole = (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && c->has_after &&
-				     S_ISDIR(c->after.mode);
-
-			if (within && path_is_below(c->path, within))
-				continue;
-			within = whole ? c->path : NULL;
-			if (whole)
-				again |= spread_below(p, i, &copied, &failed);
-		}
-		for (size_t i = 0; i < p->changes->n && copied.n; i++) {
-			struct change *c = &p->changes->v[i];
-
-			if (c->shared || !lands_linked(p, c) || !tree_inodes_find(&copied, &c->after))
-				continue;
-			c->shared = again = true;
-		}
+		c->shared |= copied[find_group(groups, i)] && lands_linked(p, c);
 	}
-	return failed ? no_memory(p) : 0;
+	return r;
 }
 
 /* An inode that landed while one of its names stays in the workspace would be reachable from both sides: the next command inside would write

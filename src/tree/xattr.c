@@ -141,7 +141,7 @@ ssize_t tree_xattr_get(int fd, const char *name, char **ret)
 	return size;
 }
 
-/* Inside a user namespace the kernel refuses an ACL that names an id which is not mapped there (EINVAL). */
+/* In a user namespace the kernel refuses an ACL with an id that is not mapped there (EINVAL). */
 static int set_value(int fd, const struct tree_xattr *x)
 {
 	int r = sys_setxattr(fd, x->name, x->value, x->size);
@@ -281,8 +281,9 @@ const struct tree_xattr *tree_xattrs_find(const struct tree_xattrs *x, const cha
 	return x->n ? bsearch(&key, x->v, x->n, sizeof(*x->v), compare_xattrs) : NULL;
 }
 
-/* Whether a failure means that this attribute cannot live here, rather than that something went wrong. An overlay that a user namespace has
- * mounted takes no ACL with an id that is not mapped there, from a process outside either (EINVAL). */
+/* Whether a failure means that this attribute cannot live here, rather than that something went
+ * wrong. An overlay that was mounted in a user namespace takes no ACL with an id that is not mapped
+ * there, not from a process outside either (EINVAL). */
 static bool cannot_have(int r, const char *name, bool *lost)
 {
 	if (!lost || (r != -ENOTSUP && r != -EPERM && !(r == -EINVAL && is_acl(name))))

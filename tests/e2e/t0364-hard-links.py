@@ -4,6 +4,7 @@
 """Hard links: every name lands and comes back, no inode is reachable from both the original and the workspace, and Atoll never takes
 the ctime that its own renames move for a foreign change."""
 import os
+import resource
 import subprocess
 import sys
 
@@ -237,6 +238,38 @@ def noted(tap, place, who, strategy):
     box.drop()
 
 
+CHAIN = """
+import os
+for i in range(%d):
+    os.mkdir("d%%05d" %% i)
+    open("d%%05d/f" %% i, "w").close()
+    if i:
+        os.link("d%%05d/f" %% i, "d%%05d/g" %% (i - 1))
+open("stays", "w").close()
+os.link("stays", "d%%05d/h" %% i)
+"""
+
+
+def chained(tap, place, who):
+    """Directories of which each holds a name of a file in the next one, and only the last one a name of a file that stays inside: all are copied,
+    and the time to find that out grows with their number, not with its square."""
+    used, found = [], []
+    for count in (300, 1200):
+        path = place.fresh("tree", who)
+        box = t.Box(place, who, "overlay", dirs=[path])
+        box.new()
+        made = box.run(t.PYTHON, "-c", CHAIN % count, cwd=path)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = box.commit(*["%s/d%05d" % (path, i) for i in range(count)])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime - before.ru_utime)
+        found += [t.said(d)[:300] for d in (made, done) if d.returncode] + shared(box, path)
+        found += [str(i) for i in range(1, count) if not os.path.samefile("%s/d%05d/f" % (path, i), "%s/d%05d/g" % (path, i - 1))]
+        box.drop()
+    tap.check("directories that are chained by hard links land by path as copies, in linear time, %s" % who, not found and
+              used[1] < 12 * max(used[0], 0.05), used, *found[:8])
+
+
 def copied_together(tap, place, who):
     """A directory is copied because of one file in it; the other files in it have names elsewhere that land with it."""
     path = place.fresh("tree", who)
@@ -411,6 +444,7 @@ def main(place, tap):
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
             nothing_done(tap, place, who, strategy)
+        chained(tap, place, who)
         copied_together(tap, place, who)
         one_file(tap, place, who)
         database_link(tap, place, who)
