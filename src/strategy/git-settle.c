@@ -173,7 +173,8 @@ int git_settle_format_beside(const struct git_entries *discarded, const struct g
 	return rc < 0 ? rc : ret->failed ? -ENOMEM : 0;
 }
 
-/* A new file that was staged inside, and removed again, has not landed: it stays staged, where the commit has nothing in its place. */
+/* A new file that was staged inside, and removed again, has not landed: it stays staged, where the
+ * commit has nothing in its place. */
 static int stage_discarded(struct resource *r, const struct git_call *how, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES recorded = { 0 }, index = { 0 };

@@ -37,8 +37,8 @@ struct roots {
 	const struct git_work *w;
 	const struct git_refs *inside;
 	struct root *v;
-	size_t n,
-		first; /* first: how many of them, HEAD and the sandbox's own branch, decide whether a commit is refused */
+	size_t n;
+	size_t first; /* HEAD and the sandbox's own branch: they decide whether a commit is refused */
 };
 
 static void roots_release(struct roots *r)

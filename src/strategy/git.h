@@ -11,8 +11,10 @@
  *	git-sparse       meanwhile, an index and an empty work tree, where git marks what the original's sparse checkout leaves out; after a
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
- *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it: without --dirty, files that git is told not to look at
- *	git-discarded    from a commit until the inside is put at it: what only the index inside has, of new files that were removed again
+ *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it;
+ *	                 without --dirty, the files among it that git is told not to look at
+ *	git-discarded    from a commit until the inside is put at it: entries that only the index
+ *	                 inside has, of new files that were removed again
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
@@ -39,7 +41,8 @@
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
 
-/* Commits that a diff lists one by one, of each kind. A command inside may have fetched the history of another repository. */
+/* Commits that a diff lists one by one, of each kind. A command inside may have fetched the history
+ * of another repository. */
 #define GIT_COMMITS_MAX 10000
 #define GIT_COMMITS_SHOWN "--max-count=10000"
 
@@ -73,8 +76,8 @@ int git_state_take_next(struct resource *r);
 /* Records what an index has staged since the base, and what is uncommitted in the original. */
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
 		     struct atoll_error *err);
-/* Without what is uncommitted: records the files alone that have local edits in the original, and that its index tells git not to look at. They are
- * seen inside as they are. */
+/* Without --dirty: records the files alone that have local edits in the original, and that its index
+ * tells git not to look at. They are seen inside as they are. */
 int git_carried_save_marked(struct resource *r, const struct git_repo *repo, const struct git_id *base,
 			    const char *operation, struct atoll_error *err);
 /* Fills ret_staged with the index entries on record, mode 0 for a removed one, and ret_uncommitted with HEAD's entries of all that came along; none if
@@ -100,9 +103,11 @@ int git_settle_carried(struct resource *r, const struct git_repo *repo, struct g
 /* Shows the original's branch inside as it is now, unless a command inside has moved it or HEAD is on it. It is a copy: were it the
  * original's own ref, a commit that another process makes there would move HEAD inside away from the index. */
 int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
-/* Records what only the index inside has, for the index that is made when the commit has landed; durable when sync is flushed. -errno. */
+/* Records what only the index inside has, for the index that is made when the commit has landed;
+ * durable when sync is flushed. -errno. */
 int git_settle_stage_discarded(struct resource *r, const struct git_work *w, struct tree_sync *sync);
-/* Adds those of them to the input of update-index that have no other entry in their place. 0 or -ENOMEM. */
+/* Adds those of them to the input of update-index that have no other entry in their place.
+ * 0 or -ENOMEM. */
 int git_settle_format_beside(const struct git_entries *discarded, const struct git_entries *others, struct strbuf *ret);
 /* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
