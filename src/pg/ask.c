@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "pg/private.h"
 
-#define SLOW_ATTEMPTS 100
+#define LATE_CANCEL_NS (500 * 1000000LL)
+#define SLOW_ATTEMPTS 2000 /* some seconds: a stalled machine is no reason to give up */
 
 void pg_answer_release(struct pg_answer *a)
 {
@@ -180,7 +182,7 @@ static void end_question(struct pg_proxy *p, const char *sql)
 		AUTO_ANSWER answer = { 0 };
 
 		r = pg_ask(p, sql, &answer, NULL);
-		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
+		again = r < 0 && p->owner && pg_was_too_slow(p, &answer, &attempts);
 	} while (again);
 	if (r >= 0 || p->state == PG_LOST)
 		return;
@@ -192,22 +194,51 @@ static void end_question(struct pg_proxy *p, const char *sql)
 		(void)pg_go_back(p);
 }
 
-int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
-		     struct atoll_error *err)
+/* The client's limit is taken away first and alone: all statements of one message have to be done within it. */
+static int try_question(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+			int64_t *ret_took, struct atoll_error *err)
 {
-	AUTO_FREE char *begin = str_format("SAVEPOINT %sq; %s", p->savepoint, settings);
+	AUTO_FREE char *begin = str_format("SAVEPOINT %sq; SET LOCAL statement_timeout = 0", p->savepoint);
 	AUTO_FREE char *end = str_format("ROLLBACK TO %sq; RELEASE %sq", p->savepoint, p->savepoint);
+	AUTO_ANSWER set = { 0 };
 	int r = begin && end ? begin_question(p, begin, err) : error_oom(err, "ask");
+	int64_t began = clock_monotonic_ns();
 
+	if (r == 0) {
+		r = pg_ask(p, settings, &set, err);
+		snprintf(ret->state, sizeof(ret->state), "%s", set.state);
+	}
 	if (r == 0)
 		r = pg_ask(p, sql, ret, err);
+	*ret_took = clock_monotonic_ns() - began;
 	/* In a client's own transaction too: what it has done is before this savepoint. */
 	if (end && p->state != PG_LOST)
 		end_question(p, end);
 	return r;
 }
 
+/* When a client's limit is over at the very end of a statement, the server may cancel the next one, long before its own limit. */
+int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+		     struct atoll_error *err)
+{
+	size_t size = ret->rows ? ret->rows->size : 0;
+	int64_t took;
+	int r, attempts = 0;
+	bool again;
+
+	do {
+		pg_answer_release(ret);
+		*ret = (struct pg_answer){ .rows = ret->rows };
+		if (ret->rows)
+			strbuf_truncate(ret->rows, size);
+		r = try_question(p, settings, sql, ret, &took, err);
+		again = r < 0 && took < LATE_CANCEL_NS && !(p->owner && p->owner->broken) &&
+			pg_was_too_slow(p, ret, &attempts);
+	} while (again);
+	return r;
+}
+
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
-	return pg_question_with(p, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0", sql, ret, err);
+	return pg_question_with(p, "SET LOCAL lock_timeout = 0", sql, ret, err);
 }

@@ -126,16 +126,23 @@ static int be_unlimited(struct pg_proxy *p, struct atoll_error *err)
 static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
-	AUTO_ANSWER answer = { 0 };
-	int r = be_unlimited(p, err);
+	int r, attempts = 0;
+	bool again;
 
-	if (r < 0)
-		return r;
-	strbuf_adds(&sql,
-		    "SET SESSION AUTHORIZATION DEFAULT; "); /* first: a role may not reset what another one has set */
+	/* First: a role may not reset what another one has set. */
+	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT; ");
 	pg_settings_switch(&p->applied, &(struct pg_settings){ 0 }, &sql);
 	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT");
-	r = try(p, strbuf_str(&sql), &answer, err);
+	do {
+		AUTO_ANSWER answer = { 0 };
+
+		r = be_unlimited(p, err);
+		if (r < 0)
+			return r;
+		r = try(p, strbuf_str(&sql), &answer, err);
+		/* The server may have cancelled it for the limit of the statement before it. */
+		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
+	} while (again);
 	if (r < 0)
 		return r;
 	pg_settings_clear(&p->applied);
