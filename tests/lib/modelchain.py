@@ -352,7 +352,8 @@ class World:
             if here and here.kind == node.kind == "dir" and path not in box.base:  # two directories of one name are merged, or conflict
                 self.unsure.add(mt.join(box.root, path))
                 continue
-            if here and here.kind == "dir" and path in foreign.metas and is_same_directory(box.base.get(path), node):
+            others_set = here and here.kind == "dir" and (path in foreign.metas or here.look() != node.look())
+            if others_set and is_same_directory(box.base.get(path), node):
                 here.mtime = None  # made again inside, just as it was: what others have set on it stays
                 continue
             moved |= self.forget(tree, mt.join(box.root, path), keep_below=node.kind == "dir")
@@ -532,6 +533,8 @@ class World:
                 moved |= self.forget(tree, path)
         by_id = tree.by_id()
         for path in sorted(commit.entries | commit.trees):
+            if path in foreign.metas and is_same_directory(record.before.get(path), record.after.get(path)):
+                continue  # made again inside, just as it was: what others have set on it since stays
             if path in record.before and not (self.is_replaced(record, path) and not record.changed(path)):
                 moved |= self.forget(tree, path, keep_below=record.before[path].kind == "dir")
                 tree.put(path, record.before[path], by_id)
