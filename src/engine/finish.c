@@ -347,6 +347,14 @@ int finish_decide_undo(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+static bool sets_root_time(const struct op *op, const struct resource *r)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == r->row.id && op->steps[i].kind == STORE_STEP_TIME && !*op->steps[i].path)
+			return true;
+	return false;
+}
+
 /* Edits made since the commit lie in the layer that was put aside; they go on top of those that came back. */
 static int merge_layers(struct op *op, size_t index)
 {
@@ -362,7 +370,7 @@ static int merge_layers(struct op *op, size_t index)
 	if (newer == -ENOENT)
 		return 0;
 	older = resource_workspace(r);
-	return newer < 0 || older < 0 ? MIN(newer, older) : merge_newer(r, newer, older);
+	return newer < 0 || older < 0 ? MIN(newer, older) : merge_newer(r, newer, older, sets_root_time(op, r));
 }
 
 /* What a partial commit took from the workspace one by one, and found its place taken on the way back. */

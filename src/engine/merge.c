@@ -25,6 +25,7 @@
 struct merge {
 	struct resource *r;
 	int older_root;
+	bool root_returned; /* the undo has set the time of the older root */
 	struct peer older;
 };
 
@@ -151,7 +152,7 @@ static bool has_begun_time(const struct merge *m, const struct tree_entry *e)
 	       begun.mtime == e->stat.mtime && begun.era == e->stat.mtime_era;
 }
 
-/* The older root keeps its time where no edit has changed that of the newer one: the undo may have given it the time that another
+/* The older root keeps the time that the undo gave it where no edit has changed that of the newer one: it may be the time that another
  * process has set on the original since the commit. */
 static int note_root_mtime(const struct merge *m, const struct tree_entry *e)
 {
@@ -159,7 +160,7 @@ static int note_root_mtime(const struct merge *m, const struct tree_entry *e)
 	struct note note;
 	int r = 0;
 
-	if (!read_note(m, e->fd, &note) && has_begun_time(m, e))
+	if (m->root_returned && !read_note(m, e->fd, &note) && has_begun_time(m, e))
 		r = tree_stat(m->older_root, "", &noted.stat);
 	return r < 0 ? r : note_mtime(m, &noted);
 }
@@ -227,9 +228,11 @@ static int merge_entry(const struct tree_entry *e, void *arg)
 	return r < 0 ? r : TREE_WALK_SKIP;
 }
 
-int merge_newer(struct resource *r, int newer_fd, int older_fd)
+int merge_newer(struct resource *r, int newer_fd, int older_fd, bool root_returned)
 {
-	struct merge m = { .r = r, .older_root = older_fd, .older = { older_fd, NULL, -EBADF } };
+	struct merge m = {
+		.r = r, .older_root = older_fd, .root_returned = root_returned, .older = { older_fd, NULL, -EBADF }
+	};
 	int rc = tree_walk(newer_fd, TREE_WALK_LEAVING, merge_entry, &m, NULL);
 
 	peer_release(&m.older);

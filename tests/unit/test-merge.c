@@ -21,7 +21,7 @@ static int merge(void)
 			      .root_fd = original,
 			      .marks = tree_overlay_marks() };
 
-	return merge_newer(&r, newer, older);
+	return merge_newer(&r, newer, older, false);
 }
 
 static void whiteout(int dirfd, const char *name)
