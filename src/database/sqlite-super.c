@@ -81,7 +81,7 @@ int sqlite_super_settle(const struct sqlite_file *clone, const struct sqlite_fin
 {
 	AUTO_FREE char *journal = str_format("%s-journal", copy->name);
 	AUTO_FD fd = journal ? fd_open_beneath(copy->dirfd, journal, O_RDWR) : -ENOMEM;
-	char name[NAME_MAX_SIZE];
+	char name[NAME_MAX_SIZE] = "";
 	char *slash;
 	off_t end = 0;
 	int r;

@@ -5,6 +5,7 @@ Such a file is a hole in the isolation: what a command writes to it inside, with
 none when no command is under way. Undo records (op-…, and layers put aside, op-….layer) may hold names of files that the original still has under
 another name, because an undo brings back the name; but never a file that the commit itself brought into the original.
 """
+import errno
 import glob
 import os
 import stat
@@ -38,7 +39,11 @@ def _inodes(top, leave_out, found):
                         found.setdefault((st.st_dev, st.st_ino), entry.path)
                     elif not leave_out(entry.path):
                         waiting.append(entry.path)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                continue  # below the longest path, where no suite looks either
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                raise
             if place == top and os.path.lexists(top) and not os.path.isdir(top):
                 st = os.lstat(top)
                 found.setdefault((st.st_dev, st.st_ino), top)
