@@ -69,6 +69,7 @@ class Box:
         self.visited, self.fuzzy = set(), set()
         self.moved = set()  # files of a copy of which only names came or went: compared with the original whenever they are looked at
         self.only_timed = set()  # directories of which a command inside set the time alone, before others gave them other metadata
+        self.stale_times = set()  # directories that came back by an undo, of which no command inside had set the time
         self.untimed = set()  # directories of the original in which others have worked
         self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
         self.reset()
@@ -85,7 +86,7 @@ class Box:
                 del self.view[path], self.base[path]
             node.low = self.layered
         self.stamp = self.original()
-        self.visited, self.fuzzy, self.only_timed = set(), set(), set()
+        self.visited, self.fuzzy, self.only_timed, self.stale_times = set(), set(), set(), set()
 
     def edits(self):
         return mt.Touched(self.base, self.view)
@@ -167,6 +168,7 @@ class Box:
                 tops = [word for word in operation[1:3] if isinstance(word, str)]
                 self.only_timed = {path for path in self.only_timed if not any(mt.is_at_or_below(path, top) for top in tops)}
             for path in operation[1:3]:
+                self.stale_times -= {path, mt.parent_of(path)} if isinstance(path, str) else set()
                 while isinstance(path, str) and path != ".":
                     self.visited |= {path, "."}
                     path = mt.parent_of(path)
@@ -370,7 +372,7 @@ class World:
                     self.unsure.add(mt.join(box.root, path))
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
         merged = (chosen.trees | chosen.entries) & (foreign.names | foreign.metas)  # made again inside, while others worked in it
-        timed = {p for p in box.view if whole and is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
+        timed = {p for p in set(box.view) - box.stale_times if whole and is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
         for path in chosen.names | chosen.metas | parents | merged | timed:
             self.land_times(box, tree, path, foreign, whole)
         for path in {mt.join(box.root, mt.parent_of(path)) for path in merged if path != "."} & set(tree):
@@ -403,7 +405,8 @@ class World:
             return
         then, now = box.stamp.get(path), box.original().get(path)
         alone = mt.join(box.root, path) not in box.untimed and path not in foreign.names | foreign.metas | foreign.trees and not (then and now and then.mtime != now.mtime)
-        node.mtime = inside.mtime if alone and whole else None
+        if path not in box.stale_times or not alone:
+            node.mtime = inside.mtime if alone and whole else None
 
     def step_commit(self, name, paths, fault):
         box = self.boxes.get(name)
@@ -582,11 +585,18 @@ class World:
             self.worked_in(box, commit.all() | commit.names)
             box.history.pop()
             self.uncommitted(box, record, commit)
+            for path in box.stale_times & {p[len(box.root) + 1:] if box.root != "." and p != box.root else "." if p == box.root else p
+                                           for p in foreign.names | foreign.metas}:
+                if not box.layered and path in box.view:
+                    box.view[path].mtime = None  # the copy may follow the time that others have given the original's directory
         self.after(box, fault, what == "rollback" and side == "new")
         return side
 
     def uncommitted(self, box, record, commit):
-        now = box.original()
+        now, newer = box.original(), box.edits()
+        newer_times = {path for path in set(box.base) & set(box.view) if box.base[path].mtime != box.view[path].mtime}
+        box.stale_times |= {path for path, node in record.view_before.items() if is_same_directory(record.base_before.get(path), node) and
+                            record.base_before[path].mtime == node.mtime} - newer.all() - newer.names - newer_times
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
