@@ -6,6 +6,7 @@
 
 struct late {
 	int64_t since;
+	bool in_slots;              /* the walk is of an op's directory, where each entry is a slot */
 	struct tree_inodes *linked; /* see count_name() */
 	char *path;                 /* the first that was found */
 	size_t n;
@@ -46,13 +47,19 @@ static int is_late(struct late *late, const struct tree_entry *e)
 	return count_name(late, e, changed || e->stat.mtime >= late->since);
 }
 
+/* Whether the slot holds nothing that was ever in the original: what a strategy keeps for itself, or an entry of the workspace, which
+ * commands inside may go on writing to by another name. */
+static bool is_own_slot(const struct tree_entry *e)
+{
+	return !strchr(e->path, '/') && (e->name[0] == 'k' || (e->name[0] == 'p' && S_ISDIR(e->stat.mode)));
+}
+
 static int visit(const struct tree_entry *e, void *arg)
 {
 	struct late *late = arg;
 	int r;
 
-	/* What strategies keep for themselves. */
-	if (!strchr(e->path, '/') && e->name[0] == 'p' && S_ISDIR(e->stat.mode))
+	if (late->in_slots && is_own_slot(e))
 		return TREE_WALK_SKIP;
 	r = is_late(late, e);
 	if (r <= 0)
@@ -101,7 +108,9 @@ static int look_in_resource(struct session *s, const struct store_op *op, const 
 		return error_oom(err, "rm");
 	if (!r || !how->landed_at || (r->work_fd < 0 && resource_open_areas(s, r, NULL) < 0))
 		return 0;
+	late.in_slots = true;
 	rc = look(r->stage_fd, op->dir, &late);
+	late.in_slots = false;
 	/* Where the workspace lies on another filesystem its layer holds nothing of the original. */
 	if (rc >= 0 && !late.n && !r->row.copies) {
 		rc = look(r->work_fd, layer, &late);

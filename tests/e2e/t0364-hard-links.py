@@ -220,6 +220,21 @@ def by_path(tap, place, who, strategy):
     box.drop()
 
 
+def removed_after_by_path(tap, place, who, strategy):
+    """The undo data of a commit by path has a name of a file that a command inside goes on writing to: that is no work of another process."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "echo x >a", path)
+    box.new()
+    shell(box, "ln a e", path, True)
+    commit = box.commit(path + "/e")
+    shell(box, "echo not committed >a", path, True)
+    rolled, removed = box.rollback(), box.rm()
+    tap.check("a sandbox can be removed after edits by the other name were dropped, %s, %s" % (strategy, who),
+              commit.returncode == rolled.returncode == removed.returncode == 0, t.said(commit), t.said(rolled), t.said(removed))
+    box.drop()
+
+
 def noted(tap, place, who, strategy):
     """The note about names that keep the old content counts the names that this commit leaves alone, also those that were changed inside."""
     path = place.fresh("tree", who)
@@ -439,6 +454,7 @@ def main(place, tap):
             another_name(tap, place, who, strategy, ground)
         for strategy in ("overlay", "copy_on_write"):
             by_path(tap, place, who, strategy)
+            removed_after_by_path(tap, place, who, strategy)
             noted(tap, place, who, strategy)
             parts(tap, place, who, strategy)
             chains(tap, place, who, strategy)

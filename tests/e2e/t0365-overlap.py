@@ -245,12 +245,14 @@ def recovery_waits(place, tap, who):
 def late_writes(place, tap, who, strategy):
     """A process works in a directory that the sandbox removed, and goes on after the commit."""
     tail = "%s, %s" % (strategy, who)
-    for shape, command in (("removed", "rm -r d"), ("became a file", "rm -r d; echo a > d")):
+    for shape, name, command in (("removed", "d", "rm -r d"), ("became a file", "d", "rm -r d; echo a > d"),
+                                 ("became a file, with the name of a slot", "p1", "rm -r p1; echo a > p1")):
         path = t.build_tree(place, who, BASE)
+        os.rename(path + "/d", "%s/%s" % (path, name))
         box = t.Box(place, who, strategy, name="a", dirs=[path])
         box.new()
         box.run("sh", "-ec", command, cwd=path)
-        inside = os.open(path + "/d", os.O_RDONLY)
+        inside = os.open("%s/%s" % (path, name), os.O_RDONLY)
         commit = box.commit()
         with open(os.open("late", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=inside), "w", encoding="ascii") as file:
             file.write("work")
@@ -260,10 +262,10 @@ def late_writes(place, tap, who, strategy):
         tap.check("what is written into a directory after a commit took it away stops the removal, %s, %s" % (shape, tail),
                   commit.returncode == 0 and refused.returncode == 4 and named, t.said(commit), t.said(refused))
         undone = box.undo()
-        tap.check("and comes back with the undo, %s, %s" % (shape, tail), undone.returncode == 0 and read(path, "d/late") == "work" and
-                  os.path.isdir(path + "/d/made") and read(path, "d/f") == "old\n", t.said(undone))
+        tap.check("and comes back with the undo, %s, %s" % (shape, tail), undone.returncode == 0 and read(path, name + "/late") == "work" and
+                  os.path.isdir("%s/%s/made" % (path, name)) and read(path, name + "/f") == "old\n", t.said(undone))
         again = box.rm()
-        tap.check("after which the sandbox can be removed, %s, %s" % (shape, tail), again.returncode == 0 and read(path, "d/late") == "work",
+        tap.check("after which the sandbox can be removed, %s, %s" % (shape, tail), again.returncode == 0 and read(path, name + "/late") == "work",
                   t.said(again))
         os.close(inside)
         box.drop()

@@ -509,12 +509,11 @@ class World:
             if path in box.stamp and box.stamp[path].is_as(node) and path not in chosen.all() and not moved_before:
                 box.stamp[path].ctime = node.ctime
         if box.layered:
-            low = {}
+            low, seen = {}, {}
             for path in chosen.entries | chosen.trees:
                 if path in now:
                     box.base.put(path, now[path], low)
-                    box.view[path] = now[path].copy()
-                    box.view[path].low = True
+                    box.view.put(path, now[path], seen).low = True
             for path in chosen.metas & set(now) & set(box.base) & set(box.view):
                 copy_meta(now[path], box.base[path])
                 box.base[path].mtime = box.view[path].mtime
@@ -595,8 +594,9 @@ class World:
     def uncommitted(self, box, record, commit):
         now, newer = box.original(), box.edits()
         newer_times = {path for path in set(box.base) & set(box.view) if box.base[path].mtime != box.view[path].mtime}
-        box.stale_times |= {path for path, node in record.view_before.items() if is_same_directory(record.base_before.get(path), node) and
-                            record.base_before[path].mtime == node.mtime} - newer.all() - newer.names - newer_times
+        untouched = {path for path, node in record.view_before.items() if is_same_directory(record.base_before.get(path), node) and
+                     record.base_before[path].mtime == node.mtime}
+        box.stale_times = (box.stale_times | untouched) & untouched - newer.all() - newer.names - newer_times
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
