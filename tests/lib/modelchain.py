@@ -622,7 +622,7 @@ class World:
                 if now[path].kind == box.base[path].kind == "dir":
                     box.base[path].mtime = now[path].mtime
             box.visited |= record.visited
-            box.only_timed |= record.only_timed
+            box.only_timed |= record.only_timed - newer.all()
             before = {path: record.before.get(mt.join(box.root, path)) for path in record.visited & set(now)}
             box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
