@@ -367,7 +367,7 @@ class World:
             if is_same_directory(base, box.view[path]) or path in box.only_timed:  # only its time: the rest stays as others made it
                 tree[mt.join(box.root, path)].touch()
             else:
-                copy_meta(box.view[path], tree[mt.join(box.root, path)])
+                merge_meta(base, box.view[path], tree[mt.join(box.root, path)])
                 if path in box.returned & box.fuzzy:
                     self.unsure.add(mt.join(box.root, path))
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
@@ -502,7 +502,8 @@ class World:
             for tree in (box.stamp, box.base):
                 if path not in now:
                     tree.pop(path, None)
-            if path in now:
+            set_by_others = path not in chosen.all() and path in box.stamp and path in before and box.stamp[path].version != before[path].version
+            if path in now and not set_by_others:
                 box.stamp.put(path, now[path], by_id)
         for path, node in now.items():
             moved_before = path in before and path in box.stamp and before[path].ctime != box.stamp[path].ctime
@@ -617,6 +618,10 @@ class World:
             for path, node in self.tree.items():
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
+        for path in set(box.base) & set(now) if not box.layered else ():  # the copy's time is an edit again where the commit had landed it
+            then, landed = (tree.get(mt.join(box.root, path)) for tree in (record.before, record.after))
+            if then and landed and now[path].kind == box.base[path].kind == "dir" and then.mtime != landed.mtime:
+                box.base[path].mtime = now[path].mtime
         if box.layered:  # the layer is back, with its directories as they were copied
             for path in set(box.base) & set(now):
                 if now[path].kind == box.base[path].kind == "dir":
@@ -750,6 +755,20 @@ class World:
 
 def copy_meta(source, target):
     target.mode, target.uid, target.gid, target.xattrs = source.mode, source.uid, source.gid, dict(source.xattrs)
+    target.touch()
+
+
+def merge_meta(base, inside, target):
+    """What a command inside has changed lands; the rest stays as others made it."""
+    for field in ("mode", "uid", "gid"):
+        if base is None or getattr(base, field) != getattr(inside, field):
+            setattr(target, field, getattr(inside, field))
+    for name in set(inside.xattrs) | set(base.xattrs if base else ()):
+        value = inside.xattrs.get(name)
+        if value is None:
+            target.xattrs.pop(name, None)
+        elif base is None or base.xattrs.get(name) != value:
+            target.xattrs[name] = value
     target.touch()
 
 
