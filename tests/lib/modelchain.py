@@ -160,11 +160,12 @@ class Box:
         actor = mt.Actor(self.view, self.world.uid, self.layered, self.base if self.layered and self.world.kind == "xfs" else {})
         wanted = []
         for index, operation in enumerate(script):
-            if operation[0] == "utime" and is_same_directory(self.base.get(operation[1]), self.view.get(operation[1])):
+            before, node = (tree.get(operation[1]) for tree in (self.base, self.view))
+            if operation[0] == "utime" and before and node and before.kind == node.kind == "dir" and before.version == node.version:
                 self.only_timed.add(operation[1])
             failed = actor.apply(operation)
             wanted += [(index, failed)] if failed else []
-            if operation[0] != "utime":
+            if operation[0] != "utime" and not failed:
                 tops = [word for word in operation[1:3] if isinstance(word, str)]
                 self.only_timed = {path for path in self.only_timed if not any(mt.is_at_or_below(path, top) for top in tops)}
             for path in operation[1:3]:
@@ -377,6 +378,10 @@ class World:
             self.land_times(box, tree, path, foreign, whole)
         for path in {mt.join(box.root, mt.parent_of(path)) for path in merged if path != "."} & set(tree):
             tree[path].mtime = None
+        edited = box.edits().all()
+        others = {path for group in box.base.groups() | box.view.groups() if group & edited and not whole for path in group}
+        for path in {mt.join(box.root, mt.parent_of(path)) for path in others} & set(tree):  # a name of a file of which another name was moved
+            tree[path].mtime = None
         for node in tree.values():
             if node.id in moved:
                 node.move()
@@ -450,8 +455,13 @@ class World:
         now = self.scan()
         for path in set(old) & set(self.tree) & set(disk) & set(now):
             before, after = old[path], self.tree[path]
-            if before.kind != "dir" and before.look() == after.look() and all(disk[path][f] == now[path][f] for f in ("ino", "ctime")):
-                after.id, after.version, after.ctime = before.id, before.version, before.ctime
+            if before.kind == "dir" or before.look() != after.look():
+                continue
+            if disk[path]["ino"] != now[path]["ino"] and after.id == before.id:
+                after.is_new_inode()
+            elif disk[path]["ino"] == now[path]["ino"]:
+                after.id, after.version = before.id, before.version
+                after.ctime = before.ctime if disk[path]["ctime"] == now[path]["ctime"] else after.ctime  # a name of it may have gone
 
     @staticmethod
     def is_carried(box, path):

