@@ -317,7 +317,7 @@ class World:
         extra = [p for p in extra if not is_same_directory(box.base.get(p), box.view.get(p))]  # only its time
         edited = box.edits().all()
         linked = {p for group in box.view.groups() if group & edited for p in group}  # it shares its file with a name that was moved
-        extra = [p for p in extra if p not in linked]
+        extra = [p for p in extra if p not in linked | box.moved]
         if missing or extra:
             raise Difference("diff of %s: not listed: %s; listed, though not touched: %s" % (box.box.name, sorted(missing), sorted(extra)))
 
