@@ -561,7 +561,7 @@ class World:
                 copy_meta(record.before[path], tree[path])
         for path in tree:
             if path in record.before and path in record.after and tree[path].kind == "dir" and record.before[path].mtime != record.after[path].mtime:
-                tree[path].mtime = record.before[path].mtime if path not in foreign.names | foreign.metas | record.untimed else None
+                tree[path].mtime = record.before[path].mtime if path not in foreign.names | foreign.metas | record.untimed | box.untimed else None
         for path in commit.all() | {p for p in tree if tree[p].id in moved}:
             if path in tree:
                 tree[path].move()
