@@ -605,8 +605,8 @@ class World:
     def uncommitted(self, box, record, commit):
         now, newer = box.original(), box.edits()
         newer_times = {path for path in set(box.base) & set(box.view) if box.base[path].mtime != box.view[path].mtime}
-        untouched = {path for path, node in record.view_before.items() if is_same_directory(record.base_before.get(path), node) and
-                     record.base_before[path].mtime == node.mtime}
+        untouched = {path for path, node in record.view_before.items() if node.kind == "dir" and path in record.base_before and
+                     record.base_before[path].kind == "dir" and record.base_before[path].mtime == node.mtime}
         box.stale_times = (box.stale_times | untouched) & untouched - newer.all() - newer.names - newer_times
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
@@ -658,6 +658,8 @@ class World:
         if not box:
             return
         edits = box.edits()
+        if box.history and box.moved & box.foreign().all():  # listed as an edit, perhaps: which of the two a rollback drops is open
+            return
         if box.history and not edits.all() and not edits.names:
             if self.take_back(box, "rollback", fault) == "new":
                 box.reset()
