@@ -136,7 +136,8 @@ static void drop_repeated(struct baseline *b)
 	b->n = kept;
 }
 
-/* A directory of which nothing was known: its copy, as it is, is the base of its own metadata. */
+/* A directory without an entry so far: its copy, as it is, is the base of its own metadata. Returns 0 if there is no such directory: another
+ * process has removed it, and a rollback has made the copy anew since the commit. */
 static int begin_entry(struct rebase *b, struct base_entry *entry, bool absent)
 {
 	AUTO_FD fd = fd_open_beneath(b->tree_fd, entry->path, O_PATH | O_DIRECTORY);
@@ -144,15 +145,16 @@ static int begin_entry(struct rebase *b, struct base_entry *entry, bool absent)
 	struct tree_stat st;
 	int r = b->begin && !absent ? b->begin(b->r, entry) : 0;
 
-	if (r != 0)
-		return MIN(r, 0);
+	if (r != 0 || (original < 0 && fd < 0))
+		return r;
 	if (original >= 0 && tree_stat(original, "", &st) >= 0)
 		r = resource_look(original, "", &st, &entry->original);
-	if (r < 0 || fd < 0 || tree_stat(fd, "", &st) < 0)
-		return r;
-	copy_describe(entry, &st);
-	entry->settled = true;
-	return base_xattrs_read(&entry->xattrs, fd, "");
+	if (r >= 0 && fd >= 0 && tree_stat(fd, "", &st) >= 0) {
+		copy_describe(entry, &st);
+		entry->settled = true;
+		r = base_xattrs_read(&entry->xattrs, fd, "");
+	}
+	return r < 0 ? r : 1;
 }
 
 /* Which directory that stayed a step concerns, malloc'ed: its own, or the one in which it has landed something. *ret NULL: none. */
@@ -184,6 +186,8 @@ static int add_directories(struct rebase *b, const struct store_step *steps, siz
 			continue;
 		entry = baseline_add(b->base, path);
 		r = entry ? begin_entry(b, entry, r > 0) : -ENOMEM;
+		if (r == 0)
+			base_entry_release(&b->base->v[--b->base->n]);
 		known.v = b->base->v;
 		free(last);
 		last = TAKE_PTR(path);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes over btrfs subvolumes: what is refused and what is chosen, a commit and its rollback, and nothing left."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -104,6 +105,21 @@ def flow(place, tap, ground, who):
               not [name for name in os.listdir(path) if name.startswith(".atoll-")], subvolumes(ground), os.listdir(path))
 
 
+def removed_directory(place, tap, ground, who):
+    """A commit lands the time of a directory. Another process removes the directory, a rollback makes the workspace anew, and the undo
+    must not list the directory as one that the sandbox deleted."""
+    path = t.build_tree(place, who, BASE, below=ground)
+    box = t.Box(place, who, "snapshot", dirs=[path])
+    steps = [box.new(), box.run("sh", "-c", "echo more >> a; mkfifo d/pipe", cwd=path), box.commit(), box.run("sh", "-c", "echo x > x", cwd=path)]
+    shutil.rmtree(path + "/d")
+    steps += [box.rollback(), box.undo()]
+    listed = box.diff("--name-status")
+    steps += [box.commit()]
+    tap.check("undo lists no directory that another process removed, %s" % who, all(s.returncode == 0 for s in steps) and
+              listed.stdout == b"M\ta\n", t.said(listed), *[t.said(s) for s in steps])
+    box.drop()
+
+
 def main(place, tap):
     for who in place.users():
         ground = place.mount("btrfs", who=who, subvolumes=True) if place.is_root else None
@@ -113,6 +129,7 @@ def main(place, tap):
         refusals(place, tap, ground, who)
         chosen(place, tap, ground, who)
         flow(place, tap, ground, who)
+        removed_directory(place, tap, ground, who)
         place.unmount(ground)
 
 
