@@ -7,7 +7,8 @@
 /* clang-format off */
 #define END { NULL }
 #define JSON { "json", NULL, NULL, "print JSON instead of text", COMPLETE_NONE, 0 }
-#define WAIT { "wait", "[SECONDS]", NULL, "wait for a busy sandbox, up to SECONDS (default: forever)", COMPLETE_NONE, 'w' }
+#define WAIT \
+	{ "wait", "[SECONDS]", NULL, "wait for a busy sandbox, up to SECONDS (default: forever)", COMPLETE_NONE, 'w' }
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
@@ -142,8 +143,8 @@ static const struct option_spec rm_options[] = {
 static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
-	{ "accept-incomplete", NULL, NULL, "with --adopt: also one that was copied without attributes, times or links",
-	  COMPLETE_NONE, 0 },
+	{ "accept-incomplete", NULL, NULL,
+	  "with --adopt: take over even a copy without attributes, times or hard links", COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,

@@ -101,8 +101,9 @@ int sqlite_pages_take(struct sqlite_patch *p, int fd, uint64_t size);
 /* ---- sqlite-super.c ---- */
 
 enum { SQLITE_SUPER_UNKNOWN = 1 };
-/* Of a copied journal that belongs to a transaction over several databases: SQLite rolls it back after this if the transaction was cut off. 0,
- * -errno, or SQLITE_SUPER_UNKNOWN if the transaction is held together by a file of another directory. */
+/* Of a copied journal that belongs to a transaction over several databases: SQLite rolls it back
+ * after this if the transaction was cut off. 0, -errno, or SQLITE_SUPER_UNKNOWN if the transaction
+ * is held together by a file of another directory. */
 int sqlite_super_settle(const struct sqlite_file *clone, const struct sqlite_find *how, const struct sqlite_file *copy);
 
 /* ---- sqlite-clone.c ---- */
@@ -147,7 +148,9 @@ const struct sqlite_tree *sqlite_trees_get(const struct sqlite_trees *t, const c
 struct sqlite_column {
 	char *name;
 	int key; /* its place in the key, from 1; 0: not part of it */
-	char *collation; /* by which the key compares it, perhaps not the column's own; NULL: the key is the rowid, or has no such part */
+	/* The collation of the column in the key, which may differ from the column's own. NULL: the
+	 * key is the rowid, or the column is no part of it. */
+	char *collation;
 	bool may_be_null;
 };
 struct sqlite_table {

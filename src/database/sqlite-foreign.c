@@ -5,8 +5,9 @@
  */
 #include "database/private.h"
 
-/* Notes the rows that one foreign key leads nowhere from. key: its id, its parent, an expression that names a row of the table (c), and conditions on the
- * columns of a row and on those of the row of the parent (p) that it refers to. */
+/* Notes the rows that one foreign key leads nowhere from. key: its id, its parent, an expression
+ * that names a row of the table (c), and conditions on the columns of a row and on those of the row
+ * of the parent (p) that it refers to. */
 static int note_key(struct sqlite_db *d, const char *schema, const char *table, const char *when, sqlite3_stmt *key,
 		    struct atoll_error *err)
 {
@@ -32,8 +33,8 @@ static int note_key(struct sqlite_db *d, const char *schema, const char *table, 
 	return r;
 }
 
-/* By the table's own key: SQLite does not tell which rows of a table WITHOUT ROWID lead nowhere, only how many. As in SQLite the
- * parent's collation and affinity count. */
+/* By the table's own key: SQLite does not tell which rows of a table WITHOUT ROWID lead nowhere,
+ * only how many. As in SQLite the parent's collation and affinity count. */
 static int note_by_key(struct sqlite_db *d, const char *schema, const char *table, const char *when,
 		       struct atoll_error *err)
 {

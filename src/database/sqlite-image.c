@@ -105,8 +105,9 @@ static int raise_counter(struct sqlite_db *image, sqlite3_stmt *live, struct ato
 		table, table, value);
 }
 
-/* A counter of AUTOINCREMENT never goes back, so that no number is given twice: those of the image become at least what they are. Counters are no
- * content; another process may have raised one and removed its rows again. */
+/* A counter of AUTOINCREMENT never goes back, so that no number is given twice: those of the image
+ * become at least what they are. Counters are no content; another process may have raised one and
+ * removed its rows again. */
 static int raise_counters(struct sqlite_db *d, struct sqlite_db *image, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;

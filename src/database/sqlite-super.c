@@ -2,12 +2,13 @@
 /*
  * A transaction over several databases, cut off.
  *
- * SQLite makes a super-journal beside the first of them, and the journal of each names it at its end. The transaction is
- * committed when the super-journal is removed: a journal whose super-journal is there is rolled back, any other is
- * not. A copy of one database is opened where no file but its own is reached (sqlite-guard.c), and SQLite would take the
- * super-journal for removed: half of a transaction that never ended would count. So the copied journal is looked
- * at before SQLite opens the copy. If the super-journal is there, its name is cut off, and SQLite rolls back a journal
- * like any other.
+ * SQLite makes a super-journal beside the first of them, and the journal of each names it at its
+ * end. The transaction is committed when the super-journal is removed: a journal whose
+ * super-journal is there is rolled back, any other is not. A copy of one database is opened where
+ * no file but its own is reached (sqlite-guard.c), and SQLite would take the super-journal for
+ * removed: half of a transaction that never ended would count. So the copied journal is looked at
+ * before SQLite opens the copy. If the super-journal is there, its name is cut off, and SQLite
+ * rolls back a journal like any other.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static int read_name(int fd, char ret_name[NAME_MAX_SIZE], off_t *ret_end)
 	return *ret_end >= 0;
 }
 
-/* Whether a path names the directory that the clone lies in, by the path that the sandboxed command knows it by, or by its own. */
+/* Whether a path names the directory that the clone lies in, by the path that the sandboxed command
+ * knows it by, or by its own. */
 static bool is_same_dir(const char *dir, int clone_dir, const char *view)
 {
 	const char *slash = view ? strrchr(view, '/') : NULL;
@@ -67,7 +69,8 @@ static bool is_same_dir(const char *dir, int clone_dir, const char *view)
 	       a.st_ino == b.st_ino;
 }
 
-/* As SQLite looks for it: an empty one does not count. An entry of the clone's directory, a whiteout too, hides the one below. */
+/* As SQLite looks for it: an empty one does not count. An entry of the clone's directory, a
+ * whiteout too, hides the one below. */
 static bool is_there(int clone_dir, const char *name, const char *below)
 {
 	struct stat st;

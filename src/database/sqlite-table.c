@@ -122,7 +122,8 @@ static int set_collation(struct sqlite_table *t, const char *name, const char *c
 	return 0;
 }
 
-/* The key is an index, which may compare a column otherwise than the column does by itself: how many parts it has, 0 if it is the rowid. */
+/* The key is an index, which may compare a column otherwise than the column does by itself: how
+ * many parts it has, 0 if it is the rowid. */
 static int load_collations(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
@@ -158,8 +159,9 @@ static int load_key(struct sqlite_db *d, const char *schema, struct sqlite_table
 	return without_rowid || t->key_is_rowid ? 0 : find_null_keys(d, schema, t, err);
 }
 
-/* SQLite tells the tables that a virtual table keeps its content in only where it has the module. Of a module that only the database's own programs
- * bring along these are, as everywhere, the tables with the name of the virtual table before a "_". */
+/* SQLite tells the tables that a virtual table keeps its content in only where it has the module.
+ * Of a module that only the database's own programs bring along these are, as everywhere, the
+ * tables with the name of the virtual table before a "_". */
 static int find_owner(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
 {
 	int64_t found = 0;

@@ -70,7 +70,9 @@ int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *n
 struct sqlite_find {
 	const char
 		*view; /* the clone's path for the command that works on it; NULL: that of its directory and its name */
-	bool is_layered; /* the command sees through the clone's directory what lies beside `view`, where the former has nothing */
+	/* The sandboxed command sees a merged directory: files beside the clone, and below them the
+	 * files beside `view`. */
+	bool is_layered;
 	bool all_rows; /* asked for: compare all rows, whatever the pages tell */
 	bool by_pages; /* told: only rows on pages that differ were looked at */
 };

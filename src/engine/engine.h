@@ -59,8 +59,9 @@ void lock_remove(struct atoll *a, const char *uuid);
 int owner_check(struct atoll *a, struct store *store, struct atoll_error *err); /* ATOLL_REFUSED */
 /* Notes whose it is, unless that is on record. Within a transaction. */
 int owner_record(struct atoll *a, struct store *store, struct atoll_error *err);
-/* Takes it over from one that is no longer there, with all areas that lie outside of the state directory. ATOLL_REFUSED if it is
- * an incomplete copy, unless that is accepted. */
+/* Makes this copy of a state directory the owner of all areas that lie outside of it, in place of
+ * the state directory that it was copied from. ATOLL_REFUSED if the copy is incomplete, unless the
+ * caller accepts that. */
 int owner_adopt(struct atoll *a, bool accept_incomplete, struct atoll_error *err);
 /* The id of the registry; one that an older version made without an owner gets it now. Begins and ends a transaction of its own then. */
 int owner_registry(struct atoll *a, struct store *store, char ret[REGISTRY_ID_SIZE], struct atoll_error *err);
@@ -71,8 +72,8 @@ bool owner_is_elsewhere(struct atoll *a, const char *path, const char *registry)
 
 /* ---- whole.c: a copy that was made without attributes, times or hard links ---- */
 
-/* Puts a mark into the state directory, in one instant, which such a copy does not keep whole. Nothing where there are no extended
- * attributes. -errno. */
+/* Puts a mark into the state directory, in one instant, which such a copy does not keep whole.
+ * Nothing where there are no extended attributes. -errno. */
 int whole_mark(int state_fd);
 bool whole_is_marked(int state_fd);
 /* Whether the mark is as it was made; true without one. */

@@ -152,8 +152,8 @@ static bool has_begun_time(const struct merge *m, const struct tree_entry *e)
 	       begun.mtime == e->stat.mtime && begun.era == e->stat.mtime_era;
 }
 
-/* The older root keeps the time that the undo gave it where no edit has changed that of the newer one: it may be the time that another
- * process has set on the original since the commit. */
+/* The older root keeps the time that the undo gave it where no edit has changed that of the newer
+ * one: it may be the time that another process has set on the original since the commit. */
 static int note_root_mtime(const struct merge *m, const struct tree_entry *e)
 {
 	struct tree_entry noted = *e;

@@ -167,9 +167,10 @@ static int check_whole(struct atoll *a, bool accept_incomplete, struct atoll_err
 	if (!accept_incomplete && has_boxes(a))
 		return error_set(
 			err, ATOLL_REFUSED, 0, "recover", a->state_dir,
-			"\"%s\" was copied without extended attributes, times or hard links: edits may be missing in its "
-			"workspaces, and unchanged files may look changed; copy it with \"cp -a\", \"rsync -aHAX\" or \"tar --xattrs "
-			"--xattrs-include=*\", or take it as it is with --accept-incomplete",
+			"\"%s\" was copied without extended attributes, times or hard links: edits may be "
+			"missing in its workspaces, and unchanged files may look changed; copy it with "
+			"\"cp -a\", \"rsync -aHAX\" or \"tar --xattrs --xattrs-include=*\", or take it as it is "
+			"with --accept-incomplete",
 			a->state_dir);
 	r = whole_mark(a->state_fd);
 	return r < 0 ? error_sys(err, r, "recover", a->state_dir, "cannot write to the state directory \"%s\"",

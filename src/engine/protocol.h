@@ -231,9 +231,11 @@ int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_
 int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp, struct atoll_error *err);
 
 /* merge.c: edits made after a commit that was taken back go on top of the edits that came back */
-/* root_returned: the undo has set the time of the older layer's root, which stays unless a newer edit has changed the root's time. */
+/* root_returned: the undo has set the time of the older layer's root, which stays unless a newer
+ * edit has changed the root's time. */
 int merge_newer(struct resource *r, int newer_fd, int older_fd, bool root_returned);
-/* Marks the root of a fresh layer, whose times are those of st: a later merge_newer() then knows whether an edit has changed them. */
+/* Marks the root of a fresh layer, whose times are those of st: a later merge_newer() then knows
+ * whether an edit has changed them. */
 int merge_begin_root(const struct resource *r, int fd, const struct tree_stat *st);
 /* The same for one entry that a partial commit took out of the workspace and that lies in a slot still, because something newer has its
  * place. */

@@ -147,8 +147,8 @@ static int name_dropped(struct session *s, struct changes *const *lists, struct 
 	return 0;
 }
 
-/* Before anything is dropped: without its original (a database that is locked or gone) a resource has no fresh workspace. One that is dirty has lost
- * its edits already. */
+/* Runs before any edits are dropped: a fresh workspace needs the original, and a database may be
+ * locked or gone. A dirty resource is left out, since its edits are lost already. */
 static int check_originals(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++) {

@@ -38,8 +38,8 @@ static bool is_another(int dir_fd, const char *name, const struct tree_id *then)
 	       !tree_id_equal(&id, then);
 }
 
-/* Whether copies lie in the place of the workspace's layer, or of what the commit removed. Layers and steps are recognised by inode: the
- * wrong layer would be taken for the one with the edits. */
+/* Whether copies lie in the place of the workspace's layer, or of what the commit removed. Layers
+ * and steps are recognised by inode: the wrong layer would be taken for the one with the edits. */
 static bool is_copied(const struct op *op, size_t index)
 {
 	const struct resource *r = &op->s->resources[index];
@@ -68,10 +68,10 @@ static int check_undo_data(struct op *op, struct atoll_error *err)
 					 "the undo data of \"%s\" is gone from \"%s\"; the commit cannot be taken back",
 					 op->s->resources[i].row.path, op->s->resources[i].row.stage);
 		if (op->resources[i].op && is_copied(op, i))
-			return error_set(
-				err, ATOLL_STATE, 0, "undo", op->s->resources[i].row.path,
-				"the undo data of \"%s\" was copied or restored since, with its state directory; the commit cannot be taken back",
-				op->s->resources[i].row.path);
+			return error_set(err, ATOLL_STATE, 0, "undo", op->s->resources[i].row.path,
+					 "the undo data of \"%s\" was copied or restored since, with its state "
+					 "directory; the commit cannot be taken back",
+					 op->s->resources[i].row.path);
 	}
 	return 0;
 }

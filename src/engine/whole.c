@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a copy of a state directory is whole. Workspaces in the state directory need their times, hard links and extended
- * attributes: overlayfs notes in an attribute that a directory hides its original, and the copying strategies compare times
- * and attributes with those of the original. A copy without them (tar, rsync -a, cp -r) lacks edits and has others that no
- * command made. The file "whole" has a certain time, a second name and an attribute: a copy has all three of them, or was
- * made without.
+ * Whether a copy of a state directory is whole. Workspaces in the state directory need their times,
+ * hard links and extended attributes: overlayfs notes in an attribute that a directory hides its
+ * original, and the copying strategies compare times and attributes with those of the original. A
+ * copy without them (tar, rsync -a, cp -r) lacks edits and has others that no command made. The
+ * file "whole" has a certain time, a second name and an attribute: a copy has all three of them, or
+ * was made without.
  */
 #include "engine/engine.h"
 
@@ -67,7 +68,7 @@ bool whole_is(int state_fd)
 	bool has_attribute = false;
 	struct stat st;
 
-	/* One that an older version has made has no mark. */
+	/* A state directory of an older version of Atoll has no mark. */
 	if (fd < 0)
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

@@ -27,11 +27,13 @@
 #define WHOLE(row, but) "md5((to_jsonb(" row ")" but ")::text)"
 
 /* Identity since version 10, generated columns since 12. */
-#define COLUMN                                                                                                                                                                           \
-	"format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || "                                                                                                           \
-	"CASE WHEN a.attidentity <> '' THEN ' GENERATED ' || CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END || ' AS IDENTITY' "                                         \
-	"WHEN d.adbin IS NULL THEN '' WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN ' GENERATED ALWAYS AS (' || "                                                           \
-	"pg_get_expr(d.adbin, d.adrelid) || CASE to_jsonb(a)->>'attgenerated' WHEN 'v' THEN ') VIRTUAL' ELSE ') STORED' END ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END || " \
+#define COLUMN                                                                                            \
+	"format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || "                            \
+	"CASE WHEN a.attidentity <> '' THEN ' GENERATED ' || CASE a.attidentity WHEN 'a' THEN 'ALWAYS' "  \
+	"ELSE 'BY DEFAULT' END || ' AS IDENTITY' WHEN d.adbin IS NULL THEN '' "                           \
+	"WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN ' GENERATED ALWAYS AS (' || "         \
+	"pg_get_expr(d.adbin, d.adrelid) || CASE to_jsonb(a)->>'attgenerated' WHEN 'v' THEN ') VIRTUAL' " \
+	"ELSE ') STORED' END ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END || "                 \
 	"CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END"
 #define ATTRIBUTES "pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
 #define COLUMNS                                                                   \
@@ -173,8 +175,10 @@ const struct schema_class schema_classes[] = {
 			"format('ALTER TABLE %I.%I ALTER COLUMN %I TYPE %s, ALTER COLUMN %I %s NOT NULL', n.nspname, c.relname, a.attname, "
 			"format_type(a.atttypid, a.atttypmod), a.attname, CASE WHEN a.attnotnull THEN 'SET' ELSE 'DROP' END) || "
 			"CASE WHEN a.attidentity <> '' THEN format(', ALTER COLUMN %I SET GENERATED %s', a.attname, "
-			"CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END) WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN "
-			"format(', ALTER COLUMN %I SET EXPRESSION AS (%s)', a.attname, pg_get_expr(d.adbin, d.adrelid)) ELSE format(', ALTER COLUMN %I ', a.attname) || "
+			"CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END) "
+			"WHEN COALESCE(to_jsonb(a)->>'attgenerated', '') <> '' THEN "
+			"format(', ALTER COLUMN %I SET EXPRESSION AS (%s)', a.attname, pg_get_expr(d.adbin, d.adrelid)) "
+			"ELSE format(', ALTER COLUMN %I ', a.attname) || "
 			"COALESCE('SET DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END",
 	},
 	{

@@ -144,7 +144,8 @@ static int add_facts(struct schema *d, char *const *row, char *const *before, st
 	add_literal(&sql, before && before[FACTS] ? before[FACTS] : "{}");
 	strbuf_adds(
 		&sql,
-		") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'inherits', 'generated', 'identity', 'clustered on', 'owned by', 'of type') THEN 'none' "
+		") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'inherits', 'generated', 'identity', "
+		"'clustered on', 'owned by', 'of type') THEN 'none' "
 		"ELSE 'default' END AS unset) w WHERE n.value IS DISTINCT FROM o.value");
 	if (!before)
 		strbuf_adds(&sql,

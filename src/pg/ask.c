@@ -186,8 +186,9 @@ static void end_question(struct pg_proxy *p, const char *sql)
 	} while (again);
 	if (r >= 0 || p->state == PG_LOST)
 		return;
-	/* At rest nothing was done since our own savepoint, and it is before this one. A client's own transaction has failed if its limit of
-	 * time was over before the savepoint was made; the client is told so, and the others' work stays. */
+	/* At rest nothing was done since our own savepoint, and it is before this one. A client's
+	 * own transaction has failed if its limit of time was over before the savepoint was made;
+	 * the server tells that client so, and the work of the other clients stays. */
 	if (p->owner)
 		p->owner->broken = true;
 	else
@@ -217,7 +218,8 @@ static int try_question(struct pg_proxy *p, const char *settings, const char *sq
 	return r;
 }
 
-/* When a client's limit is over at the very end of a statement, the server may cancel the next one, long before its own limit. */
+/* When a client's limit is over at the very end of a statement, the server may cancel the next one,
+ * long before its own limit. */
 int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
 		     struct atoll_error *err)
 {

@@ -19,13 +19,13 @@
 #define MAKES_WAIT "l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')"
 #define IS_USED "c.relkind IN ('r', 'p', 'f', 'm', 'v', 'S')"
 
-static const char locks_sql[] =
-	"SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode, " MAKES_WAIT
-	" AND " IS_USED " AND NOT " IS_NEW ", c.oid IS NULL AND " MAKES_WAIT " "
-	"FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation "
-	"LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-	"WHERE l.pid = pg_catalog.pg_backend_pid() AND l.granted AND l.locktype = 'relation' "
-	"AND (n.nspname IS NULL OR n.nspname <> 'pg_catalog') ORDER BY 1, 2";
+static const char locks_sql[] = "SELECT CASE WHEN n.nspname IS NULL THEN l.relation::text "
+				"ELSE pg_catalog.format('%I.%I', n.nspname, c.relname) END, l.mode, " MAKES_WAIT
+				" AND " IS_USED " AND NOT " IS_NEW ", c.oid IS NULL AND " MAKES_WAIT " "
+				"FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation "
+				"LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+				"WHERE l.pid = pg_catalog.pg_backend_pid() AND l.granted AND l.locktype = 'relation' "
+				"AND (n.nspname IS NULL OR n.nspname <> 'pg_catalog') ORDER BY 1, 2";
 
 void pg_inspection_release(struct pg_inspection *i)
 {
@@ -80,8 +80,9 @@ static PGresult *ask_others(void *conn, const char *numbers)
 	return NULL;
 }
 
-/* Only those who do not see this transaction can tell what it has dropped. What they do not know either was made by it. That
- * does not change while it lasts, so each relation is asked for once. */
+/* Only another connection, which does not see this transaction, can name a relation that the
+ * transaction has dropped. A relation that this connection does not know either was made by the
+ * transaction. Neither changes while the transaction lasts, so each relation is looked up once. */
 static int learn_dropped(struct pg_proxy *p, const struct pg_inspection *i)
 {
 	AUTO_STRBUF numbers = STRBUF_INIT;

@@ -208,7 +208,7 @@ struct pg_proxy {
 	struct pg_settings parameters; /* as the server reports them: name and value */
 	struct pg_settings
 		dropped; /* by the transaction: numbers of relations, and their names as others see them, or "" */
-	struct pg_names to_close; /* prepared statements that nobody needs any more, as the server knows them */
+	struct pg_names to_close; /* prepared statements that no client uses any more, by their names on the server */
 	struct pg_script script;
 	char answer[32];          /* the tag that follows when the proxy's own query has succeeded */
 	struct pg_report refusal; /* likewise, when it has failed as it should */

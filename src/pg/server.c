@@ -66,7 +66,8 @@ static int take_parameters(struct pg_proxy *p)
 	return 0;
 }
 
-/* Whether a function of the database may set a limit that would end the transaction: its call does not name the limit. */
+/* Whether a function of the database may set a limit that would end the transaction: its call does
+ * not name the limit. */
 static bool functions_name_limits(struct pg_proxy *p)
 {
 	AUTO_FREE char *found = value(p->conn, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE "

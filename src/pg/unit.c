@@ -90,8 +90,8 @@ static void instead_of_data(struct pg_client *c, char type)
 	pg_client_fatal(c, &report);
 }
 
-/* A query or a function call amid an extended sequence: if an earlier message fails, the server skips it, and there will
- * be no answer to it. */
+/* A query or a function call amid an extended sequence: if an earlier message fails, the server
+ * skips it, and there will be no answer to it. */
 static bool follows_unanswered(struct pg_client *c, char type)
 {
 	if ((type != 'Q' && type != 'F') || c->pending.n == 0)

@@ -26,7 +26,7 @@ static int save(struct resource *r, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(r->work_fd, name, strbuf_str(&text), text.size);
 }
 
-/* ---- files that git is told not to look at ---- */
+/* ---- marked files: assume-unchanged, skip-worktree ---- */
 
 static bool wants_none(const char *path, const void *arg)
 {

@@ -19,8 +19,9 @@ static bool is_directory(const struct change *c)
 #define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
 #define COMMITTED_SINCE "was taken back to its commit inside, and does not land: the original has committed it since"
 
-#define NOT_CARRIED \
-	"was taken back to its commit inside, and does not land: git is told not to look at the original's file"
+#define NOT_CARRIED                                                                                       \
+	"was taken back to its commit inside, and does not land: the original's index marks the file as " \
+	"assume-unchanged or skip-worktree"
 
 /* A path that the sandbox and another process have both removed, and that neither the original's
  * branch nor the sandbox's tree has: the merge of both has nothing there, so nothing lands. */

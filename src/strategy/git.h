@@ -12,7 +12,7 @@
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it;
- *	                 without --dirty, the files among it that git is told not to look at
+ *	                 without --dirty, the marked files among it (assume-unchanged, skip-worktree)
  *	git-discarded    from a commit until the inside is put at it: entries that only the index
  *	                 inside has, of new files that were removed again
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
@@ -120,8 +120,9 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err);
-/* Pins what the sandbox is built on again, if nothing does: a copy of the state directory has a sandbox with the same id, and drops or
- * moves the pins of both. A pin that cannot be written is tried again with the next command. */
+/* Pins what the sandbox is built on again, if nothing does: a copy of the state directory has a
+ * sandbox with the same id, and drops or moves the pins of both. A pin that cannot be written is
+ * tried again with the next command. */
 void git_pin_renew(struct resource *r, const struct git_repo *repo, const struct git_id *id, const char *operation);
 /* git_pin() in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes
  * its place later. Without that file it is written anew. */
@@ -184,8 +185,8 @@ struct git_work {
 	struct git_id tip_tree; /* its tree */
 	struct git_id tree;     /* with what is uncommitted inside */
 	struct git_id base;     /* what tip and head have in common */
-	struct git_entries
-		tracked; /* inside: submodules, what is unmerged or marked, and what is in the upper layer; or all of it */
+	/* Inside: submodules, unmerged and marked files, and files in the upper layer; or all files. */
+	struct git_entries tracked;
 	struct git_entries carried;     /* staged in the original when the sandbox was made, as its index had them */
 	struct git_entries uncommitted; /* all that was uncommitted there then, as HEAD had it */
 	struct git_entries

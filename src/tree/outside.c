@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cannot be said inside a user namespace: groups and users that it does not map. There an owner that is not mapped is seen as *nobody*,
- * an entry of an ACL that names one has no id at all, and neither can be given to another file, though the user could do so outside: his
- * own files may get any group of his, any ACL, and any project id. So a process outside does it, on two fds that it is sent. The value of an ACL
- * travels in a file in memory.
+ * What cannot be said inside a user namespace: groups and users that it does not map. There an
+ * owner that is not mapped is seen as *nobody*, an entry of an ACL that names one has no id at all,
+ * and neither can be given to another file, though the user could do so outside: his own files may
+ * get any group of his, any ACL, and any project id. So a process outside does it, on two fds that
+ * it is sent. The value of an ACL travels in a file in memory.
  *
- *	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
- *	                             <-- how it went --------
+ * 	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
+ * 	                             <-- how it went --------
  */
 #include <pthread.h>
 #include <string.h>

@@ -210,7 +210,8 @@ def recovers(s):
         if not killed or side == "new":
             break
         number += 5
-    s.check("a commit that is killed is recovered to one side", sides == {"old", "new"} and (killed or done.returncode == 0), sides, done)
+    s.check("a commit that is killed is recovered to one side", sides == {"old", "new"} and
+            (killed or done.returncode == 0), sides, done)
 
 
 def main(place, tap):
@@ -225,7 +226,8 @@ def main(place, tap):
             for who in place.users():
                 for part in (lands, rolls_back, commits_nothing, conflicts, recovers):
                     if part is recovers and not place.faults_bin:
-                        tap.check("the fault-injection build is there, %s, %s" % (kind.name, who), False, "ATOLL_FAULTS_BIN is not set")
+                        tap.check("the fault-injection build is there, %s, %s" % (kind.name, who), False,
+                                  "ATOLL_FAULTS_BIN is not set")
                         continue
                     s = Scene(place, tap, who, kind, server)
                     part(s)

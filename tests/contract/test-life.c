@@ -37,18 +37,18 @@ static size_t files_of(const char *top, struct stat *ret, size_t max)
 /* A file that the original and the workspace share would be written to by the next command, without a commit. */
 static int check_apart(int r)
 {
-	static struct stat ours[256], theirs[256];
+	static struct stat original[256], inside[256];
 	AUTO_FREE char *workspace = NULL;
 	size_t n, m;
 
 	if (r < 0 || !has(STRATEGY_ISOLATES))
 		return r;
 	workspace = resource_text(false);
-	n = files_of("original", ours, ARRAY_SIZE(ours));
-	m = files_of(workspace, theirs, ARRAY_SIZE(theirs));
+	n = files_of("original", original, ARRAY_SIZE(original));
+	m = files_of(workspace, inside, ARRAY_SIZE(inside));
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < m; k++)
-			CHECK(ours[i].st_dev != theirs[k].st_dev || ours[i].st_ino != theirs[k].st_ino);
+			CHECK(original[i].st_dev != inside[k].st_dev || original[i].st_ino != inside[k].st_ino);
 	return r;
 }
 
@@ -239,9 +239,9 @@ CONTRACT_ISOLATING(undo_refuses_to_remove_a_directory_that_somebody_else_changed
 	CHECK_OK(chmod("original/d", 0700));
 	CHECK_CODE(undo(), -ATOLL_CONFLICT, err);
 	CHECK(has_conflict("d") && !has_conflict("e"));
-	tap_write(tap_dirfd, "original/e/foreign", "theirs");
+	tap_write(tap_dirfd, "original/e/foreign", "foreign");
 	CHECK_CODE(undo(), -ATOLL_CONFLICT, err);
-	CHECK_STR(tap_read(tap_dirfd, "original/e/foreign"), "theirs");
+	CHECK_STR(tap_read(tap_dirfd, "original/e/foreign"), "foreign");
 	CHECK_STR(tap_read(tap_dirfd, "original/e/x"), "x\n");
 }
 

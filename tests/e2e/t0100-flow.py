@@ -138,7 +138,8 @@ def everyday(place, tap, who):
     with open(path + "/log", "wb") as log:
         done = subprocess.run([box.program, "run", "--discard", "--", "true"], cwd=path, env=box.environment, stdout=log,
                               stderr=subprocess.PIPE, check=False, **box.identity())
-    tap.check("a redirection into the resource is warned about, %s" % who, done.returncode == 0 and b"/log" in done.stderr, done.stderr)
+    tap.check("a redirection into the resource is warned about, %s" % who, done.returncode == 0 and
+              b"/log" in done.stderr, done.stderr)
     box.drop()
     t.remove_tree(path)
 

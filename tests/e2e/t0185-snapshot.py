@@ -85,7 +85,9 @@ def flow(place, tap, ground, who):
     mode = b"root, same filesystem" if who == "root" else b"rootless, same filesystem"
     tap.check("show says strategy and mode, %s" % who, b"snapshot" in shown.stdout and mode in shown.stdout, t.said(shown))
     listed = box.diff("--name-status")
-    tap.check("a rename is known as one, %s" % who, any(line.startswith(b"R") and line.endswith(b"d/moved/in") for line in listed.stdout.splitlines()), t.said(listed))
+    tap.check("a rename is known as one, %s" % who,
+              any(line.startswith(b"R") and line.endswith(b"d/moved/in") for line in listed.stdout.splitlines()),
+              t.said(listed))
     done = box.commit()
     landed = mf.manifest(path)
     tap.check("a commit lands them, %s" % who, done.returncode == 0 and landed != before and not box.diff("--name-status").stdout, t.said(done))
@@ -106,16 +108,19 @@ def flow(place, tap, ground, who):
 
 
 def removed_directory(place, tap, ground, who):
-    """A commit lands the time of a directory. Another process removes the directory, a rollback makes the workspace anew, and the undo
-    must not list the directory as one that the sandbox deleted."""
+    """A commit lands the time of a directory. Another process removes the directory, a rollback
+    makes the workspace anew, and the undo must not list the directory as one that the sandbox
+    deleted."""
     path = t.build_tree(place, who, BASE, below=ground)
     box = t.Box(place, who, "snapshot", dirs=[path])
-    steps = [box.new(), box.run("sh", "-c", "echo more >> a; mkfifo d/pipe", cwd=path), box.commit(), box.run("sh", "-c", "echo x > x", cwd=path)]
+    steps = [box.new(), box.run("sh", "-c", "echo more >> a; mkfifo d/pipe", cwd=path), box.commit(),
+             box.run("sh", "-c", "echo x > x", cwd=path)]
     shutil.rmtree(path + "/d")
     steps += [box.rollback(), box.undo()]
     listed = box.diff("--name-status")
     steps += [box.commit()]
-    tap.check("undo lists no directory that another process removed, %s" % who, all(s.returncode == 0 for s in steps) and
+    tap.check("undo lists no directory that another process removed, %s" % who,
+              all(s.returncode == 0 for s in steps) and
               listed.stdout == b"M\ta\n", t.said(listed), *[t.said(s) for s in steps])
     box.drop()
 

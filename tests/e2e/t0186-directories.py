@@ -378,8 +378,9 @@ def undo_leaves_the_time_of_others(s):
 
 
 def commit_after_undo_leaves_the_time_of_others(s):
-    """Another process made a name in the root, in which the commit only changed a file. After the undo that time is no older inside, so that the
-    next commit does not set it back; and a time that was set inside after the commit still is an edit."""
+    """Another process made a name in the root, in which the commit only changed a file. After the
+    undo that time is no older inside, so that the next commit does not set it back; and a time that
+    was set inside after the commit still is an edit."""
     s.run("echo edited >> f")
     s.ok(s.box.commit())
     with open(s.path + "/theirs", "w", encoding="ascii"):
@@ -401,7 +402,8 @@ def undo_that_fails_leaves_the_time_of_others(s):
         pass
     made = os.stat(s.path + "/d").st_mtime_ns
     s.box.program = s.place.faults_bin
-    for mark, fault, codes in (("decide", "1:kill", (-9, 137)), ("apply", "3:kill", (-9, 137)), ("decide", "1:EIO", (1,))):
+    for mark, fault, codes in (("decide", "1:kill", (-9, 137)), ("apply", "3:kill", (-9, 137)),
+                               ("decide", "1:EIO", (1,))):
         done = s.box.undo(fault=fault, program_environment={"ATOLL_FAULT_FROM": mark})
         s.need("the fault was met", done.returncode in codes, mark, fault, t.said(done))
         s.ok(s.box.recover())
@@ -460,7 +462,8 @@ def attributes_that_look_like_an_overlays(s):
 TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_both_sides, foreign_metadata_conflicts, by_path_keeps_the_directory,
          by_path_keeps_attributes, times_that_were_left_to_others_are_no_edit, removed_by_others_after_a_commit, undo_over_a_replaced_directory,
          undo_brings_back_metadata_that_a_rollback_dropped, undo_leaves_newer_times,
-         undo_leaves_the_time_of_others, commit_after_undo_leaves_the_time_of_others, undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
+         undo_leaves_the_time_of_others, commit_after_undo_leaves_the_time_of_others,
+         undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
          renamed_while_a_process_works_in_it]
 

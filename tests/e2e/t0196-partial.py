@@ -58,14 +58,16 @@ def newer_edits(place, tap, who, strategy):
 
 
 # What a run does beside a file that is a resource, with the paths that diff lists as skipped.
-BESIDE = (("echo new > sub/below", ["sub/below"]), ("echo new > sub/deep/new", ["sub/deep/new"]), ("mkdir n; echo new > n/n", ["n"]),
+BESIDE = (("echo new > sub/below", ["sub/below"]), ("echo new > sub/deep/new", ["sub/deep/new"]),
+          ("mkdir n; echo new > n/n", ["n"]),
           ("rm -r sub; mkdir sub; echo new > sub/new", ["sub/below", "sub/deep", "sub/new"]))
 
 
 def beside_a_file(place, tap, who, command, skipped):
     """Edits further down beside a file are listed, stay inside, are no hindrance, and count as undecided."""
     label = "%s, %s" % (command, who)
-    path = t.build_tree(place, who, BASE + [["mkdir", "sub", 0o755], ["create", "sub/below", "old\n", 0o644], ["mkdir", "sub/deep", 0o755]])
+    path = t.build_tree(place, who, BASE + [["mkdir", "sub", 0o755], ["create", "sub/below", "old\n", 0o644],
+                                            ["mkdir", "sub/deep", 0o755]])
     box = t.Box(place, who, "overlay", files=[path + "/one"])
     flow = [box.new(), box.run("sh", "-c", "echo new > one; " + command, cwd=path)]
     lines = box.diff("--name-status").stdout.decode().splitlines()
@@ -76,7 +78,8 @@ def beside_a_file(place, tap, who, command, skipped):
               read(path + "/sub/below") == "old\n", listed, *[t.said(d) for d in flow])
     refused, rolled = box.atoll("rm", "box"), box.rollback()
     tap.check("it counts as undecided, and a rollback drops it and leaves what landed, %s" % label,
-              refused.returncode == 4 and rolled.returncode == 0 and read(path + "/one") == "new\n" and not box.diff("--name-status").stdout,
+              refused.returncode == 4 and rolled.returncode == 0 and read(path + "/one") == "new\n" and
+              not box.diff("--name-status").stdout,
               t.said(refused), t.said(rolled), t.said(box.diff()))
     box.drop()
     t.remove_tree(path)

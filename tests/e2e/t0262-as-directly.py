@@ -248,15 +248,19 @@ def named_user(place, tap, strategy):
     shown = box.diff("--name-status")
     done.append(box.commit())
     after = look(path)
-    tap.check("metadata of a directory whose ACL names another user lands" + where, not any(d.returncode for d in done) and
+    tap.check("metadata of a directory whose ACL names another user lands" + where,
+              not any(d.returncode for d in done) and
               sorted(shown.stdout.split()[1::2]) == sorted(name.encode() for name in names) and
               after["mode"][2] == "0o40700" and after["access"][3] == after["default"][3] == {} and
-              after["attribute"][3] == {access: acl(33, 7), "user.k": b"1"}, *[t.said(d) for d in done], t.said(shown), after)
+              after["attribute"][3] == {access: acl(33, 7), "user.k": b"1"}, *[t.said(d) for d in done], t.said(shown),
+              after)
     undone = box.undo()
-    tap.check("and is taken back, the user's id included" + where, undone.returncode == 0 and look(path) == before, t.said(undone), before,
+    tap.check("and is taken back, the user's id included" + where, undone.returncode == 0 and look(path) == before,
+              t.said(undone), before,
               look(path))
     again = [box.commit(), box.undo()]
-    tap.check("and once more" + where, not any(d.returncode for d in again) and look(path) == before, *[t.said(d) for d in again])
+    tap.check("and once more" + where, not any(d.returncode for d in again) and look(path) == before,
+              *[t.said(d) for d in again])
     mixed, killed = [], 0
     for point in range(1, 400):
         cut = box.atoll("commit", "box", fault="%d:kill" % point)
@@ -269,12 +273,14 @@ def named_user(place, tap, strategy):
         if recovered.returncode or look(path) != before:
             mixed.append((point, t.said(recovered), look(path)))
             break
-    tap.check("and a commit that is killed anywhere leaves all of it or nothing" + where, killed > 20 and not mixed, killed, *mixed)
+    tap.check("and a commit that is killed anywhere leaves all of it or nothing" + where, killed > 20 and not mixed,
+              killed, *mixed)
     box.undo()
     os.setxattr(path + "/access", access, acl(34, 7))
     refused = box.commit()
     tap.check("an ACL that another process has given another user's id conflicts" + where, refused.returncode == 3 and
-              b"access: was changed" in refused.stderr and look(path)["access"][3][access] == acl(34, 7), t.said(refused), look(path))
+              b"access: was changed" in refused.stderr and look(path)["access"][3][access] == acl(34, 7),
+              t.said(refused), look(path))
     box.drop()
 
 
@@ -320,7 +326,8 @@ def with_project(place, tap, who, strategy):
     shown = subprocess.run(["xfs_io", "-r", "-c", "lsproj", path + "/sub/d/e/z"], capture_output=True, check=False)
     tap.check("what is put into a directory with a project id lands, and has the id" + where, made.returncode == 0 and
               edited.returncode == 0 and done.returncode == 0 and read(path + "/sub/f") == b"new\n" and
-              read(path + "/sub/out/x") == b"x" and b"projid = 42" in shown.stdout, t.said(made), t.said(edited), t.said(done), shown.stdout)
+              read(path + "/sub/out/x") == b"x" and b"projid = 42" in shown.stdout, t.said(made), t.said(edited),
+              t.said(done), shown.stdout)
     after, undone = t.residue(path), box.undo()
     tap.check("and is taken back, and lands again" + where, undone.returncode == 0 and t.residue(path) == before and
               box.commit().returncode == 0 and t.residue(path) == after, t.said(undone), t.residue(path))

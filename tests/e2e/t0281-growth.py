@@ -32,7 +32,8 @@ def timed(function, *arguments):
 
 
 def links(place, who, strategy, count):
-    """Seconds for: a commit that adds so many links, its undo, and a commit that deletes as many; and what went wrong."""
+    """Seconds for: a commit that adds so many links, its undo, and a commit that deletes as many;
+    and what went wrong."""
     path = place.fresh("links", who)
     box = t.Box(place, who, strategy, dirs=[path])
     steps = [box.new("--quiet"), box.run(t.PYTHON, "-c", ADD, str(count), cwd=path)]
@@ -51,14 +52,16 @@ def links(place, who, strategy, count):
 def many_links(place, tap, who, strategy):
     few, wrong = links(place, who, strategy, LINKS)
     many, more = links(place, who, strategy, LINKS * TIMES)
-    tap.check("%d names of one file come and go, %s, %s" % (LINKS * TIMES, strategy, who), not wrong and not more, *wrong, *more)
+    tap.check("%d names of one file come and go, %s, %s" % (LINKS * TIMES, strategy, who), not wrong and not more,
+              *wrong, *more)
     for what in few:
         tap.check("%s the names of a file takes time in proportion to their number, %s, %s" % (what, strategy, who),
-                  many[what] <= max(few[what], 0.05) * TIMES * SLACK, "%.2f s, and %.2f s for %d times as many" % (few[what], many[what], TIMES))
+                  many[what] <= max(few[what], 0.05) * TIMES * SLACK,
+                  "%.2f s, and %.2f s for %d times as many" % (few[what], many[what], TIMES))
 
 
 def clone(state, count):
-    """So many sandboxes like the one that is there: rows of the registry, and lock files."""
+    """Copies of the existing sandbox: rows of the registry, and lock files."""
     database = sqlite3.connect(state + "/atoll.db")
     first, = database.execute("SELECT uuid FROM sandbox").fetchone()
     owner = os.stat(state)
@@ -86,16 +89,20 @@ def many_sandboxes(place, tap, who):
     made = box.new("--quiet")
     clone(box.state, SANDBOXES)
     listed, listing = timed(box.atoll, "list", "--quiet")
-    tap.check("a list of %d sandboxes takes no longer than it must, %s" % (SANDBOXES, who), made.returncode == listed.returncode == 0 and
-              len(listed.stdout.split()) == SANDBOXES and listing < LIMIT, t.said(made), listed.stderr, len(listed.stdout.split()), listing)
+    tap.check("a list of %d sandboxes takes no longer than it must, %s" % (SANDBOXES, who),
+              made.returncode == listed.returncode == 0 and
+              len(listed.stdout.split()) == SANDBOXES and listing < LIMIT, t.said(made), listed.stderr,
+              len(listed.stdout.split()), listing)
     done, recovering = timed(box.recover)
-    tap.check("neither does recover, which has nothing to do for them, %s" % who, done.stdout == b"nothing to recover\n" and recovering < LIMIT,
+    tap.check("neither does recover, which has nothing to do for them, %s" % who,
+              done.stdout == b"nothing to recover\n" and recovering < LIMIT,
               t.said(done), recovering)
     box.run("sh", "-c", "echo 1 > f", cwd=path)
     box.program = place.faults_bin
     killed = box.commit(fault="1:kill", program_environment={"ATOLL_FAULT_FROM": "decide"})
     done, recovering = timed(box.recover)
-    tap.check("nor one that has something to do for one of them, %s" % who, killed.returncode in (-9, 137) and done.returncode == 0 and
+    tap.check("nor a recover that has something to do for a single sandbox, %s" % who, killed.returncode in (-9, 137) and
+              done.returncode == 0 and
               b"box" in done.stdout and recovering < LIMIT, t.said(killed), t.said(done), recovering)
     t.remove_tree(os.path.dirname(box.state))
     t.remove_tree(path)

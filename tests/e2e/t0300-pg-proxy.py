@@ -204,7 +204,8 @@ def states(tap, proxy):
 def hidden_limits(tap, server, program, place):
     """Limits that no text of a client names: by a value of Bind, and by a function that was there before."""
     server.sql("CREATE FUNCTION quick() RETURNS text LANGUAGE sql AS $$SELECT set_config('Idle_in_transaction_session_timeout', '50ms', false)$$")
-    for label, text, values in (("a value of Bind", "SELECT set_config($1, $2, false)", ("idle_in_transaction_session_timeout", "50ms")),
+    for label, text, values in (("a value of Bind", "SELECT set_config($1, $2, false)",
+                                 ("idle_in_transaction_session_timeout", "50ms")),
                                 ("a function that was there before", "SELECT quick()", ())):
         proxy = pg.Proxy(server, program, place)
         w = proxy.wire()
@@ -215,7 +216,8 @@ def hidden_limits(tap, server, program, place):
         w.run(text, *values)
         time.sleep(0.2)
         c = proxy.tell("status")
-        tap.check("a limit set by %s has no effect" % label, a.rows == [["50ms"]] and b == "1" and c.startswith("ok open"), a, b, c)
+        tap.check("a limit set by %s has no effect" % label, a.rows == [["50ms"]] and b == "1" and
+                  c.startswith("ok open"), a, b, c)
         w.close()
         proxy.close()
     server.sql("DROP FUNCTION quick")
@@ -228,7 +230,8 @@ def query_in_a_pipeline(tap, proxy):
     w.send(pg.parse_message("SELECT 1"), pg.bind_message(), *step, ("Q", b"SELECT 2\0"), ("S", b""))
     a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
     tap.check("a query amid a pipeline is answered in its place", a.rows == [["1"], ["2"]] and b.kinds == "Z", a, b)
-    w.send(pg.parse_message("SELECT 1/0"), pg.bind_message(), *step, ("Q", b"SELECT 2\0"), ("S", b""), ("Q", b"SELECT 3\0"))
+    w.send(pg.parse_message("SELECT 1/0"), pg.bind_message(), *step, ("Q", b"SELECT 2\0"), ("S", b""),
+           ("Q", b"SELECT 3\0"))
     a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
     tap.check("one behind an error is skipped", a.state == "22012" and not a.rows and b.rows == [["3"]], a, b)
     w.close()
@@ -455,19 +458,22 @@ def copies(tap, proxy):
     a = pg.Answer(w.until("Z"))
     tap.check("copy by the extended protocol", a.tags == ["COPY 1"] and a.status == "I" and w.query("SELECT b FROM c WHERE a = 6").rows == [["six"]], a)
     copying = [pg.parse_message("COPY c FROM STDIN"), pg.bind_message(), ("E", b"\0\0\0\0\0")]
-    w.send(*copying, ("d", b"66\tx\n"), ("c", b""), pg.parse_message("SELECT count(*) FROM c WHERE a = 66"), *copying[1:], ("S", b""))
+    w.send(*copying, ("d", b"66\tx\n"), ("c", b""), pg.parse_message("SELECT count(*) FROM c WHERE a = 66"),
+           *copying[1:], ("S", b""))
     a = pg.Answer(w.until("Z"))
     tap.check("copy amid a pipeline", a.tags == ["COPY 1", "SELECT 1"] and a.rows == [["1"]], a)
     w.send(pg.parse_message("SELECT 1"), *copying[1:], ("d", b"66\tx\n"), ("c", b""), ("S", b""))
-    tap.check("copied data that nobody wants is ignored", pg.Answer(w.until("Z")).rows == [["1"]])
+    tap.check("copied data without a COPY is ignored", pg.Answer(w.until("Z")).rows == [["1"]])
     w.send(("Q", b"COPY c FROM STDIN\0"), ("S", b""), ("d", b"67\tx\n"), ("H", b""), ("c", b""), ("Q", b"SELECT 2\0"))
     a, b = pg.Answer(w.until("Z")), pg.Answer(w.until("Z"))
     tap.check("so are Sync and Flush amid copied data", a.tags == ["COPY 1"] and b.rows == [["2"]], a, b)
-    for label, sent in (("a pipeline that goes on", [*copying, *copying, ("S", b"")]), ("a query", [("Q", b"COPY c FROM STDIN\0"), ("Q", b"SELECT 1\0")])):
+    for label, sent in (("a pipeline that goes on", [*copying, *copying, ("S", b"")]),
+                        ("a query", [("Q", b"COPY c FROM STDIN\0"), ("Q", b"SELECT 1\0")])):
         bad = proxy.wire()
         bad.send(*sent)
         a = pg.Answer(bad.until("Z"))
-        tap.check("%s where the server wants data costs only its own client" % label, a.state == "08P01" and a.kinds.endswith("closed")
+        tap.check("%s where the server wants data costs only its own client" % label, a.state == "08P01" and
+                  a.kinds.endswith("closed")
                   and proxy.tell("status").startswith("ok open"), a, proxy.tell("status"))
         bad.close()
     w.send(("Q", b"COPY c FROM STDIN\0"), ("d", b"7\tseven\n"))
@@ -821,17 +827,22 @@ def session(tap, proxy):
 
 def defaults(tap, proxy):
     w = proxy.wire(TimeZone="Asia/Tokyo", application_name="one", options="-c my.x=0")
-    for text, name, value in (("SET TIME ZONE DEFAULT", "timezone", "Asia/Tokyo"), ("SET TIME ZONE LOCAL", "timezone", "Asia/Tokyo"),
-                              ("SET \"TimeZone\" TO DEFAULT", "timezone", "Asia/Tokyo"), ("SET my.x = DEFAULT", "my.x", "0"),
-                              ("BEGIN; SET LOCAL my.x TO DEFAULT", "my.x", "0"), ("SET application_name TO DEFAULT", "application_name", "one")):
+    for text, name, value in (("SET TIME ZONE DEFAULT", "timezone", "Asia/Tokyo"),
+                              ("SET TIME ZONE LOCAL", "timezone", "Asia/Tokyo"),
+                              ("SET \"TimeZone\" TO DEFAULT", "timezone", "Asia/Tokyo"),
+                              ("SET my.x = DEFAULT", "my.x", "0"),
+                              ("BEGIN; SET LOCAL my.x TO DEFAULT", "my.x", "0"),
+                              ("SET application_name TO DEFAULT", "application_name", "one")):
         w.query("SET timezone = 'UTC'; SET my.x = 5; SET application_name = 'two'")
         a, b = w.query(text), w.query("SHOW " + name)
         w.query("COMMIT")
-        tap.check(text + " leads back to what the client came with", a.tags[-1:] == ["SET"] and b.rows == [[value]], a, b)
+        tap.check(text + " leads back to what the client came with", a.tags[-1:] == ["SET"] and b.rows == [[value]], a,
+                  b)
     w.query("SET \"TimeZone\" = 'UTC'; SET timezone TO DEFAULT")
     proxy.sql("SELECT 1")
     tap.check("and stays there when another client was served", w.query("SHOW timezone").rows == [["Asia/Tokyo"]])
-    tap.check("a default with something behind it is the server's to refuse", w.query("SET my.x TO DEFAULT, 1").state == "42601")
+    tap.check("a default with something behind it is the server's to refuse",
+              w.query("SET my.x TO DEFAULT, 1").state == "42601")
     w.close()
 
 
@@ -840,20 +851,25 @@ def identities(tap, proxy):
     w, other = proxy.wire(), proxy.wire()
     w.query("CREATE ROLE low; CREATE ROLE lower")
     me = "SELECT session_user, current_user"
-    for text in ("SET log_statement = 'none'; SET ROLE low", "SET log_statement = 'none'; SET SESSION AUTHORIZATION low",
-                 "SET ROLE low; RESET ALL", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET ROLE low", "SET SESSION SESSION AUTHORIZATION low"):
+    for text in ("SET log_statement = 'none'; SET ROLE low",
+                 "SET log_statement = 'none'; SET SESSION AUTHORIZATION low",
+                 "SET ROLE low; RESET ALL", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET ROLE low",
+                 "SET SESSION SESSION AUTHORIZATION low"):
         w.query(text)
         a, b, c = w.query(me), other.query(me), w.query(me)
-        tap.check("each client is who it is after " + text, a.rows[0][1] == "low" and b.rows == [["owner", "owner"]] and c.rows == a.rows, a, b, c)
+        tap.check("each client is who it is after " + text, a.rows[0][1] == "low" and
+                  b.rows == [["owner", "owner"]] and c.rows == a.rows, a, b, c)
         w.query("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL")
     w.query("SET SESSION AUTHORIZATION owner; SET ROLE low")
     other.query("SET ROLE low; SET SESSION AUTHORIZATION owner")
     a, b, c = w.query(me), other.query(me), w.query(me)
-    tap.check("who was set last counts", a.rows == c.rows == [["owner", "low"]] and b.rows == [["owner", "owner"]], a, b, c)
+    tap.check("who was set last counts", a.rows == c.rows == [["owner", "low"]] and b.rows == [["owner", "owner"]], a,
+              b, c)
     w.query("DISCARD ALL")
     other.query("RESET SESSION AUTHORIZATION")
     tap.check("discard all ends the role", w.query(me).rows == [["owner", "owner"]])
-    for text, user in (("SET LOCAL log_statement = 'none'; SET LOCAL ROLE low", "owner"), ("SET LOCAL SESSION AUTHORIZATION low", "owner"),
+    for text, user in (("SET LOCAL log_statement = 'none'; SET LOCAL ROLE low", "owner"),
+                       ("SET LOCAL SESSION AUTHORIZATION low", "owner"),
                        ("SET ROLE lower; SAVEPOINT s; SET LOCAL ROLE none; SET LOCAL log_statement = 'none'", "lower")):
         a, b = w.query("BEGIN; %s; COMMIT" % text), w.query("SELECT current_user")
         tap.check("a block with %s is committed" % text, a.tags[-1:] == ["COMMIT"] and b.rows == [[user]], a, b)
@@ -861,12 +877,14 @@ def identities(tap, proxy):
     other.close()
     w.query("SET log_statement = 'none'; SET ROLE low")
     answers = [proxy.tell(command) for command in ("hold 1000", "check", "resume")]
-    tap.check("a commit does not depend on the role of the latest client", [answer.split()[0] for answer in answers] == ["ok"] * 3, answers)
+    tap.check("a commit does not depend on the role of the latest client",
+              [answer.split()[0] for answer in answers] == ["ok"] * 3, answers)
     w.close()
 
 
 def short_limits(tap, server, program, place):
-    """A limit of time that a client has set counts for questions in its transaction, too, until they have taken it away."""
+    """A limit of time that a client has set counts for questions in its transaction, too, until
+    they have taken it away."""
     proxy = pg.Proxy(server, program, place)
     other, w = proxy.wire(), proxy.wire()
     other.query("CREATE TABLE kept (a int)")
@@ -875,8 +893,10 @@ def short_limits(tap, server, program, place):
         asked = [proxy.tell("inspect") for _ in range(150)]
     a, b, c = w.query("SELECT 1"), w.query("ROLLBACK"), other.query("SELECT count(*) FROM kept")
     status = proxy.tell("status")
-    tap.check("a question on a slow server never costs the transaction of all", status.startswith("ok open") and c.rows == [["0"]], status, asked[-1], c)
-    tap.check("the client goes on, or is told that its own has failed", (a.rows == [["1"]] or a.state in ("25P02", "57014")) and b.tags == ["ROLLBACK"], a, b)
+    tap.check("a question on a slow server never costs the transaction of all", status.startswith("ok open") and
+              c.rows == [["0"]], status, asked[-1], c)
+    tap.check("the client goes on, or gets the error that its own transaction has failed",
+              (a.rows == [["1"]] or a.state in ("25P02", "57014")) and b.tags == ["ROLLBACK"], a, b)
     w.close()
     other.close()
     proxy.close()
@@ -1099,10 +1119,12 @@ def main(place, tap):
     try:
         proxy = pg.Proxy(server, program, place, wait_ms=400, message_max=1000000)
         for part in (lambda: simple(tap, proxy, server), lambda: blocks(tap, proxy), lambda: extended(tap, proxy), lambda: states(tap, proxy),
-                     lambda: query_in_a_pipeline(tap, proxy), lambda: names_in_a_pipeline(tap, proxy), lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
+                     lambda: query_in_a_pipeline(tap, proxy), lambda: names_in_a_pipeline(tap, proxy),
+                     lambda: skipped(tap, proxy), lambda: unnamed(tap, proxy, server),
                      lambda: two_clients(tap, proxy),
                      lambda: cancel(tap, proxy), lambda: copies(tap, proxy), lambda: garbage(tap, proxy), lambda: constraints(tap, proxy),
-                     lambda: session(tap, proxy), lambda: defaults(tap, proxy), lambda: identities(tap, proxy), lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
+                     lambda: session(tap, proxy), lambda: defaults(tap, proxy), lambda: identities(tap, proxy),
+                     lambda: quiet(tap, proxy), lambda: tools(tap, proxy, server), lambda: escapes(tap, proxy, server)):
             part()
         tap.check("the transaction was never lost", proxy.tell("status").startswith("ok open"), proxy.tell("status"))
         last = proxy.wire()

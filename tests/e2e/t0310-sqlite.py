@@ -170,8 +170,10 @@ def locked(place, tap, who):
     gone = box.rollback()
     shown = box.diff()
     os.rename(box.path + ".away", box.path)
-    tap.check("a rollback drops nothing while it is locked or gone, " + who, done.returncode == 6 and gone.returncode == 5 and
-              all(b"still in the sandbox" in one.stderr for one in (done, gone)) and b"1 inserted, 1 updated, 1 deleted" in shown.stdout,
+    tap.check("a rollback drops nothing while it is locked or gone, " + who, done.returncode == 6 and
+              gone.returncode == 5 and
+              all(b"still in the sandbox" in one.stderr for one in (done, gone)) and
+              b"1 inserted, 1 updated, 1 deleted" in shown.stdout,
               t.said(done), t.said(gone), t.said(shown))
     done = box.rollback()
     tap.check("and all of it afterwards, " + who, done.returncode == 0 and b"no changes" in box.diff().stdout and
@@ -231,7 +233,8 @@ c.execute("COMMIT")"""
 
 
 def cut_off(place, tap, who):
-    """A command that dies in a transaction over two databases, after it has written the first one and before the second."""
+    """A command that dies in a transaction over two databases, after it has written the first one
+    and before the second."""
     rows = ("CREATE TABLE t(id INTEGER PRIMARY KEY, v); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<%d)"
             " INSERT INTO t SELECT i, 'old' FROM n;")
     for where in ("one directory", "two directories", "a directory of the sandbox"):
@@ -250,17 +253,22 @@ def cut_off(place, tap, who):
         name = "in %s, %s" % (where, who)
         done = box.commit()
         if apart:
-            tap.check("half of a transaction that was cut off is refused, " + name, died.returncode > 128 and done.returncode == 4 and
-                      b"first" not in dump(second).encode() and b"several directories" in done.stderr, t.said(died), t.said(done))
+            tap.check("half of a transaction that was cut off is refused, " + name, died.returncode > 128 and
+                      done.returncode == 4 and
+                      b"first" not in dump(second).encode() and b"several directories" in done.stderr, t.said(died),
+                      t.said(done))
             for path in (box.path, second):
                 box.run(t.PYTHON, "-I", "-c", RUN_SQL, path, "SELECT count(*) FROM t")
             done = box.commit()
         landed = [dump(path) for path in (box.path, second)]
-        tap.check("what was cut off does not land, what was before it does, " + name, died.returncode > 128 and done.returncode == 0 and
-                  all("first" in text and "new" not in text for text in landed) and sound(box.path) and sound(second), t.said(died),
+        tap.check("what was cut off does not land, what was before it does, " + name, died.returncode > 128 and
+                  done.returncode == 0 and
+                  all("first" in text and "new" not in text for text in landed) and sound(box.path) and sound(second),
+                  t.said(died),
                   t.said(done))
         shown = box.diff()
-        tap.check("nor later, " + name, b"no changes" in shown.stdout and box.undo().returncode == 0 and box.commit().returncode == 0 and
+        tap.check("nor later, " + name, b"no changes" in shown.stdout and box.undo().returncode == 0 and
+                  box.commit().returncode == 0 and
                   [dump(path) for path in (box.path, second)] == landed, t.said(shown))
         box.drop()
 

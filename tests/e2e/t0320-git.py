@@ -295,7 +295,8 @@ def a_ref_that_is_checked_out_or_stands_for_another_stays(repo, tap):
     repo.outside("git worktree add -q ../wt feature")
     done = repo.box.undo()
     tap.check("undo takes no branch away that a worktree has checked out", done.returncode == 3 and b"feature" in done.stdout + done.stderr and
-              b'is checked out in "wt"' in done.stderr and repo.git("rev-parse feature") and repo.log() == ["x", "first"] and
+              b'is checked out in "wt"' in done.stderr and repo.git("rev-parse feature") and
+              repo.log() == ["x", "first"] and
               repo.read("a") == "a\nx\n" and not repo.problems(), t.said(done), repo.git("for-each-ref"), repo.problems())
     repo.outside("git worktree remove ../wt")
     repo.must(repo.box.undo())

@@ -117,8 +117,10 @@ def many_commits_hide_no_others(repo, tap):
         printf "commit refs/heads/other\\ncommitter S <s@example.org> %d +0000\\ndata 1\\nc\\n", 2000000000 + i }' | git fast-import --quiet"""
     repo.inside("echo precious >>a; GIT_COMMITTER_DATE='2020-01-01 00:00' git commit -qam precious; git switch -q main; echo e >>lines; " + many)
     said = diff(repo)
-    tap.check("the sandbox's own branch is named beside many commits of another", "  (precious; made inside on refs/heads/atoll/box" in said and
-              said.count("; made inside on refs/heads/other") == 10000 and "S  commits  (more were made inside than are listed)" in said,
+    tap.check("the sandbox's own branch is named beside many commits of another",
+              "  (precious; made inside on refs/heads/atoll/box" in said and
+              said.count("; made inside on refs/heads/other") == 10000 and
+              "S  commits  (more were made inside than are listed)" in said,
               said.count("\n"), said[:1000])
     done, right = refused(repo)
     tap.check("so that a commit is refused", right and b'has commits on "atoll/box"' in done.stderr, t.said(done))
@@ -256,16 +258,19 @@ def files_in_the_way_of_a_merge_inside_are_named(repo, tap):
     repo.outside("echo outside >>lines; echo 1 >new; echo 2 >d/new; git add .; git commit -qm outside")
     done, right = refused(repo, status=3)
     tap.check("a conflict names what the original's branch has added", right and
-              b'; remove "d/new" and 1 more inside before git merge: "main" has added them since' in done.stderr, t.said(done))
+              b'; remove "d/new" and 1 more inside before git merge: "main" has added them since' in done.stderr,
+              t.said(done))
     repo.inside("rm d/new")
     done, right = refused(repo, status=3)
-    tap.check("as long as it is seen inside", right and b'; remove "new" inside before git merge: "main" has added it since' in done.stderr, t.said(done))
+    tap.check("as long as it is seen inside", right and
+              b'; remove "new" inside before git merge: "main" has added it since' in done.stderr, t.said(done))
     repo.inside("rm new")
     done, right = refused(repo, status=3)
     tap.check("and no longer", right and b"; remove" not in done.stderr, t.said(done))
     repo.inside("git merge -q main >/dev/null 2>&1 && exit 1; git checkout -q --ours lines; git add lines; git commit -qm merged")
     repo.commit()
-    tap.check("the merge brings it back, and lands", repo.log()[0] == "merged" and repo.read("new") == "1\n" and repo.read("d/new") == "2\n" and
+    tap.check("the merge brings it back, and lands", repo.log()[0] == "merged" and repo.read("new") == "1\n" and
+              repo.read("d/new") == "2\n" and
               repo.status() == "" and not repo.problems(), repo.log(), repo.status(), repo.problems())
 
 
@@ -314,7 +319,8 @@ def a_lock_of_another_git_does_not_stay_in_the_way(repo, tap):
     tap.check("whatever is asked for", repo.inside("git status --porcelain; cat a") == "a\n1\n2" and repo.read("a") == "a\n1\n2\n",
               repo.inside("git status --porcelain; cat a"))
     look = "git for-each-ref --format='%(refname) %(objectname)' refs/heads refs/tags; git status --porcelain"
-    for number, (lock, steps) in enumerate({"refs/heads/other": ("commit", "undo"), "refs/tags/other": ("commit", "undo"), "packed-refs": ("undo",)}.items()):
+    for number, (lock, steps) in enumerate({"refs/heads/other": ("commit", "undo"),
+                                            "refs/tags/other": ("commit", "undo"), "packed-refs": ("undo",)}.items()):
         repo.outside("git branch -f other; git pack-refs --all")
         repo.inside("echo %d >>lines; git commit -qam locked; git branch -f other; git tag -f other" % number)
         for step in ("commit", "undo"):
@@ -323,10 +329,13 @@ def a_lock_of_another_git_does_not_stay_in_the_way(repo, tap):
             done = repo.box.commit("--refs") if step == "commit" else repo.box.undo()
             repo.outside("rm .git/%s.lock" % lock)
             if step in steps:
-                tap.check("%s.lock: %s is busy, names the lock and changes nothing" % (lock, step), done.returncode == 6 and
-                          ("busy: .git: \"%s/.git/%s.lock\" is there" % (repo.path, lock)).encode() in done.stderr and repo.outside(look) == before, t.said(done))
+                tap.check("%s.lock: %s is busy, names the lock and changes nothing" % (lock, step),
+                          done.returncode == 6 and
+                          ("busy: .git: \"%s/.git/%s.lock\" is there" % (repo.path, lock)).encode() in done.stderr and
+                          repo.outside(look) == before, t.said(done))
                 done = repo.box.commit("--refs") if step == "commit" else repo.box.undo()
-            tap.check("%s.lock: without it, %s succeeds" % (lock, step), done.returncode == 0 and repo.outside(look) != before, t.said(done))
+            tap.check("%s.lock: without it, %s succeeds" % (lock, step), done.returncode == 0 and
+                      repo.outside(look) != before, t.said(done))
 
 
 @scene
@@ -371,7 +380,8 @@ def refs_that_cannot_be_there_side_by_side_are_named(repo, tap):
     repo.must(repo.box.rollback())
     for what, pack in (("loose", "true"), ("packed", "git pack-refs --all")):
         repo.outside("git branch -f atoll; " + pack)
-        tap.check("%s: a branch of the original that the sandbox's own hides was not deleted inside" % what, diff(repo) == "no changes\n", diff(repo))
+        tap.check("%s: a branch of the original that the sandbox's own hides was not deleted inside" % what,
+                  diff(repo) == "no changes\n", diff(repo))
 
 
 @scene
@@ -407,7 +417,8 @@ def what_is_staged_alone_is_not_lost(repo, tap):
 
 @scene
 def what_was_staged_and_removed_stays_staged(repo, tap):
-    cases = {"a new file": ("n", "echo precious >n; git add n; rm n"), "a new directory": ("n/n", "mkdir n; echo precious >n/n; git add n; rm -r n"),
+    cases = {"a new file": ("n", "echo precious >n; git add n; rm n"),
+             "a new directory": ("n/n", "mkdir n; echo precious >n/n; git add n; rm -r n"),
              "a file that was removed, and staged anew":
                  ("d/b", "git rm -q d/b; git commit -qm gone; mkdir d; echo precious >d/b; git add d/b; rm d/b"),
              "a file that gave way to a directory": ("n", "echo precious >n; git add n; rm n; mkdir n; echo u >n/u")}
@@ -418,27 +429,34 @@ def what_was_staged_and_removed_stays_staged(repo, tap):
         repo.inside(script + "; echo 1 >>a")
         for word in ("committed", "committed again"):
             repo.commit("-m", "landed")
-            tap.check("%s, %s: it does not land" % (what, word), repo.git("ls-files " + path) == "" and not repo.git("status --porcelain -uno") and
+            tap.check("%s, %s: it does not land" % (what, word), repo.git("ls-files " + path) == "" and
+                      not repo.git("status --porcelain -uno") and
                       not repo.problems(), repo.status(), repo.problems())
-            tap.check("%s, %s: it is still staged inside, and listed" % (what, word), repo.inside("git show :" + path) == "precious" and
-                      diff(repo).startswith("S  index %s  (was staged inside, and its file removed since)" % path) and keeps(repo), diff(repo))
+            tap.check("%s, %s: it is still staged inside, and listed" % (what, word),
+                      repo.inside("git show :" + path) == "precious" and
+                      diff(repo).startswith("S  index %s  (was staged inside, and its file removed since)" % path) and
+                      keeps(repo), diff(repo))
             repo.must(repo.box.undo())
-            tap.check("%s, %s: undone, it is staged inside too" % (what, word), repo.inside("git show :" + path) == "precious" and
+            tap.check("%s, %s: undone, it is staged inside too" % (what, word),
+                      repo.inside("git show :" + path) == "precious" and
                       "S  index %s  (was staged" % path in diff(repo), diff(repo))
     repo.must(repo.box.rollback())
     repo.inside("echo precious >n; git add n; rm n; sed -i 's/^1$/one/' lines")
     repo.outside("echo 21 >>lines; git commit -qam theirs")
     repo.commit("--on-conflict=merge")
-    tap.check("merged inside, it is still staged", repo.read("lines").startswith("one\n") and repo.inside("git show :n") == "precious" and
+    tap.check("merged inside, it is still staged", repo.read("lines").startswith("one\n") and
+              repo.inside("git show :n") == "precious" and
               diff(repo).startswith("S  index n  "), diff(repo))
     repo.inside("echo 2 >>a")
     repo.outside("echo theirs >n; git add n; git commit -qm n")
     done, right = refused(repo, status=3)
-    tap.check("added in the original since, it is a conflict", right and b"conflict: n: was changed on both sides" in done.stderr and
+    tap.check("added in the original since, it is a conflict", right and
+              b"conflict: n: was changed on both sides" in done.stderr and
               repo.inside("git show :n") == "precious", t.said(done))
     repo.inside("git restore --staged n")
     repo.commit()
-    tap.check("unstaged, it is gone", diff(repo) == "no changes\n" and repo.read("n") == "theirs\n" and not repo.problems(), diff(repo))
+    tap.check("unstaged, it is gone", diff(repo) == "no changes\n" and repo.read("n") == "theirs\n" and
+              not repo.problems(), diff(repo))
 
 
 @scene
@@ -509,7 +527,7 @@ def a_commit_of_the_original_amended_inside_is_merged(repo, tap):
         tap.check("and undo takes one back: " + word, repo.log() == ["two", "first"] and repo.read("a") == "a\n" and repo.status() == "", repo.log())
 
 
-# ---- files that git is told not to look at ----
+# ---- marked files: assume-unchanged, skip-worktree ----
 
 @scene
 def content_that_git_is_told_not_to_look_at_does_not_land(repo, tap):
@@ -545,25 +563,32 @@ def local_content_that_is_taken_back_inside_is_named(repo, tap):
         repo.must(repo.box.atoll("rm", "box", "--force"))
         repo.outside("git update-index --%s a; echo local >>a" % option)
         repo.must(repo.new())
-        tap.check("%s: it is seen inside, and is no change" % option, repo.inside("cat a") == "a\nlocal" and diff(repo) == "no changes\n", diff(repo))
+        tap.check("%s: it is seen inside, and is no change" % option, repo.inside("cat a") == "a\nlocal" and
+                  diff(repo) == "no changes\n", diff(repo))
         repo.inside(back + "; echo 1 >>lines; git commit -qam one")
         for word in ("committed", "committed again"):
             tap.check("%s: diff names the file that was taken back, and rm asks, %s" % (option, word),
-                      diff(repo).startswith("S  a  (was taken back to its commit inside, and does not land") and keeps(repo), diff(repo))
+                      diff(repo).startswith("S  a  (was taken back to its commit inside, and does not land") and
+                      keeps(repo), diff(repo))
             repo.commit()
-            tap.check("%s: it stays inside, and the original keeps its own, %s" % (option, word), repo.read("a") == "a\nlocal\n" and
-                      repo.inside("cat a") == "a" and repo.log() == ["one", "first"] and diff(repo).startswith("S  a  (was taken back") and keeps(repo) and
+            tap.check("%s: it stays inside, and the original keeps its own, %s" % (option, word),
+                      repo.read("a") == "a\nlocal\n" and
+                      repo.inside("cat a") == "a" and repo.log() == ["one", "first"] and
+                      diff(repo).startswith("S  a  (was taken back") and keeps(repo) and
                       not repo.problems(), diff(repo), repo.problems())
             repo.must(repo.box.undo())
         repo.must(repo.box.atoll("rm", "box", "--force"))
         repo.must(repo.new("--dirty"))
         repo.inside(back)
         for word in ("committed", "committed again"):
-            tap.check("%s: of what came along diff shows it, and rm asks, %s" % (option, word), diff(repo) == "M  a\n1 change: 1 modified\n" and keeps(repo),
+            tap.check("%s: of what came along diff shows it, and rm asks, %s" % (option, word),
+                      diff(repo) == "M  a\n1 change: 1 modified\n" and keeps(repo),
                       diff(repo))
             repo.commit()
-            tap.check("%s: the file lands, and keeps its mark, %s" % (option, word), repo.read("a") == "a\n" and repo.log() == ["first"] and
-                      repo.git("ls-files -v a")[0] in "Sh" and diff(repo) == "no changes\n" and not repo.problems(), repo.git("ls-files -v"), diff(repo))
+            tap.check("%s: the file lands, and keeps its mark, %s" % (option, word), repo.read("a") == "a\n" and
+                      repo.log() == ["first"] and
+                      repo.git("ls-files -v a")[0] in "Sh" and diff(repo) == "no changes\n" and not repo.problems(),
+                      repo.git("ls-files -v"), diff(repo))
             repo.must(repo.box.undo())
             tap.check("%s: undo brings the local content back, %s" % (option, word), repo.read("a") == "a\nlocal\n" and
                       repo.git("ls-files -v a")[0] in "Sh", repo.git("ls-files -v"))

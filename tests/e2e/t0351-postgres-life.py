@@ -112,9 +112,11 @@ def locks(s):
     w.box.rollback()
     drop = w.psql(0, "CREATE TEMP TABLE passing (a int); DROP TABLE passing; DROP TABLE %s CASCADE" % w.table)
     done = w.box.atoll("run", "box", "--db-idle-limit", "2s", "--", "sh", "-c", drop)
-    s.check("a relation that was dropped inside is locked too, by the name that others know", done.returncode == 0 and wanted in done.stderr
+    s.check("a relation that was dropped inside is locked too, by the name that others know", done.returncode == 0 and
+            wanted in done.stderr
             and b"passing" not in done.stderr, t.said(done))
-    s.check("and given up", pg.wait_until(w.lost, 10) and "public.%s (AccessExclusiveLock)" % w.table in w.lost().get(0, ""), w.lost())
+    s.check("and given up", pg.wait_until(w.lost, 10) and
+            "public.%s (AccessExclusiveLock)" % w.table in w.lost().get(0, ""), w.lost())
     w.box.rollback()
     w.must(w.box.atoll("run", "box", "--db-idle-limit", "none", "--", "sh", "-c", alter))
     s.check("unless there is no such limit", "given_up_in_seconds" not in json.loads(w.box.atoll("list", "--json").stdout)[0]["resources"][1])

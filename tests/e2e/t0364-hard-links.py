@@ -221,7 +221,8 @@ def by_path(tap, place, who, strategy):
 
 
 def removed_after_by_path(tap, place, who, strategy):
-    """The undo data of a commit by path has a name of a file that a command inside goes on writing to: that is no work of another process."""
+    """The undo data of a commit by path has a name of a file that a command inside goes on writing
+    to: that is no work of another process."""
     path = place.fresh("tree", who)
     box = t.Box(place, who, strategy, dirs=[path])
     shell(box, "echo x >a", path)
@@ -231,12 +232,14 @@ def removed_after_by_path(tap, place, who, strategy):
     shell(box, "echo not committed >a", path, True)
     rolled, removed = box.rollback(), box.rm()
     tap.check("a sandbox can be removed after edits by the other name were dropped, %s, %s" % (strategy, who),
-              commit.returncode == rolled.returncode == removed.returncode == 0, t.said(commit), t.said(rolled), t.said(removed))
+              commit.returncode == rolled.returncode == removed.returncode == 0, t.said(commit), t.said(rolled),
+              t.said(removed))
     box.drop()
 
 
 def noted(tap, place, who, strategy):
-    """The note about names that keep the old content counts the names that this commit leaves alone, also those that were changed inside."""
+    """The note about names that keep the old content counts the names that this commit leaves
+    alone, also those that were changed inside."""
     path = place.fresh("tree", who)
     box = t.Box(place, who, strategy, dirs=[path])
     shell(box, "echo x >a; ln a b; ln a c", path)
@@ -246,9 +249,11 @@ def noted(tap, place, who, strategy):
     both = box.commit("--dry-run", path + "/a", path + "/b")
     notes = [[line for line in done.stdout.decode().splitlines() if "names" in line] for done in (one, both)]
     note = "%s: has 3 names, %d of them outside the change; those keep the old content"
-    tap.check("a commit by path notes the names that it leaves alone, and only for what it lands, %s, %s" % (strategy, who),
+    tap.check("a commit by path notes the names that it leaves alone, and only for what it lands, %s, %s" %
+              (strategy, who),
               one.returncode == both.returncode == 0 and [len(lines) for lines in notes] == [1, 2] and
-              all(note % ("a", 2) in line for line in notes[0]) and note % ("a", 1) in notes[1][0] and note % ("b", 1) in notes[1][1],
+              all(note % ("a", 2) in line for line in notes[0]) and note % ("a", 1) in notes[1][0] and
+              note % ("b", 1) in notes[1][1],
               t.said(one), t.said(both))
     box.drop()
 
@@ -266,8 +271,9 @@ os.link("stays", "d%%05d/h" %% i)
 
 
 def chained(tap, place, who):
-    """Directories of which each holds a name of a file in the next one, and only the last one a name of a file that stays inside: all are copied,
-    and the time to find that out grows with their number, not with its square."""
+    """Directories of which each holds a name of a file in the next one, and only the last one a
+    name of a file that stays inside: all are copied, and the time to find that out grows with their
+    number, not with its square."""
     used, found = [], []
     for count in (300, 1200):
         path = place.fresh("tree", who)
@@ -279,9 +285,11 @@ def chained(tap, place, who):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used.append(after.ru_utime - before.ru_utime)
         found += [t.said(d)[:300] for d in (made, done) if d.returncode] + shared(box, path)
-        found += [str(i) for i in range(1, count) if not os.path.samefile("%s/d%05d/f" % (path, i), "%s/d%05d/g" % (path, i - 1))]
+        found += [str(i) for i in range(1, count) if not os.path.samefile("%s/d%05d/f" % (path, i),
+                                                                          "%s/d%05d/g" % (path, i - 1))]
         box.drop()
-    tap.check("directories that are chained by hard links land by path as copies, in linear time, %s" % who, not found and
+    tap.check("directories that are chained by hard links land by path as copies, in linear time, %s" % who,
+              not found and
               used[1] < 12 * max(used[0], 0.05), used, *found[:8])
 
 
@@ -437,7 +445,8 @@ def delayed(tap, place, strategy, inside, what, undo=False):
                 "a newer version, and another one": after == "B\n"}[name]
         tap.check("a file that is %s while another process changes it: %s, %s" % (what, name, strategy),
                   late.returncode == 0 and process.returncode in (3, 7) and kept and
-                  (undo or inside == "rm f" or seen_inside(box, path).get(b"f", {}).get("sha256") == view[b"f"]["sha256"]),
+                  (undo or inside == "rm f" or
+                   seen_inside(box, path).get(b"f", {}).get("sha256") == view[b"f"]["sha256"]),
                   process.returncode, output, after)
         box.drop()
 
@@ -466,8 +475,10 @@ def main(place, tap):
         database_link(tap, place, who)
     if place.is_root:
         t.parallel(lambda case: delayed(tap, place, *case), [
-            ("overlay", "echo new >f", "replaced"), ("overlay", "rm f", "removed"), ("copy_on_write", "echo new >f", "replaced"),
-            ("overlay", "echo new >f", "put back by an undo", True), ("copy_on_write", "echo new >f", "put back by an undo", True)], 5)
+            ("overlay", "echo new >f", "replaced"), ("overlay", "rm f", "removed"),
+            ("copy_on_write", "echo new >f", "replaced"),
+            ("overlay", "echo new >f", "put back by an undo", True),
+            ("copy_on_write", "echo new >f", "put back by an undo", True)], 5)
 
 
 t.run(main)

@@ -262,10 +262,12 @@ def late_writes(place, tap, who, strategy):
         tap.check("what is written into a directory after a commit took it away stops the removal, %s, %s" % (shape, tail),
                   commit.returncode == 0 and refused.returncode == 4 and named, t.said(commit), t.said(refused))
         undone = box.undo()
-        tap.check("and comes back with the undo, %s, %s" % (shape, tail), undone.returncode == 0 and read(path, name + "/late") == "work" and
+        tap.check("and comes back with the undo, %s, %s" % (shape, tail), undone.returncode == 0 and
+                  read(path, name + "/late") == "work" and
                   os.path.isdir("%s/%s/made" % (path, name)) and read(path, name + "/f") == "old\n", t.said(undone))
         again = box.rm()
-        tap.check("after which the sandbox can be removed, %s, %s" % (shape, tail), again.returncode == 0 and read(path, name + "/late") == "work",
+        tap.check("after which the sandbox can be removed, %s, %s" % (shape, tail), again.returncode == 0 and
+                  read(path, name + "/late") == "work",
                   t.said(again))
         os.close(inside)
         box.drop()

@@ -53,7 +53,8 @@ def moved(place, tap, who, strategy, as_file):
 
 
 def put_back_in_place(place, tap, who, strategy):
-    """A backup is copied over the content of the state directory itself, so that nothing tells the registry that it is older than the originals."""
+    """A backup is copied over the content of the state directory itself, so that nothing tells the
+    registry that it is older than the originals."""
     tail = "%s, %s" % (strategy, who)
     path = t.build_tree(place, who, BASE)
     box = t.Box(place, who, strategy, dirs=[path])
@@ -64,8 +65,11 @@ def put_back_in_place(place, tap, who, strategy):
     subprocess.run(["find", box.state, "-mindepth", "1", "-delete"], check=True)
     subprocess.run(["cp", "-a", backup + "/.", box.state], check=True)
     done = [box.undo(), box.rollback(), box.diff(), box.commit()]
-    tap.check("after a backup was put back in place nothing newer is overwritten, %s" % tail, all(m.returncode == 0 for m in made) and
-              all(d.returncode in (0, 3, 4) for d in done) and done[0].returncode == (4 if strategy == "overlay" else 3) and read(path, "a") == "1\n" and read(path, "d/b") == "9\n",
+    tap.check("after a backup was put back in place nothing newer is overwritten, %s" % tail,
+              all(m.returncode == 0 for m in made) and
+              all(d.returncode in (0, 3, 4) for d in done) and
+              done[0].returncode == (4 if strategy == "overlay" else 3) and read(path, "a") == "1\n" and
+              read(path, "d/b") == "9\n",
               *map(t.said, made), *map(t.said, done), read(path, "a"), read(path, "d/b"))
     gone = box.rm()
     tap.check("and the sandbox can be removed, %s" % tail, gone.returncode == 0, t.said(gone))
@@ -76,14 +80,16 @@ def put_back_in_place(place, tap, who, strategy):
 # ---- copies that lack something ----
 
 
-COPIES = (("tar", "tar -C %s -cf - . | tar -C %s -xpf -"), ("cp without times", "cp -dR --preserve=mode,ownership,xattr,links %s/. %s"),
+COPIES = (("tar", "tar -C %s -cf - . | tar -C %s -xpf -"),
+          ("cp without times", "cp -dR --preserve=mode,ownership,xattr,links %s/. %s"),
           ("cp without links", "cp -PR --preserve=mode,ownership,xattr,timestamps %s/. %s"),
           ("tar with attributes", "tar -C %s --xattrs --xattrs-include=\\* -cf - . | tar -C %s --xattrs --xattrs-include=\\* -xpf -"),
           ("cp -a", "cp -a %s/. %s"))
 
 
 def incomplete(place, tap, who, strategy, how, command):
-    """A copy without attributes, times or links would lack edits, and have some that no command made: it is not adopted unasked."""
+    """A copy without attributes, times or links would lack edits, and have some that no command
+    made: it is not adopted unasked."""
     tail = "%s, %s, %s" % (how, strategy, who)
     path = t.build_tree(place, who, BASE)
     os.setxattr(path + "/a", "user.k", b"v")
@@ -100,14 +106,18 @@ def incomplete(place, tap, who, strategy, how, command):
     if whole:
         diff = copy.diff("--name-status")
         tap.check("a copy that has kept everything is adopted, and has the same edits, %s" % tail,
-                  not any(d.returncode for d in made) and adopt.returncode == 0 and diff.stdout == before.stdout, t.said(adopt), t.said(diff),
+                  not any(d.returncode for d in made) and adopt.returncode == 0 and diff.stdout == before.stdout,
+                  t.said(adopt), t.said(diff),
                   t.said(before))
     else:
         commit, accepted, later = copy.commit(), copy.recover("--adopt", "--accept-incomplete"), copy.diff()
         tap.check("a copy that has lost something is refused, until it is taken as it is, %s" % tail,
-                  not any(d.returncode for d in made) and adopt.returncode == 4 and b"--accept-incomplete" in adopt.stderr and
-                  commit.returncode == 4 and os.getxattr(path + "/a", "user.k") == b"v" and read(path, "d/b") == "1\n" and
-                  accepted.returncode == 0 and later.returncode == 0, t.said(adopt), t.said(commit), t.said(accepted), t.said(later))
+                  not any(d.returncode for d in made) and adopt.returncode == 4 and
+                  b"--accept-incomplete" in adopt.stderr and
+                  commit.returncode == 4 and os.getxattr(path + "/a", "user.k") == b"v" and
+                  read(path, "d/b") == "1\n" and
+                  accepted.returncode == 0 and later.returncode == 0, t.said(adopt), t.said(commit), t.said(accepted),
+                  t.said(later))
     copy.drop()
     box.drop()
     t.remove_tree(path)
@@ -130,10 +140,12 @@ def undone(place, tap, who, strategy, command):
     tap.check("a commit made before the state directory was copied is taken back, or it is said why not and nothing is done, %s" % tail,
               not any(d.returncode for d in made) and
               ((undo.returncode == 0 and read(path, "a") == "1\n" and b"M\ta" in diff.stdout) or
-               (undo.returncode == 4 and b"was copied or restored" in undo.stderr and after == landed and not diff.stdout)),
+               (undo.returncode == 4 and b"was copied or restored" in undo.stderr and after == landed and
+                not diff.stdout)),
               *[t.said(d) for d in made], t.said(undo), t.said(diff), landed, after)
     again = [copy.run("sh", "-c", "echo 3 > a", cwd=path), copy.commit()]
-    tap.check("and the next commit lands what was edited since, %s" % tail, not any(d.returncode for d in again) and read(path, "a") == "3\n",
+    tap.check("and the next commit lands what was edited since, %s" % tail, not any(d.returncode for d in again) and
+              read(path, "a") == "3\n",
               *[t.said(d) for d in again])
     copy.drop()
     box.drop()
@@ -146,12 +158,14 @@ def pinned(place, tap, who):
     box = t.Box(place, who, name="box")
 
     def git(*argv):
-        return box.command(["git", "-C", path, "-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", *argv])
+        return box.command(["git", "-C", path, "-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now",
+                            *argv])
 
     def pins():
         return git("for-each-ref", "--format=%(objectname)", "refs/atoll").stdout.decode().split()
 
-    made = [git("init", "-q"), git("config", "user.name", "n"), git("config", "user.email", "e"), git("add", "."), git("commit", "-qm", "1"),
+    made = [git("init", "-q"), git("config", "user.name", "n"), git("config", "user.email", "e"), git("add", "."),
+            git("commit", "-qm", "1"),
             box.new("--git", path), box.run("sh", "-c", "echo 2 > a && git commit -qam inside", cwd=path)]
     base = git("rev-parse", "HEAD").stdout.decode().strip()
     copy = t.Box(place, who, name="box", state=box.state + "-copy")
@@ -162,13 +176,16 @@ def pinned(place, tap, who):
     dropped = pins()
     made.append(copy.run("true", cwd=path))
     again = pins()
-    made += [git("commit", "-q", "--amend", "-m", "another"), git("gc", "-q", "--prune=now"), copy.run("git", "log", "--oneline", cwd=path)]
+    made += [git("commit", "-q", "--amend", "-m", "another"), git("gc", "-q", "--prune=now"),
+             copy.run("git", "log", "--oneline", cwd=path)]
     there = git("cat-file", "-e", base)
     tap.check("a pin that rm in a copy of the state directory dropped is set again by the next run, and keeps what the sandbox is built on, %s" % who,
-              not any(d.returncode for d in made) and not dropped and again == [base] and there.returncode == 0, dropped, again, t.said(there),
+              not any(d.returncode for d in made) and not dropped and again == [base] and there.returncode == 0,
+              dropped, again, t.said(there),
               *[t.said(d) for d in made])
     gone = copy.rm()
-    tap.check("and it is gone when that is removed, too, %s" % who, gone.returncode == 0 and not pins(), t.said(gone), pins())
+    tap.check("and it is gone when that is removed, too, %s" % who, gone.returncode == 0 and not pins(), t.said(gone),
+              pins())
     copy.drop()
     box.drop()
     t.remove_tree(path)

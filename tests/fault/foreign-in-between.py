@@ -111,7 +111,8 @@ def in_between(place, tap, who, strategy):
         there = content(os.path.join(path, name))
         again = box.recover()
         tap.check("%s at the last moment: theirs stays, and it is told, %s, %s" % (what, strategy, who),
-                  done.returncode == (3 if whole else 7) and there == expected and b": %s: " % name.encode() in done.stderr and
+                  done.returncode == (3 if whole else 7) and there == expected and
+                  b": %s: " % name.encode() in done.stderr and
                   again.returncode == 0 and b"nothing" in again.stdout and content(path + "/first") == "old\n",
                   there, t.said(done), t.said(again))
         box.drop()

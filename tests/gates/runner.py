@@ -107,9 +107,11 @@ def process_left_behind(place, tap):
 def keeper_left_behind(place, tap):
     runner = Runner(place.root + "/atoll", keeps=KEEPS_ATOLL % place.bin)
     status, lines = runner.run(ci="")
-    left = [line for line in lines if line.startswith("FAIL left behind: process ") and "/bin/atoll run --keep-alive 100" in line]
+    left = [line for line in lines if line.startswith("FAIL left behind: process ") and
+            "/bin/atoll run --keep-alive 100" in line]
     tap.check("a keeper of Atoll's that was left behind is a failure, and is ended", status == 1 and len(left) >= 2 and
-              subprocess.run(["pgrep", "-f", place.root + "/atoll/home/.*/bin/atoll"], stdout=subprocess.DEVNULL, check=False).returncode == 1, *lines)
+              subprocess.run(["pgrep", "-f", place.root + "/atoll/home/.*/bin/atoll"], stdout=subprocess.DEVNULL,
+                             check=False).returncode == 1, *lines)
 
 
 def tools_of_the_gates(place, tap):

@@ -91,7 +91,8 @@ class Place:
         self.subvolumes = {}  # mount points, each with that of the file system which holds its image
         self.lock = threading.Lock()
         self.serial = 0
-        self.looks, self.shared = 0, []  # how often originals were compared with workspaces, and which files were in both
+        # how often originals were compared with workspaces, and which files were in both
+        self.looks, self.shared = 0, []
         self.kills = {True: 0, False: 0}  # by fault injection: how many hit, and how many came too late
         self.is_root = os.geteuid() == 0
         self.bin = self._program("ATOLL", "atoll")
@@ -126,7 +127,8 @@ class Place:
         return ("root", "user") if self.is_root else ("user",)
 
     def look_apart(self, what, originals, state):
-        """Looks for files that an original and a workspace share. Another command may be under way: only what stays so counts."""
+        """Looks for files that an original and a workspace share. Another command may be under way:
+        only what stays so counts."""
         for _ in range(10):
             try:
                 found = isolation.shared(sorted(originals), state)
@@ -242,7 +244,9 @@ class Box:
     """One sandbox seen from outside: every method starts the atoll program once and returns the finished process."""
 
     looks_apart = True  # after each commit and undo, that originals and workspaces share nothing
-    counts_kills = True  # those that miss, too; not where a number is guessed, or counted up until the kill comes too late
+    # Kills that miss are counted, too, except where the suite guesses a number, or counts up until
+    # the kill comes too late.
+    counts_kills = True
 
     def __init__(self, place, who="root", strategy=None, name="box", dirs=(), files=(), state=None, program=None,
                  environment=None):
@@ -433,7 +437,7 @@ def run(main):
         main(place, tap)
         if place.looks:
             tap.check(APART, not place.shared, *place.shared[:12])
-        if sum(place.kills.values()) >= 10:  # one that comes too late tests nothing
+        if sum(place.kills.values()) >= 10:  # a kill that comes too late tests nothing
             tap.check(HIT, place.kills[True] >= 3 * place.kills[False], place.kills)
     except Exception:  # pylint: disable=broad-except
         tap.check("the suite runs to its end", False, traceback.format_exc())

@@ -68,7 +68,9 @@ class Box:
         self.view = self.base = self.stamp = None
         self.visited, self.fuzzy = set(), set()
         self.moved = set()  # files of a copy of which only names came or went: compared with the original whenever they are looked at
-        self.only_timed = set()  # directories of which a command inside set the time alone, before others gave them other metadata
+        # directories of which a command inside set the time alone, before others gave them other
+        # metadata
+        self.only_timed = set()
         self.stale_times = set()  # directories that came back by an undo, of which no command inside had set the time
         self.untimed = set()  # directories of the original in which others have worked
         self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
@@ -132,7 +134,8 @@ class Box:
         by_id = {}
         for path, node in sorted(old.items()):
             if path in self.only_timed & edits.metas and path in self.view and self.view[path].kind == "dir":
-                self.view[path].mtime = node.mtime  # the rest, which the upper layer has as it was then, is not the sandbox's
+                # the rest, which the upper layer has as it was then, is not the sandbox's
+                self.view[path].mtime = node.mtime
                 self.view[path].touch()
                 self.fuzzy.add(path)
             elif path in edits.all():
@@ -167,7 +170,8 @@ class Box:
             wanted += [(index, failed)] if failed else []
             if operation[0] != "utime" and not failed:
                 tops = [word for word in operation[1:3] if isinstance(word, str)]
-                self.only_timed = {path for path in self.only_timed if not any(mt.is_at_or_below(path, top) for top in tops)}
+                self.only_timed = {path for path in self.only_timed
+                                   if not any(mt.is_at_or_below(path, top) for top in tops)}
             for path in operation[1:3]:
                 self.stale_times -= {path, mt.parent_of(path)} if isinstance(path, str) else set()
                 while isinstance(path, str) and path != ".":
@@ -365,7 +369,8 @@ class World:
                 landed.is_new_inode()
         for path in chosen.metas & set(box.view) & set(tree.part(box.root)):
             base = box.stamp.get(path) if path in box.fuzzy else box.base.get(path)
-            if is_same_directory(base, box.view[path]) or path in box.only_timed:  # only its time: the rest stays as others made it
+            # only its time: the rest stays as others made it
+            if is_same_directory(base, box.view[path]) or path in box.only_timed:
                 tree[mt.join(box.root, path)].touch()
             else:
                 merge_meta(base, box.view[path], tree[mt.join(box.root, path)])
@@ -373,14 +378,17 @@ class World:
                     self.unsure.add(mt.join(box.root, path))
         parents = {mt.parent_of(path) for path in chosen.entries | chosen.trees if path != "."}
         merged = (chosen.trees | chosen.entries) & (foreign.names | foreign.metas)  # made again inside, while others worked in it
-        timed = {p for p in set(box.view) - box.stale_times if whole and is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
+        timed = {p for p in set(box.view) - box.stale_times if whole and
+                 is_same_directory(box.base.get(p), box.view[p]) and box.base[p].mtime != box.view[p].mtime}
         for path in chosen.names | chosen.metas | parents | merged | timed:
             self.land_times(box, tree, path, foreign, whole)
         for path in {mt.join(box.root, mt.parent_of(path)) for path in merged if path != "."} & set(tree):
             tree[path].mtime = None
         edited = box.edits().all()
-        others = {path for group in box.base.groups() | box.view.groups() if group & edited and not whole for path in group}
-        for path in {mt.join(box.root, mt.parent_of(path)) for path in others} & set(tree):  # a name of a file of which another name was moved
+        others = {path for group in box.base.groups() | box.view.groups()
+                  if group & edited and not whole for path in group}
+        # a name of a file of which another name was moved
+        for path in {mt.join(box.root, mt.parent_of(path)) for path in others} & set(tree):
             tree[path].mtime = None
         for node in tree.values():
             if node.id in moved:
@@ -450,8 +458,8 @@ class World:
         self.after(box, fault)
 
     def keep_untouched(self, old, disk):
-        """A file that a command inside wrote again with the same content and metadata is no change: the commit leaves the original's alone, and
-        to the other sandboxes it is as before."""
+        """A file that a command inside wrote again with the same content and metadata is no change:
+        the commit leaves the original's alone, and to the other sandboxes it is as before."""
         now = self.scan()
         for path in set(old) & set(self.tree) & set(disk) & set(now):
             before, after = old[path], self.tree[path]
@@ -461,7 +469,8 @@ class World:
                 after.is_new_inode()
             elif disk[path]["ino"] == now[path]["ino"]:
                 after.id, after.version = before.id, before.version
-                after.ctime = before.ctime if disk[path]["ctime"] == now[path]["ctime"] else after.ctime  # a name of it may have gone
+                # a name of it may have gone
+                after.ctime = before.ctime if disk[path]["ctime"] == now[path]["ctime"] else after.ctime
 
     @staticmethod
     def is_carried(box, path):
@@ -595,17 +604,20 @@ class World:
             self.worked_in(box, commit.all() | commit.names)
             box.history.pop()
             self.uncommitted(box, record, commit)
-            for path in box.stale_times & {p[len(box.root) + 1:] if box.root != "." and p != box.root else "." if p == box.root else p
+            for path in box.stale_times & {p[len(box.root) + 1:] if box.root != "." and
+                                           p != box.root else "." if p == box.root else p
                                            for p in foreign.names | foreign.metas}:
                 if not box.layered and path in box.view:
-                    box.view[path].mtime = None  # the copy may follow the time that others have given the original's directory
+                    # the copy may follow the time that others have given the original's directory
+                    box.view[path].mtime = None
         self.after(box, fault, what == "rollback" and side == "new")
         return side
 
     def uncommitted(self, box, record, commit):
         now, newer = box.original(), box.edits()
         newer_times = {path for path in set(box.base) & set(box.view) if box.base[path].mtime != box.view[path].mtime}
-        untouched = {path for path, node in record.view_before.items() if node.kind == "dir" and path in record.base_before and
+        untouched = {path for path, node in record.view_before.items() if node.kind == "dir" and
+                     path in record.base_before and
                      record.base_before[path].kind == "dir" and record.base_before[path].mtime == node.mtime}
         box.stale_times = (box.stale_times | untouched) & untouched - newer.all() - newer.names - newer_times
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
@@ -628,7 +640,8 @@ class World:
             for path, node in self.tree.items():
                 if path in earlier.after and earlier.after[path].is_as(node):
                     earlier.after[path].ctime = node.ctime
-        for path in set(box.base) & set(now) if not box.layered else ():  # the copy's time is an edit again where the commit had landed it
+        # the copy's time is an edit again where the commit had landed it
+        for path in set(box.base) & set(now) if not box.layered else ():
             then, landed = (tree.get(mt.join(box.root, path)) for tree in (record.before, record.after))
             if then and landed and now[path].kind == box.base[path].kind == "dir" and then.mtime != landed.mtime:
                 box.base[path].mtime = now[path].mtime
@@ -658,7 +671,8 @@ class World:
         if not box:
             return
         edits = box.edits()
-        if box.history and box.moved & box.foreign().all():  # listed as an edit, perhaps: which of the two a rollback drops is open
+        # listed as an edit, perhaps: which of the two a rollback drops is open
+        if box.history and box.moved & box.foreign().all():
             return
         if box.history and not edits.all() and not edits.names:
             if self.take_back(box, "rollback", fault) == "new":
