@@ -196,3 +196,26 @@ int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct at
 	store_ops_free(ops, n);
 	return rc < 0 || needed ? rc : store_stamp_clear(s->store, r->row.id, err);
 }
+
+struct store_step *op_add_step(struct op *op, struct resource *r, enum store_step_kind kind, const char *path)
+{
+	struct store_step *step;
+
+	if (op->n == op->capacity) {
+		size_t capacity = op->capacity ? op->capacity * 2 : 64;
+		struct store_step *grown = reallocarray(op->steps, capacity, sizeof *grown);
+
+		if (!grown)
+			return NULL;
+		op->steps = grown;
+		op->capacity = capacity;
+	}
+	step = &op->steps[op->n];
+	*step = (struct store_step){
+		.seq = (int64_t)op->n + 1, .resource = r->row.id, .kind = kind, .path = strdup(path)
+	};
+	if (!step->path)
+		return NULL;
+	op->n++;
+	return step;
+}

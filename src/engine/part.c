@@ -51,7 +51,7 @@ int part_plan(struct op *op, size_t index, struct atoll_error *err)
 		return v->n ? refuse_selection(op, r, err) : 0;
 	if (!part_is_changed(op->changes[index], op->options->refs))
 		return 0;
-	step = plan_add(op, r, STORE_STEP_PART, name_of(r));
+	step = op_add_step(op, r, STORE_STEP_PART, name_of(r));
 	if (!step)
 		return error_oom(err, "commit");
 	step->change = ATOLL_MODIFIED;

@@ -16,31 +16,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/parallel.h"
-
-struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path)
-{
-	struct store_step *step;
-
-	if (op->n == op->capacity) {
-		size_t capacity = op->capacity ? op->capacity * 2 : 64;
-		struct store_step *grown = reallocarray(op->steps, capacity, sizeof *grown);
-
-		if (!grown)
-			return NULL;
-		op->steps = grown;
-		op->capacity = capacity;
-	}
-	step = &op->steps[op->n];
-	*step = (struct store_step){
-		.seq = (int64_t)op->n + 1, .resource = r->row.id, .kind = kind, .path = strdup(path)
-	};
-	if (!step->path)
-		return NULL;
-	op->n++;
-	return step;
-}
-
 struct planner {
 	struct op *op;
 	struct resource *r;
@@ -187,7 +162,7 @@ static bool has_selected_below(const struct planner *p, const char *path)
 /* The workspace entry at path leaves it for the slot. */
 static int add_retire(struct planner *p, const struct change *c, const char *slot, char letter)
 {
-	struct store_step *step = plan_add(p->op, p->r, STORE_STEP_RETIRE, c->path);
+	struct store_step *step = op_add_step(p->op, p->r, STORE_STEP_RETIRE, c->path);
 	struct tree_stat st;
 	int dir, r;
 
@@ -224,7 +199,7 @@ static int add_landing(struct planner *p, struct change *c, enum store_step_kind
 		if (r < 0)
 			return r;
 	}
-	step = plan_add(p->op, p->r, kind, c->path);
+	step = op_add_step(p->op, p->r, kind, c->path);
 	if (!step)
 		return no_memory(p);
 	step->change = c->kind;
@@ -297,7 +272,7 @@ static int add_taking(struct planner *p, struct change *c)
 		r = add_retire(p, c, NULL, 'k');
 	if (r < 0)
 		return r;
-	step = plan_add(p->op, p->r, STORE_STEP_TAKE, c->path);
+	step = op_add_step(p->op, p->r, STORE_STEP_TAKE, c->path);
 	if (!step)
 		return no_memory(p);
 	step->change = c->kind;
@@ -336,7 +311,7 @@ static int add_meta(struct planner *p, struct change *c)
 	int r = 0;
 
 	if (c->what & ~(unsigned)ATOLL_WHAT_TIME) {
-		step = plan_add(p->op, p->r, STORE_STEP_META, c->path);
+		step = op_add_step(p->op, p->r, STORE_STEP_META, c->path);
 		if (!step)
 			return no_memory(p);
 		step->change = ATOLL_META;
@@ -484,7 +459,7 @@ static int add_time(struct planner *p, const char *path)
 		if (r >= 0 && before.ctime >= resource_dir_stamp(p->r, path))
 			return 0;
 	}
-	step = plan_add(p->op, p->r, STORE_STEP_TIME, path);
+	step = op_add_step(p->op, p->r, STORE_STEP_TIME, path);
 	if (!step)
 		return no_memory(p);
 	step->change = ATOLL_META;
@@ -544,97 +519,6 @@ static void choose_source(struct planner *p)
 	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;
 }
 
-/* ---- hard links ---- */
-
-static bool lands_linked(const struct planner *p, const struct change *c)
-{
-	return c->has_after && !S_ISDIR(c->after.mode) && c->after.nlink > 1 && c->kind != ATOLL_SKIPPED && !c->part &&
-	       (!c->gone || p->ours) && selection_has(p->selection, c->path);
-}
-
-/* Changes that must be copied together or not at all: those below one directory that lands as a
- * whole, and the names of one file. The entries are a forest with one tree for each such group; a
- * change whose entry is its own index is a root. */
-static size_t find_group(size_t *groups, size_t i)
-{
-	while (groups[i] != i) {
-		groups[i] = groups[groups[i]];
-		i = groups[i];
-	}
-	return i;
-}
-
-static int join_groups(struct planner *p, size_t *groups)
-{
-	CLEANUP(tree_inodes_release) struct tree_inodes files = { 0 };
-	size_t top = 0;
-	bool within = false;
-
-	for (size_t i = 0; i < p->changes->n; i++) {
-		const struct change *c = &p->changes->v[i];
-		uint64_t *first;
-
-		within = within && path_is_below(c->path, p->changes->v[top].path);
-		if (!within) {
-			top = i;
-			within = (c->kind == ATOLL_ADDED || c->kind == ATOLL_TYPE) && c->has_after &&
-				 S_ISDIR(c->after.mode);
-		}
-		groups[i] = i;
-		groups[i] = find_group(groups, top);
-		if (!lands_linked(p, c))
-			continue;
-		first = tree_inodes_add(&files, &c->after, i);
-		if (!first)
-			return no_memory(p);
-		groups[find_group(groups, i)] = find_group(groups, (size_t)*first);
-	}
-	return 0;
-}
-
-/* A file that is copied in one place must be copied in all: its names would land as two files, and
- * one of them stay in the workspace. A directory that lands as a whole is copied with all of its
- * content. */
-static int spread_shared(struct planner *p)
-{
-	AUTO_FREE size_t *groups = reallocarray(NULL, p->changes->n, sizeof *groups);
-	AUTO_FREE bool *copied = calloc(p->changes->n, sizeof *copied);
-	int r = groups && copied ? join_groups(p, groups) : no_memory(p);
-
-	for (size_t i = 0; i < p->changes->n && r >= 0; i++)
-		copied[find_group(groups, i)] |= p->changes->v[i].shared;
-	for (size_t i = 0; i < p->changes->n && r >= 0; i++) {
-		struct change *c = &p->changes->v[i];
-
-		c->shared |= copied[find_group(groups, i)] && lands_linked(p, c);
-	}
-	return r;
-}
-
-/* An inode that landed while one of its names stays in the workspace would be reachable from both sides: the next command inside would write
- * into the original. Marks each change that must land as a copy for that reason. */
-static int find_shared(struct planner *p)
-{
-	CLEANUP(tree_inodes_release) struct tree_inodes landing = { 0 };
-
-	for (size_t i = 0; i < p->changes->n; i++) {
-		const struct change *c = &p->changes->v[i];
-		uint64_t *names = lands_linked(p, c) ? tree_inodes_add(&landing, &c->after, 0) : NULL;
-
-		if (names)
-			(*names)++;
-		else if (lands_linked(p, c))
-			return no_memory(p);
-	}
-	for (size_t i = 0; i < p->changes->n && landing.n; i++) {
-		struct change *c = &p->changes->v[i];
-
-		c->shared = lands_linked(p, c) && *tree_inodes_find(&landing, &c->after) < c->after.nlink;
-		p->has_shared |= c->shared;
-	}
-	return p->has_shared ? spread_shared(p) : 0;
-}
-
 /* With a part selected: a rename lands with both its ends or not at all. */
 static int refuse_half_renames(struct planner *p)
 {
@@ -650,55 +534,6 @@ static int refuse_half_renames(struct planner *p)
 		r = why ? refuse(p, c->path, why) : no_memory(p);
 	}
 	return r;
-}
-
-/* ---- identities, of very many ---- */
-
-struct identifier {
-	const struct planner *p;
-	struct peer original, workspace;
-};
-
-/* What fails here is asked for once more, and reported, when its turn comes. */
-static void identify(struct identifier *w, struct change *c)
-{
-	struct store_look unused;
-	int dir;
-
-	if (c->gone || c->below || c->part || c->kind == ATOLL_SKIPPED || !selection_has(w->p->selection, c->path))
-		return;
-	if (c->has_before)
-		(void)change_look(c, &w->original, &unused);
-	if (!c->has_after || S_ISDIR(c->after.mode))
-		return;
-	dir = peer_dir(&w->workspace, c->path, path_parent_size(c->path));
-	if (dir < 0 || tree_identify(dir, path_base_name(c->path), &c->after, &c->after_id) < 0)
-		c->after_id.size = 0;
-}
-
-static void identify_portion(void *arg, size_t part, size_t first, size_t end)
-{
-	struct identifier *w = (struct identifier *)arg + part;
-
-	for (size_t i = first; i < end; i++)
-		identify(w, &w->p->changes->v[i]);
-}
-
-static void identify_all(const struct planner *p)
-{
-	struct identifier parts[PARALLEL_MAX];
-
-	if (!parallel_is_worth(p->changes->n))
-		return;
-	for (size_t i = 0; i < PARALLEL_MAX; i++)
-		parts[i] = (struct identifier){ p,
-						{ p->original.root_fd, NULL, -EBADF },
-						{ p->workspace.root_fd, NULL, -EBADF } };
-	parallel_run(p->changes->n, identify_portion, parts);
-	for (size_t i = 0; i < PARALLEL_MAX; i++) {
-		peer_release(&parts[i].original);
-		peer_release(&parts[i].workspace);
-	}
 }
 
 static void free_paths(char **list, size_t n)
@@ -728,10 +563,10 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 	p.workspace = (struct peer){ workspace, NULL, -EBADF };
 	p.ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
 	choose_source(&p);
-	identify_all(&p);
-	rc = find_shared(&p);
-	if (rc >= 0)
-		rc = refuse_half_renames(&p);
+	plan_identify(p.changes, p.selection, r->root_fd, workspace);
+	rc = plan_find_shared(p.changes, p.selection, p.ours);
+	p.has_shared = rc > 0;
+	rc = rc < 0 ? no_memory(&p) : refuse_half_renames(&p);
 	for (size_t i = 0; i < p.changes->n && rc >= 0; i++)
 		rc = plan_change(&p, i);
 	if (rc >= 0)

@@ -97,6 +97,8 @@ int op_take_held(struct op *op, const struct store_step *step);
 void op_release_held(struct op *op);
 /* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
 int op_dir(const struct op *op, const struct resource *r, bool stage);
+/* A further step at the end of the list; NULL: no memory. */
+struct store_step *op_add_step(struct op *op, struct resource *r, enum store_step_kind kind, const char *path);
 /* Forgets the stamps of a resource whose base is new as a whole, unless an older commit than `op` may still be taken back: by them its
  * undo tells what this sandbox put back from what somebody else did. */
 int op_clear_stamps(struct session *s, struct resource *r, int64_t op, struct atoll_error *err);
@@ -121,7 +123,12 @@ void own_release(struct op *op);
 
 /* plan.c */
 int plan_make(struct op *op, struct atoll_error *err);
-struct store_step *plan_add(struct op *op, struct resource *r, enum store_step_kind kind, const char *path);
+/* Marks each change that must land as a copy: if an inode landed while one of its names stays in the
+ * workspace, the next command inside would write into the original. ours: the commit overrides
+ * changes of other processes. 1 if there is such a change, 0, or -ENOMEM. */
+int plan_find_shared(struct changes *changes, const struct selection *selection, bool ours);
+/* Fills in the identities of the selected entries if there are very many, by several threads. */
+void plan_identify(struct changes *changes, const struct selection *selection, int original_fd, int workspace_fd);
 
 /* part.c: what resources land by their strategies' own doing */
 int part_plan(struct op *op, size_t index, struct atoll_error *err); /* after the steps of the resource's files */
