@@ -548,7 +548,7 @@ int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *r
 struct atoll_recover_options {
 	int wait_ms;
 	bool adopt; /* take over a state directory that was copied or restored from one that is no longer there */
-	bool accept_incomplete; /* with adopt: also if it was copied without extended attributes, times or hard links */
+	bool accept_incomplete; /* with adopt: also if the copy lacks attributes, times or hard links, or an op was cut off */
 };
 /* Finishes what a crash left, for one sandbox or (name NULL) for all. One result per sandbox that needed it; one that is in use and
  * needs none is left alone. Every operation above does this for its own sandbox first. */

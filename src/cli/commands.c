@@ -144,7 +144,7 @@ static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
 	{ "accept-incomplete", NULL, NULL,
-	  "with --adopt: take over even a copy without attributes, times or hard links", COMPLETE_NONE, 0 },
+	  "with --adopt: take over even a copy that lacks attributes, times or links, or a finished commit", COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -501,7 +501,8 @@ static const struct command commands[] = {
 		  "takes the sandbox back.\n\n"
 		  "A copy must have kept extended attributes, times and hard links (cp -a, rsync -aHAX, tar --xattrs "
 		  "--xattrs-include=*): without them edits are missing, and unchanged files look changed. Such a copy is "
-		  "refused; --accept-incomplete takes it as it is.",
+		  "refused, and so is a copy that was made after a commit or undo was cut off and before it was recovered; "
+		  "--accept-incomplete takes either as it is.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

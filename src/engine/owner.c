@@ -178,6 +178,43 @@ static int check_whole(struct atoll *a, bool accept_incomplete, struct atoll_err
 		     : 0;
 }
 
+static bool has_area_inside(const struct atoll *a, struct store *store, const struct store_sandbox *box)
+{
+	struct store_resource *list = NULL;
+	size_t n = 0;
+	bool found = store_resource_list(store, box->id, &list, &n, NULL) < 0;
+
+	for (size_t i = 0; i < n; i++) {
+		found |= path_is_below(list[i].work, a->state_dir) || path_is_below(list[i].stage, a->state_dir);
+		store_resource_release(&list[i]);
+	}
+	free(list);
+	return found;
+}
+
+/* Recovery recognises the files that a commit has moved by their inodes, and a copy has other inodes: it would put back some
+ * of the files and not the others. */
+static int check_settled(struct atoll *a, struct store *store, bool accept_incomplete, struct atoll_error *err)
+{
+	struct store_sandbox *list = NULL;
+	size_t n = 0;
+	int r = accept_incomplete ? 0 : store_sandbox_list_prepared(store, &list, &n, err);
+
+	for (size_t i = 0; i < n; i++) {
+		if (r >= 0 && has_area_inside(a, store, &list[i]))
+			r = error_set(
+				err, ATOLL_REFUSED, 0, "recover", a->state_dir,
+				"\"%s\" was copied after a commit or undo of the sandbox \"%s\" was cut off, which "
+				"cannot be finished with copied files; recover that sandbox in the state directory "
+				"that was copied, and copy it again, or take the copy as it is with "
+				"--accept-incomplete",
+				a->state_dir, list[i].name);
+		store_sandbox_release(&list[i]);
+	}
+	free(list);
+	return r;
+}
+
 /* The areas are locked before anything is written: one that is in use, or whose owner is there, leaves all as it was. Then
  * the registry gets a new id, and marks the areas with it one by one. Killed in between, each area has one owner, and the
  * rest can be taken over again. */
@@ -197,8 +234,10 @@ int owner_adopt(struct atoll *a, bool accept_incomplete, struct atoll_error *err
 		ours = r > 0;
 	}
 	if (r == 0)
+		r = check_settled(a, store, accept_incomplete, err);
+	if (r >= 0 && !ours)
 		r = check_whole(a, accept_incomplete, err);
-	if (ours)
+	if (r >= 0 && ours)
 		r = store_registry_get(store, id, err);
 	if (r >= 0)
 		r = claim_lock_all(a, store, id, &claims, err);

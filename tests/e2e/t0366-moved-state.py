@@ -152,6 +152,40 @@ def undone(place, tap, who, strategy, command):
     t.remove_tree(path)
 
 
+def cut_off(place, tap, who, strategy):
+    """A commit is killed while it is applied, and the state directory copied then: the copy, whose
+    files have other inodes, is not adopted unasked, and the directory itself recovers."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, strategy, program=place.faults_bin, dirs=[path])
+    look = ["sh", "-c", "find . -printf '%P %y %m\\n' | sort; cat a"]
+    made = [box.new(), box.run("sh", "-c", "echo 2 > a; rm -r d; mkdir n; echo 2 > n/n", cwd=path)]
+    old = box.command(look, cwd=path).stdout
+    refused, wrong = 0, []
+    for point in range(1, 60, 3):
+        killed = box.commit(fault="%d:kill" % point, program_environment={"ATOLL_FAULT_FROM": "apply"})
+        if killed.returncode not in (-9, 137):
+            break
+        between = box.command(look, cwd=path).stdout
+        copy = t.Box(place, who, state=box.state + "-copy")
+        subprocess.run(["cp", "-a", box.state, copy.state], check=True)
+        os.rename(box.state, box.state + "-away")
+        adopt = copy.recover("--adopt")
+        after = box.command(look, cwd=path).stdout
+        if adopt.returncode == 4 and b"cut off" in adopt.stderr and after == between:
+            refused += 1
+        elif adopt.returncode != 0 or between == old:
+            wrong.append("%d: %s" % (point, t.said(adopt)))
+        t.remove_tree(copy.state)
+        os.rename(box.state + "-away", box.state)
+        recovered = [box.recover(), box.undo()]
+        if recovered[0].returncode != 0 or box.command(look, cwd=path).stdout != old:
+            wrong.append("%d: %s" % (point, [t.said(d) for d in recovered]))
+    tap.check("a copy made while a commit was cut off is not adopted, %s, %s" % (strategy, who),
+              not any(d.returncode for d in made) and refused > 3 and not wrong, refused, *wrong)
+    box.drop()
+    t.remove_tree(path)
+
+
 def pinned(place, tap, who):
     """A moved state directory and its adopted copy have one sandbox id, and so the same pins in a repository."""
     path = t.build_tree(place, who, BASE)
@@ -351,6 +385,7 @@ def main(place, tap):
         for strategy in ("overlay", "copy_on_write"):
             for command in ("chmod 600 d/b", "rm d/b", "rm -r d"):
                 undone(place, tap, who, strategy, command)
+            cut_off(place, tap, who, strategy)
         for strategy in ("overlay", "copy_on_write"):
             for how, command in COPIES:
                 incomplete(place, tap, who, strategy, how, command)
