@@ -115,16 +115,23 @@ class Box:
         """Whether somebody else changed what this sandbox changed too."""
         return bool(self.edits().meets(self.foreign()))
 
+    def keep_layer(self):
+        """Another process changed a directory that the upper layer has: inside it may look as it did before."""
+        if not self.layered:
+            return
+        now, base = self.original(), self.base
+        delta = mt.Touched(base, now)
+        timed = {path for path in self.visited & set(base) & set(now)
+                 if base[path].kind == "dir" and base[path].mtime != now[path].mtime}
+        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited} | timed
+        if "." in delta.metas | delta.names or base["."].mtime != now["."].mtime:
+            self.fuzzy.add(".")  # the upper layer has the root
+
     def follow(self):
         """The view of an overlay after somebody else changed the original elsewhere."""
         if not self.layered:
             return
         now, edits, old, base = self.original(), self.edits(), self.view, self.base
-        delta = mt.Touched(base, now)
-        timed = {path for path in self.visited & set(base) & set(now) if base[path].kind == "dir" and base[path].mtime != now[path].mtime}
-        self.fuzzy |= {path for path in delta.metas | delta.names if path in self.visited} | timed  # the upper layer has its own
-        if "." in delta.metas | delta.names or base["."].mtime != now["."].mtime:
-            self.fuzzy.add(".")  # the upper layer has the root
         self.base, self.view = now, now.copy()
         for node in self.view.values():
             node.low = True
@@ -239,9 +246,9 @@ class World:
     def others_follow(self, box=None):
         for other in self.boxes.values():
             if other is not box:
-                if other.is_tangled():
-                    continue
-                other.follow()
+                other.keep_layer()
+                if not other.is_tangled():
+                    other.follow()
 
     def worked_in(self, box, paths):
         """To the other sandboxes these directories are somebody else's work from now on, also if they look as before."""
@@ -452,25 +459,37 @@ class World:
         self.linked = ()
         self.check_isolation("commit")
         if side == "new":
-            self.keep_untouched(old, disk)
+            renewed = self.keep_untouched(old, disk)
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
+            self.know_renewed(box, renewed)
         self.after(box, fault)
 
     def keep_untouched(self, old, disk):
         """A file that a command inside wrote again with the same content and metadata is no change:
-        the commit leaves the original's alone, and to the other sandboxes it is as before."""
-        now = self.scan()
+        the commit leaves the original's alone, and to the other sandboxes it is as before. Returns
+        the paths at which the commit put another inode with the same content and metadata."""
+        now, renewed = self.scan(), set()
         for path in set(old) & set(self.tree) & set(disk) & set(now):
             before, after = old[path], self.tree[path]
             if before.kind == "dir" or before.look() != after.look():
                 continue
             if disk[path]["ino"] != now[path]["ino"] and after.id == before.id:
                 after.is_new_inode()
+                renewed.add(path)
             elif disk[path]["ino"] == now[path]["ino"]:
                 after.id, after.version = before.id, before.version
                 # a name of it may have gone
                 after.ctime = before.ctime if disk[path]["ctime"] == now[path]["ctime"] else after.ctime
+        return renewed
+
+    @staticmethod
+    def know_renewed(box, renewed):
+        """To the sandbox whose commit put other inodes there, these are no work of another process."""
+        by_id = {}
+        for path, node in box.original().items():
+            if mt.join(box.root, path) in renewed and path in box.stamp:
+                box.stamp.put(path, node, by_id)
 
     @staticmethod
     def is_carried(box, path):
@@ -629,8 +648,13 @@ class World:
                 if path not in source:
                     tree.pop(path, None)
                 elif tree is box.stamp:
-                    then = record.before.get(mt.join(box.root, path))  # by another name somebody may have written to it meanwhile
-                    tree.put(path, then if then and then.kind != "dir" and then.id == source[path].id else source[path], by_id)
+                    # Another process may have written to the file by another name meanwhile. If it
+                    # only made or removed a name, the next commit may report a conflict, or not.
+                    then = record.before.get(mt.join(box.root, path))
+                    is_same = then and then.kind != "dir" and then.id == source[path].id
+                    known = tree.put(path, then if is_same else source[path], by_id)
+                    if is_same and known.look() == source[path].look() and known.mtime == source[path].mtime:
+                        known.version = source[path].version
                 else:
                     tree.put(path, source[path], base_ids)
         for path, node in now.items():
