@@ -101,9 +101,9 @@ int sqlite_pages_take(struct sqlite_patch *p, int fd, uint64_t size);
 /* ---- sqlite-super.c ---- */
 
 enum { SQLITE_SUPER_UNKNOWN = 1 };
-/* Of a copied journal that belongs to a transaction over several databases: SQLite rolls it back
- * after this if the transaction was cut off. 0, -errno, or SQLITE_SUPER_UNKNOWN if the transaction
- * is held together by a file of another directory. */
+/* Prepares a copied journal before SQLite opens the copy: if the journal belongs to a transaction
+ * over several databases that was cut off, SQLite then rolls it back. Returns 0, -errno, or
+ * SQLITE_SUPER_UNKNOWN if the transaction's super-journal is not in the clone's directory. */
 int sqlite_super_settle(const struct sqlite_file *clone, const struct sqlite_find *how, const struct sqlite_file *copy);
 
 /* ---- sqlite-clone.c ---- */
@@ -148,8 +148,8 @@ const struct sqlite_tree *sqlite_trees_get(const struct sqlite_trees *t, const c
 struct sqlite_column {
 	char *name;
 	int key; /* its place in the key, from 1; 0: not part of it */
-	/* The collation of the column in the key, which may differ from the column's own. NULL: the
-	 * key is the rowid, or the column is no part of it. */
+	/* The collation by which the key compares the column; it may differ from the column's own
+	 * collation. NULL: the key is the rowid, or the column is not part of the key. */
 	char *collation;
 	bool may_be_null;
 };

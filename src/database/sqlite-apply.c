@@ -226,7 +226,8 @@ static int move_sequences(struct sqlite_db *d, struct atoll_error *err)
 		" WHERE name NOT IN (SELECT name FROM main.sqlite_sequence)");
 }
 
-/* Where the edits were made the keys could be followed: another process has changed a table that they refer to. */
+/* SQLite could check these foreign keys in the database where the edits were made. If it reports a
+ * mismatch here, another process has since changed a table that the keys refer to. */
 static int note_foreign_keys(struct sqlite_db *d, const char *when, struct atoll_error *err)
 {
 	struct atoll_error why = { 0 };

@@ -393,7 +393,8 @@ static bool is_same_look(const struct looks *a, const struct looks *b)
 	return true;
 }
 
-/* Where a copied journal names a super-journal that cannot be looked for. */
+/* An error code of this file: Atoll cannot tell whether the super-journal that a copied journal
+ * names exists. */
 #define NO_SUPER (-EREMOTE)
 
 static int copy_with_super(const struct sqlite_file *from, const struct sqlite_find *how,

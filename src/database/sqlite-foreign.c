@@ -5,9 +5,10 @@
  */
 #include "database/private.h"
 
-/* Notes the rows that one foreign key leads nowhere from. key: its id, its parent, an expression
- * that names a row of the table (c), and conditions on the columns of a row and on those of the row
- * of the parent (p) that it refers to. */
+/* Notes the rows of a table that refer by one foreign key to no row of the parent table. `key` is a
+ * row of the query in note_by_key(): the id of the foreign key, its parent table, an SQL expression
+ * that names a row of the table (alias c), the condition that the row's columns are not null, and
+ * the condition that finds the parent's row (alias p). */
 static int note_key(struct sqlite_db *d, const char *schema, const char *table, const char *when, sqlite3_stmt *key,
 		    struct atoll_error *err)
 {
@@ -33,8 +34,9 @@ static int note_key(struct sqlite_db *d, const char *schema, const char *table, 
 	return r;
 }
 
-/* By the table's own key: SQLite does not tell which rows of a table WITHOUT ROWID lead nowhere,
- * only how many. As in SQLite the parent's collation and affinity count. */
+/* Notes the rows by the table's primary key: of a table WITHOUT ROWID, SQLite reports only how many
+ * rows refer to no row of the parent, not which. The comparison uses the parent's collation and
+ * affinity, as SQLite does. */
 static int note_by_key(struct sqlite_db *d, const char *schema, const char *table, const char *when,
 		       struct atoll_error *err)
 {

@@ -105,9 +105,10 @@ static int raise_counter(struct sqlite_db *image, sqlite3_stmt *live, struct ato
 		table, table, value);
 }
 
-/* A counter of AUTOINCREMENT never goes back, so that no number is given twice: those of the image
- * become at least what they are. Counters are no content; another process may have raised one and
- * removed its rows again. */
+/* A counter of AUTOINCREMENT must never go back, or SQLite would give a number twice. The image
+ * replaces the database with its counters, so each counter of the image is first raised to at least
+ * the database's. The two may differ although no row does: another process may have added rows,
+ * which raises the counter, and removed them again. */
 static int raise_counters(struct sqlite_db *d, struct sqlite_db *image, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transaction over several databases, cut off.
+ * A transaction over several databases (ATTACH) that was cut off.
  *
- * SQLite makes a super-journal beside the first of them, and the journal of each names it at its
- * end. The transaction is committed when the super-journal is removed: a journal whose
- * super-journal is there is rolled back, any other is not. A copy of one database is opened where
- * no file but its own is reached (sqlite-guard.c), and SQLite would take the super-journal for
- * removed: half of a transaction that never ended would count. So the copied journal is looked at
- * before SQLite opens the copy. If the super-journal is there, its name is cut off, and SQLite
- * rolls back a journal like any other.
+ * SQLite makes a super-journal beside the first database, and writes its name at the end of each
+ * database's journal. It commits the transaction by removing the super-journal. A journal that
+ * names a super-journal is rolled back only if the super-journal exists. Atoll opens the copy of a
+ * database through a VFS that reaches no files but the copy's own (sqlite-guard.c). There SQLite
+ * would not find the super-journal, and would take one database's part of an unfinished transaction
+ * for committed. So Atoll reads the copied journal before SQLite opens the copy. If the
+ * super-journal exists, Atoll cuts its name off the copied journal, and SQLite rolls that journal
+ * back like one of a single database.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +18,8 @@
 #include "base/sys.h"
 #include "database/private.h"
 
-/* The end of a journal: page number, name, and then its length, its checksum and this. */
+/* A journal that names a super-journal ends with a page number, the name, the length of the name,
+ * the checksum of the name, and these bytes. */
 static const unsigned char magic[] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7 };
 #define TAIL (4 + 4 + sizeof magic)
 #define NAME_MAX_SIZE 4096U
@@ -27,7 +29,8 @@ static uint32_t get32(const unsigned char *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* 1 and where the journal ends without the name; 0 if it names none; or -errno. */
+/* Returns 1, the super-journal's name, and the size of the journal without that record; 0 if the
+ * journal names no super-journal; or -errno. */
 static int read_name(int fd, char ret_name[NAME_MAX_SIZE], off_t *ret_end)
 {
 	unsigned char tail[TAIL];
@@ -55,8 +58,8 @@ static int read_name(int fd, char ret_name[NAME_MAX_SIZE], off_t *ret_end)
 	return *ret_end >= 0;
 }
 
-/* Whether a path names the directory that the clone lies in, by the path that the sandboxed command
- * knows it by, or by its own. */
+/* Whether `dir` is the clone's directory: either the path at which the sandboxed command sees that
+ * directory, or a path of the host that leads to it. */
 static bool is_same_dir(const char *dir, int clone_dir, const char *view)
 {
 	const char *slash = view ? strrchr(view, '/') : NULL;
@@ -69,8 +72,8 @@ static bool is_same_dir(const char *dir, int clone_dir, const char *view)
 	       a.st_ino == b.st_ino;
 }
 
-/* As SQLite looks for it: an empty one does not count. An entry of the clone's directory, a
- * whiteout too, hides the one below. */
+/* Whether the super-journal exists. An empty file does not count, as in SQLite. An entry of the
+ * clone's directory, even a whiteout, hides the file `below`. */
 static bool is_there(int clone_dir, const char *name, const char *below)
 {
 	struct stat st;

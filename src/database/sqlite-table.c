@@ -122,8 +122,9 @@ static int set_collation(struct sqlite_table *t, const char *name, const char *c
 	return 0;
 }
 
-/* The key is an index, which may compare a column otherwise than the column does by itself: how
- * many parts it has, 0 if it is the rowid. */
+/* The primary key is an index, which may compare a column by another collation than the column's
+ * own. Returns the number of columns in that index; 0 if there is no such index, as for a key that
+ * is the rowid. */
 static int load_collations(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
@@ -151,7 +152,7 @@ static int load_key(struct sqlite_db *d, const char *schema, struct sqlite_table
 	if (parts < 0)
 		return parts;
 	t->key_is_rowid = t->n_keys == 1 && !without_rowid && parts == 0;
-	/* A key may have one column twice, with two collations. */
+	/* A key may list one column twice, with two collations; Atoll cannot use such a key. */
 	t->has_key = t->n_keys > 0 && t->n <= COLUMNS_MAX && !t->is_shadow &&
 		     (t->key_is_rowid || (size_t)parts == t->n_keys);
 	if (!without_rowid && !t->key_is_rowid)
@@ -159,9 +160,9 @@ static int load_key(struct sqlite_db *d, const char *schema, struct sqlite_table
 	return without_rowid || t->key_is_rowid ? 0 : find_null_keys(d, schema, t, err);
 }
 
-/* SQLite tells the tables that a virtual table keeps its content in only where it has the module.
- * Of a module that only the database's own programs bring along these are, as everywhere, the
- * tables with the name of the virtual table before a "_". */
+/* SQLite recognises the shadow tables, in which a virtual table keeps its content, only if it has
+ * the virtual table's module. If only the database's own programs have the module, Atoll goes by
+ * the name, as shadow tables are named everywhere: the virtual table's name, then "_". */
 static int find_owner(struct sqlite_db *d, const char *schema, struct sqlite_table *t, struct atoll_error *err)
 {
 	int64_t found = 0;

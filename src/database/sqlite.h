@@ -68,10 +68,10 @@ int sqlite_edits_make(const struct sqlite_file *old, const struct sqlite_file *n
 /* ---- sqlite-find.c ---- */
 
 struct sqlite_find {
-	const char
-		*view; /* the clone's path for the command that works on it; NULL: that of its directory and its name */
-	/* The sandboxed command sees a merged directory: files beside the clone, and below them the
-	 * files beside `view`. */
+	/* The path at which the sandboxed command opens the clone. NULL: the clone's own path. */
+	const char *view;
+	/* The sandboxed command sees a merged directory: the files beside the clone hide those that
+	 * the host has beside `view`. */
 	bool is_layered;
 	bool all_rows; /* asked for: compare all rows, whatever the pages tell */
 	bool by_pages; /* told: only rows on pages that differ were looked at */
