@@ -304,7 +304,7 @@ static int check_steps(struct checker *c)
 
 /* ---- hard links ---- */
 
-/* Whether the commit changes or removes one name of several that a file of the original has. */
+/* Whether the commit changes or removes this name of a file that has several in the original. */
 static bool is_name_of_several(const struct checker *c, const struct change *change)
 {
 	return change->has_before && S_ISREG(change->before.mode) && change->before.nlink > 1 &&
@@ -323,7 +323,8 @@ static bool is_in_undo_record(struct checker *c, struct change *change)
 	return own;
 }
 
-/* Names of a changed file that this commit does not change keep the old content: a note says how many. */
+/* The names of a changed file that this commit does not change keep the old content. Adds a note
+ * that says how many they are. */
 static int check_links(struct checker *c)
 {
 	CLEANUP(tree_inodes_release) struct tree_inodes inodes = { 0 };

@@ -72,11 +72,12 @@ bool owner_is_elsewhere(struct atoll *a, const char *path, const char *registry)
 
 /* ---- whole.c: a copy that was made without attributes, times or hard links ---- */
 
-/* Puts a mark into the state directory, in one instant, which such a copy does not keep whole.
- * Nothing where there are no extended attributes. -errno. */
+/* Puts a mark into the state directory, atomically. A copy that was made without attributes, times
+ * or hard links damages it. Does nothing where the filesystem has no extended attributes. 0 or
+ * -errno. */
 int whole_mark(int state_fd);
 bool whole_is_marked(int state_fd);
-/* Whether the mark is as it was made; true without one. */
+/* Whether the mark is undamaged; true if there is no mark. */
 bool whole_is(int state_fd);
 
 /* ---- session.c: one sandbox, opened for one operation ---- */

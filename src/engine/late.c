@@ -47,8 +47,8 @@ static int is_late(struct late *late, const struct tree_entry *e)
 	return count_name(late, e, changed || e->stat.mtime >= late->since);
 }
 
-/* Whether the slot holds nothing that was ever in the original: what a strategy keeps for itself,
- * or an entry of the workspace, which commands inside may go on writing to by another name. */
+/* Whether the slot's content never was in the original: it is a strategy's own data (p), or an
+ * entry of the workspace (k), which a command inside may still write to under another name. */
 static bool is_own_slot(const struct tree_entry *e)
 {
 	return !strchr(e->path, '/') && (e->name[0] == 'k' || (e->name[0] == 'p' && S_ISDIR(e->stat.mode)));

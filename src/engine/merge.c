@@ -134,7 +134,8 @@ static int merge_whiteout(struct merge *m, const struct tree_entry *e, int dir)
 					: sys_unlink(e->dirfd, e->name, 0);
 }
 
-/* The time that a commit gave the root of its fresh layer. A root that still has it was not changed since. */
+/* The mark that records the time which a commit gave the root of its fresh layer. If the root still
+ * has that time, no edit has changed it since. */
 #define BEGUN "atoll-begun"
 
 int merge_begin_root(const struct resource *r, int fd, const struct tree_stat *st)
@@ -152,8 +153,8 @@ static bool has_begun_time(const struct merge *m, const struct tree_entry *e)
 	       begun.mtime == e->stat.mtime && begun.era == e->stat.mtime_era;
 }
 
-/* The older root keeps the time that the undo gave it where no edit has changed that of the newer
- * one: it may be the time that another process has set on the original since the commit. */
+/* If no edit has changed the time of the newer root, the older root keeps the time that the undo
+ * gave it. Another process may have given the original that time since the commit. */
 static int note_root_mtime(const struct merge *m, const struct tree_entry *e)
 {
 	struct tree_entry noted = *e;

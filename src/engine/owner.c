@@ -157,7 +157,9 @@ static bool has_boxes(const struct atoll *a)
 	return boxes >= 0 && (tree_walk(boxes, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL) < 0 || found);
 }
 
-/* What the copy lacks is gone. From here on it is whole as it is. */
+/* Refuses an incomplete copy of the state directory if it holds workspaces, unless the caller
+ * accepts it. Atoll cannot restore the missing parts, so an accepted copy gets a new mark and
+ * counts as whole from then on. */
 static int check_whole(struct atoll *a, bool accept_incomplete, struct atoll_error *err)
 {
 	int r;
@@ -192,8 +194,9 @@ static bool has_area_inside(const struct atoll *a, struct store *store, const st
 	return found;
 }
 
-/* Recovery recognises the files that a commit has moved by their inodes, and a copy has other inodes: it would put back some
- * of the files and not the others. */
+/* Refuses a copy that was made after a commit or undo was cut off, unless the caller accepts it.
+ * Recovery recognises the files that the commit has moved by their inodes. Copied files have other
+ * inodes, so recovery would put some files back and leave the rest. */
 static int check_settled(struct atoll *a, struct store *store, bool accept_incomplete, struct atoll_error *err)
 {
 	struct store_sandbox *list = NULL;

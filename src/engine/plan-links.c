@@ -14,9 +14,9 @@ static bool lands_linked(const struct links *l, const struct change *c)
 	       (!c->gone || l->ours) && selection_has(l->selection, c->path);
 }
 
-/* Changes that must be copied together or not at all: those below one directory that lands as a
- * whole, and the names of one file. The entries are a forest with one tree for each such group; a
- * change whose entry is its own index is a root. */
+/* Union-find over the changes. A group holds changes that must be copied together or not at all:
+ * those below one directory that lands as a whole, and the names of one file. groups[i] is the
+ * parent of change i in the tree of its group; a root is its own parent. Returns the root. */
 static size_t find_group(size_t *groups, size_t i)
 {
 	while (groups[i] != i) {
@@ -54,9 +54,9 @@ static int join_groups(const struct links *l, size_t *groups)
 	return 0;
 }
 
-/* A file that is copied in one place must be copied in all: its names would land as two files, and
- * one of them stay in the workspace. A directory that lands as a whole is copied with all of its
- * content. */
+/* If one name of a file lands as a copy, all of its names must. Otherwise they would land as two
+ * files, and one of these would keep a name in the workspace. A directory that lands as a whole is
+ * copied with all of its content. */
 static int spread_shared(const struct links *l)
 {
 	AUTO_FREE size_t *groups = reallocarray(NULL, l->changes->n, sizeof *groups);

@@ -97,7 +97,7 @@ int op_take_held(struct op *op, const struct store_step *step);
 void op_release_held(struct op *op);
 /* Its own directory in a resource's stage area, or work area (where the workspace is switched). */
 int op_dir(const struct op *op, const struct resource *r, bool stage);
-/* A further step at the end of the list; NULL: no memory. */
+/* Appends a step to the op's list. NULL: no memory. */
 struct store_step *op_add_step(struct op *op, struct resource *r, enum store_step_kind kind, const char *path);
 /* Forgets the stamps of a resource whose base is new as a whole, unless an older commit than `op` may still be taken back: by them its
  * undo tells what this sandbox put back from what somebody else did. */
@@ -127,7 +127,7 @@ int plan_make(struct op *op, struct atoll_error *err);
  * workspace, the next command inside would write into the original. ours: the commit overrides
  * changes of other processes. 1 if there is such a change, 0, or -ENOMEM. */
 int plan_find_shared(struct changes *changes, const struct selection *selection, bool ours);
-/* Fills in the identities of the selected entries if there are very many, by several threads. */
+/* Reads the identities of the selected entries with several threads, if the change set is large. */
 void plan_identify(struct changes *changes, const struct selection *selection, int original_fd, int workspace_fd);
 
 /* part.c: what resources land by their strategies' own doing */

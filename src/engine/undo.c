@@ -38,8 +38,9 @@ static bool is_another(int dir_fd, const char *name, const struct tree_id *then)
 	       !tree_id_equal(&id, then);
 }
 
-/* Whether copies lie in the place of the workspace's layer, or of what the commit removed. Layers
- * and steps are recognised by inode: the wrong layer would be taken for the one with the edits. */
+/* Whether a copy has taken the place of the workspace's layer, or of an entry that the commit
+ * removed. Undo recognises both by inode, and would take the wrong layer for the one with the
+ * edits. */
 static bool is_copied(const struct op *op, size_t index)
 {
 	const struct resource *r = &op->s->resources[index];
@@ -48,7 +49,7 @@ static bool is_copied(const struct op *op, size_t index)
 	if (op->resources[index].switches &&
 	    is_another(r->work_fd, resource_workspace_name(r), &op->resources[index].fresh))
 		return true;
-	/* Where one was copied all were. */
+	/* All removed entries were copied together, so the first one tells. */
 	for (size_t i = 0; dir >= 0 && i < op->n; i++) {
 		const struct store_step *step = &op->steps[i];
 

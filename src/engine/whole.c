@@ -3,9 +3,9 @@
  * Whether a copy of a state directory is whole. Workspaces in the state directory need their times,
  * hard links and extended attributes: overlayfs notes in an attribute that a directory hides its
  * original, and the copying strategies compare times and attributes with those of the original. A
- * copy without them (tar, rsync -a, cp -r) lacks edits and has others that no command made. The
- * file "whole" has a certain time, a second name and an attribute: a copy has all three of them, or
- * was made without.
+ * copy without them (tar, rsync -a, cp -r) lacks some edits, and shows edits that no command made.
+ * So the state directory holds the file "whole" with a fixed time, a second name and an attribute.
+ * If the file lacks one of the three in a copy, the copy was made without it.
  */
 #include "engine/engine.h"
 
@@ -19,7 +19,8 @@
 #define MARK_NEW "whole.new"
 #define MARK_TIME 1000000000
 
-/* The attribute must be of the kind that overlays use: tools copy user.* more readily than trusted.* */
+/* Like overlays, the mark uses trusted.* where the process may set it. Tools copy user.* more
+ * readily: a mark there would not show that the overlays' trusted.* attributes are missing. */
 static const char *const names[] = { "trusted.atoll.whole", "user.atoll.whole" };
 
 static int set_attribute(int fd)
@@ -53,7 +54,7 @@ int whole_mark(int state_fd)
 	if (r >= 0)
 		return 0;
 	(void)sys_unlink(state_fd, MARK_NEW, 0);
-	/* Nor can a workspace lie there. */
+	/* A filesystem that cannot hold the mark cannot hold a workspace either. */
 	return r == -EOPNOTSUPP || r == -EPERM || r == -EMLINK ? 0 : r;
 }
 
