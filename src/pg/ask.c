@@ -7,7 +7,7 @@
 #include "pg/private.h"
 
 #define LATE_CANCEL_NS (500 * 1000000LL)
-#define SLOW_ATTEMPTS 2000 /* some seconds: a stalled machine is no reason to give up */
+#define SLOW_ATTEMPTS 2000 /* go on for some seconds: a stalled machine is no reason to give up */
 
 void pg_answer_release(struct pg_answer *a)
 {
@@ -186,16 +186,18 @@ static void end_question(struct pg_proxy *p, const char *sql)
 	} while (again);
 	if (r >= 0 || p->state == PG_LOST)
 		return;
-	/* At rest nothing was done since our own savepoint, and it is before this one. A client's
-	 * own transaction has failed if its limit of time was over before the savepoint was made;
-	 * the server tells that client so, and the work of the other clients stays. */
+	/* In a client's own transaction: its statement_timeout ran out before the savepoint of the
+	 * question was made, so its transaction has failed. The server tells that client so, and
+	 * the work of the other clients stays. At rest: no client has done anything since the
+	 * proxy's own savepoint, which is older than that of the question, so nothing is lost. */
 	if (p->owner)
 		p->owner->broken = true;
 	else
 		(void)pg_go_back(p);
 }
 
-/* The client's limit is taken away first and alone: all statements of one message have to be done within it. */
+/* Lifts the client's statement_timeout in a message of its own, before anything else: the limit
+ * holds for all statements of one message together. */
 static int try_question(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
 			int64_t *ret_took, struct atoll_error *err)
 {
@@ -218,8 +220,8 @@ static int try_question(struct pg_proxy *p, const char *settings, const char *sq
 	return r;
 }
 
-/* When a client's limit is over at the very end of a statement, the server may cancel the next one,
- * long before its own limit. */
+/* If a client's statement_timeout runs out at the very end of its statement, the server may cancel
+ * the next statement instead, long before that one's own limit. Such a question is asked again. */
 int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
 		     struct atoll_error *err)
 {

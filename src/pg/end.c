@@ -129,7 +129,7 @@ static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 	int r, attempts = 0;
 	bool again;
 
-	/* First: a role may not reset what another one has set. */
+	/* Before the settings: a role may not reset a setting that another role has set. */
 	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT; ");
 	pg_settings_switch(&p->applied, &(struct pg_settings){ 0 }, &sql);
 	strbuf_adds(&sql, "SET SESSION AUTHORIZATION DEFAULT");
@@ -140,7 +140,7 @@ static int be_plain(struct pg_proxy *p, struct atoll_error *err)
 		if (r < 0)
 			return r;
 		r = try(p, strbuf_str(&sql), &answer, err);
-		/* The server may have cancelled it for the limit of the statement before it. */
+		/* The server may have cancelled it when the previous statement's limit ran out. */
 		again = r < 0 && pg_was_too_slow(p, &answer, &attempts);
 	} while (again);
 	if (r < 0)

@@ -57,7 +57,7 @@ static int take_locks(struct pg_answer *a, struct pg_inspection *ret)
 
 /* ---- relations that the transaction has dropped ---- */
 
-/* The numbers that were not asked for yet; "": none. */
+/* Lists the OIDs of dropped relations that were not looked up yet; "" if there are none. */
 static void list_dropped(const struct pg_proxy *p, const struct pg_inspection *i, struct strbuf *ret)
 {
 	for (size_t k = 0; k < i->n_locks; k++)

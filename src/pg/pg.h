@@ -87,7 +87,9 @@ void pg_proxy_status(const struct pg_proxy *p, struct pg_status *ret);
 struct pg_lock {
 	char *relation, *mode; /* "public.accounts", "RowExclusiveLock" */
 	bool exclusive;        /* others who write to it, or even read it, wait */
-	bool dropped;          /* by the transaction: relation is its name as others see it; a number: they do not */
+	/* The transaction has dropped it: relation is the name that other sessions see, or the OID
+	 * if no such name is known. */
+	bool dropped;
 };
 struct pg_inspection {
 	uint64_t xid; /* 0: nothing was written */

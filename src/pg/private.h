@@ -125,7 +125,7 @@ struct pg_client {
 	bool failed;  /* an error was answered */
 	bool copy_in; /* the server wants CopyData */
 	bool barrier; /* the script waits until everything sent so far was answered */
-	bool asked;   /* Flush was sent: what follows waits for the answers, or until the server wants data */
+	bool asked;   /* Flush was sent: wait for the answers, or until the server wants data */
 	bool reviving; /* a ROLLBACK TO in a failed transaction is under way: what follows waits, its meaning depends on it */
 	bool quiet_parse; /* the proxy sends a query by Parse, Bind and Execute: the client knows nothing of the first two */
 	bool stale_portal; /* a query string that was not sent to the server may have left an unnamed portal there */
@@ -206,8 +206,9 @@ struct pg_proxy {
 	struct pg_client *unnamed_of;  /* whose unnamed statement the server has */
 	struct pg_settings applied;    /* what is set on the server */
 	struct pg_settings parameters; /* as the server reports them: name and value */
-	struct pg_settings
-		dropped; /* by the transaction: numbers of relations, and their names as others see them, or "" */
+	/* Relations that the transaction has dropped: the OID, and the name that other sessions see;
+	 * "" if they see none. */
+	struct pg_settings dropped;
 	struct pg_names to_close; /* prepared statements that no client uses any more, by their names on the server */
 	struct pg_script script;
 	char answer[32];          /* the tag that follows when the proxy's own query has succeeded */

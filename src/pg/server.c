@@ -66,8 +66,8 @@ static int take_parameters(struct pg_proxy *p)
 	return 0;
 }
 
-/* Whether a function of the database may set a limit that would end the transaction: its call does
- * not name the limit. */
+/* Whether the source of a function in the database names a limit that would end the transaction. A
+ * call of that function does not name the limit, so the proxy cannot tell by the statement. */
 static bool functions_name_limits(struct pg_proxy *p)
 {
 	AUTO_FREE char *found = value(p->conn, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE "

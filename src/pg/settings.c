@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define SESSION_END ", false)" /* of what pg_settings_sql() makes */
+#define SESSION_END ", false)" /* the end of each statement that pg_settings_sql() makes */
 
 static void setting_release(struct pg_setting *s)
 {
@@ -146,7 +146,8 @@ int pg_settings_note(struct pg_settings *log, const struct pg_statement *s)
 	return r;
 }
 
-/* Who the session is. What else a session may set depends on it. */
+/* Whether it is the role or user as which the session acts. Which other settings the session may
+ * change depends on these two. */
 static bool is_identity(const struct pg_setting *s)
 {
 	return !s->mark && (strcmp(s->key, "role") == 0 || strcmp(s->key, "session_authorization") == 0);
@@ -253,7 +254,7 @@ void pg_settings_all(const struct pg_settings *s, struct strbuf *ret_sql)
 			add_set(ret_sql, s->v[i].sql);
 }
 
-/* Whether a session with these settings has this one, in the same words. */
+/* Whether the list has this setting, with the same SQL text. */
 static bool has(const struct pg_settings *s, const struct pg_setting *one)
 {
 	const struct pg_setting *there = find(s, one->key);
@@ -276,8 +277,9 @@ static void add_identity(struct strbuf *sql, const struct pg_settings *s)
 			add_set(sql, s->v[i].sql);
 }
 
-/* A role may have set what another role may not even reset (log_statement). The role of the connection may do all of
- * it: the settings are changed as that one, and the identity is set last. */
+/* One role may set a parameter that another role may not even reset (log_statement). The role of
+ * the connection may do both: the proxy goes back to that role, changes the settings, and sets the
+ * client's identity last. */
 static const char back_to_own_identity[] = "RESET SESSION AUTHORIZATION; RESET \"role\"; ";
 
 void pg_settings_switch(const struct pg_settings *from, const struct pg_settings *to, struct strbuf *ret_sql)

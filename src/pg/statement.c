@@ -161,13 +161,13 @@ static bool parse_key(struct parser *p)
 		p->s->key[n++] = '.';
 		advance(p);
 	}
-	/* Also in quotes: the server does not tell names of settings apart by the case of their letters. */
+	/* For the server, names of settings are case-insensitive, even in quotes. */
 	for (char *c = p->s->key; *c; c++)
 		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
 	return true;
 }
 
-/* … TO DEFAULT, TIME ZONE LOCAL, or NAMES and nothing more. */
+/* Whether the rest of SET is TO DEFAULT, TIME ZONE DEFAULT or LOCAL, or NAMES without a value. */
 static bool parse_default(struct parser *p, bool is_zone, bool is_names)
 {
 	if (is_zone)
@@ -215,7 +215,7 @@ static enum pg_statement_kind parse_set(struct parser *p)
 		word(p, "session");
 	if (word(p, "transaction"))
 		return parse_set_transaction(p);
-	word(p, "session"); /* SET LOCAL SESSION AUTHORIZATION; SET SESSION AUTHORIZATION has but one */
+	word(p, "session"); /* of SET LOCAL SESSION AUTHORIZATION */
 	if (word(p, "characteristics")) {
 		set_key(p, "session characteristics");
 		return kind;

@@ -40,7 +40,7 @@ enum pg_statement_kind {
 	/* all that must be known of these is that they are */
 	PG_NOTIFY,           /* NOTIFY, SELECT pg_notify() */
 	PG_LISTEN,           /* LISTEN, UNLISTEN */
-	PG_COPY,             /* the server may want data of the client */
+	PG_COPY,             /* COPY: the server may want data from the client */
 	PG_DEFINE_TEMPORARY, /* CREATE TEMPORARY */
 	PG_DEFINE,           /* CREATE, ALTER, DROP, DO, CALL: constraints may be others afterwards */
 };
@@ -56,7 +56,7 @@ struct pg_statement {
 	enum pg_isolation isolation; /* BEGIN, SET TRANSACTION */
 	int read_only;               /* likewise: 1, 0, or -1: nothing said */
 	struct pg_token name;        /* of a savepoint, prepared statement or cursor, as written; of size 0: none */
-	char key[PG_NAME_SIZE];      /* the setting that SET, SET LOCAL or RESET is about, in small letters */
+	char key[PG_NAME_SIZE];      /* the setting of SET, SET LOCAL or RESET, in lower case */
 	bool to_default;             /* SET or SET LOCAL gives it the value that the session began with */
 };
 

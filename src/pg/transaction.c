@@ -110,7 +110,8 @@ static bool is_fatal_limit(const struct pg_statement *s)
 	return pg_transaction_is_fatal_limit(s->key) && strncasecmp(s->text, "select", 6) != 0;
 }
 
-/* SET … TO DEFAULT of what the client came with: the server would set what the proxy's own session came with. */
+/* Whether it is SET … TO DEFAULT of a setting that the client gave when it connected. The server
+ * would set the default of the proxy's own session instead. */
 static bool is_client_default(const struct pg_client *c, const struct pg_statement *s)
 {
 	return s->to_default && pg_settings_find(&c->defaults, s->key);
@@ -438,7 +439,8 @@ static void run_reset(struct pg_client *c, const struct pg_statement *s)
 		run_own(c, sql ? sql : "", "RESET");
 }
 
-/* SET … TO DEFAULT, likewise. A limit is accepted and has no effect. */
+/* SET … TO DEFAULT sets the value that the client gave when it connected. A limit that could end
+ * the transaction is accepted and has no effect. */
 static void run_set(struct pg_client *c, const struct pg_statement *s)
 {
 	const char *sql = pg_settings_find(&c->defaults, s->key);

@@ -77,8 +77,9 @@ static void unknown(struct pg_client *c, char type)
 	pg_client_fatal(c, &report);
 }
 
-/* Anything but data. A server ignores Flush and Sync then; after another message it ends the connection, which is the
- * transaction of all, so none gets there. */
+/* Handles a message that is no data while the server waits for the data of COPY. The server ignores
+ * Flush and Sync then. After any other message it would end the connection, and with it the
+ * transaction of all clients, so the proxy passes none on. */
 static void instead_of_data(struct pg_client *c, char type)
 {
 	char text[80];
@@ -90,8 +91,9 @@ static void instead_of_data(struct pg_client *c, char type)
 	pg_client_fatal(c, &report);
 }
 
-/* A query or a function call amid an extended sequence: if an earlier message fails, the server
- * skips it, and there will be no answer to it. */
+/* Whether a query or a function call comes amid an extended sequence. If an earlier message of the
+ * sequence fails, the server skips this one and does not answer it. So the proxy asks for the
+ * earlier answers first, by a Flush. */
 static bool follows_unanswered(struct pg_client *c, char type)
 {
 	if ((type != 'Q' && type != 'F') || c->pending.n == 0)
