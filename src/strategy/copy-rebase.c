@@ -136,9 +136,9 @@ static void drop_repeated(struct baseline *b)
 	b->n = kept;
 }
 
-/* A directory without an entry so far: its copy, as it is, is the base of its own metadata. Returns
- * 0 if there is no such directory: another process has removed it, and a rollback has made the copy
- * anew since the commit. */
+/* Fills in the new entry of a directory that had none: its base is the metadata that the copy has
+ * now. Returns 0 if neither the original nor the copy has the directory: since the commit, another
+ * process has removed it, and a rollback has made the copy anew. */
 static int begin_entry(struct rebase *b, struct base_entry *entry, bool absent)
 {
 	AUTO_FD fd = fd_open_beneath(b->tree_fd, entry->path, O_PATH | O_DIRECTORY);
@@ -247,9 +247,9 @@ static int has_only_landed(const struct base_entry *e, const struct tree_stat *c
 	return r;
 }
 
-/* An undo of a commit that changed no names in the directory has left the time that another process
- * gave it since. The copy follows where no command inside has set its time, so that the next commit
- * does not land the older one. */
+/* If a commit changed no names in a directory, its undo leaves the directory the time that another
+ * process gave it since. The copy gets that time too, unless a command inside has set the copy's
+ * time; otherwise the next commit would land the older time. */
 static int follow_time(const struct rebase *b, const struct base_entry *e, const struct store_step *step,
 		       const struct tree_stat *copy, int copy_fd)
 {

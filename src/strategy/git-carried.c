@@ -53,7 +53,7 @@ static int read_marked(const struct git_call *outside, size_t hex_size, struct g
 	return 0;
 }
 
-/* A file that a sparse checkout leaves out is not there, and has no edits. */
+/* Whether a sparse checkout leaves the file out of the working tree. Such a file has no edits. */
 static bool is_left_out(const struct resource *r, const struct git_entry *e)
 {
 	AUTO_FD there = e->marks & GIT_MARK_SKIP ? fd_open_beneath(r->root_fd, e->path, O_PATH | O_NOFOLLOW) : -EBADF;
@@ -61,7 +61,7 @@ static bool is_left_out(const struct resource *r, const struct git_entry *e)
 	return there == -ENOENT || there == -ENOTDIR;
 }
 
-/* Adds the marked files of the original that have local edits, as its index has them. */
+/* Adds the index entries of the original's marked files that have local edits. */
 static int find_marked(struct resource *r, const struct git_call *outside, size_t hex_size, struct git_entries *ret,
 		       struct atoll_error *err)
 {
@@ -113,7 +113,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(((const struct git_entry *)a)->path, ((const struct git_entry *)b)->path);
 }
 
-/* Adds to a sorted list what it does not have. */
+/* Adds the entries whose paths are missing in a sorted list, and keeps it sorted. */
 static int add_missing(struct git_entries *list, const struct git_entries *more)
 {
 	size_t n = list->n;

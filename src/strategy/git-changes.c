@@ -453,8 +453,8 @@ static int add_removed(const char *name, const struct git_id *id, void *arg)
 	const struct refs_made *m = arg;
 	struct change *c;
 
-	/* The sandbox's own branch is below this one, which the original got since and the inside
-	 * cannot show. */
+	/* Or the original got a branch since whose name is a parent of the sandbox's own branch:
+	 * the inside cannot show it, and no command has deleted it. */
 	if (strncmp(name, "refs/atoll/", 11) == 0 || path_is_below(m->w->state.own, name))
 		return 0;
 	c = changes_add_part(m->list, name, ATOLL_SKIPPED, "was deleted inside, and stays in the original");

@@ -100,8 +100,8 @@ static int tell_conflict(const struct git_work *w, const struct part_request *q,
 	return why ? q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, path, why) : -ENOMEM;
 }
 
-/* Files that the original's branch alone has added: the inside shows them, and git merge takes them
- * for untracked files in its way there. malloc'ed. */
+/* Advice to remove the files that only the original's branch has added, malloc'ed; "" if there are
+ * none. The inside shows these files, and git merge takes them for untracked files in its way. */
 static char *name_added(const struct git_work *w)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);

@@ -113,7 +113,7 @@ static bool has_object(const struct git_repo *repo, const struct git_id *id, con
 	return git_call(&call, &ignored, (const char *const[]){ "cat-file", "-e", id->hex, NULL }) == 0;
 }
 
-/* Of an object that gc has removed already a pin would be a broken ref. */
+/* If gc has removed the object already, a pin would be a broken ref, so none is written. */
 void git_pin_renew(struct resource *r, const struct git_repo *repo, const struct git_id *id, const char *operation)
 {
 	AUTO_FREE char *base = str_format("refs/atoll/%s/base", r->uuid),

@@ -150,7 +150,7 @@ static int make_index(struct resource *r, const struct git_call *how, const stru
 int git_settle_stage_discarded(struct resource *r, const struct git_work *w, struct tree_sync *sync)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
-	int rc = tree_remove(r->work_fd, GIT_DISCARDED); /* of an earlier commit, which failed */
+	int rc = tree_remove(r->work_fd, GIT_DISCARDED); /* left by a commit that failed */
 
 	if ((rc < 0 && rc != -ENOENT) || !w->discarded.n)
 		return rc == -ENOENT ? 0 : rc;
@@ -173,8 +173,8 @@ int git_settle_format_beside(const struct git_entries *discarded, const struct g
 	return rc < 0 ? rc : ret->failed ? -ENOMEM : 0;
 }
 
-/* A new file that was staged inside, and removed again, has not landed: it stays staged, where the
- * commit has nothing in its place. */
+/* A commit does not land a new file that was staged inside and then removed. The file stays staged
+ * in the new index, unless the commit has an entry in its place. */
 static int stage_discarded(struct resource *r, const struct git_call *how, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES recorded = { 0 }, index = { 0 };

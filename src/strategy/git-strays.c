@@ -38,7 +38,9 @@ struct roots {
 	const struct git_refs *inside;
 	struct root *v;
 	size_t n;
-	size_t first; /* HEAD and the sandbox's own branch: they decide whether a commit is refused */
+	/* How many of v, at its start, are HEAD or the sandbox's own branch: they decide whether a
+	 * commit is refused. */
+	size_t first;
 };
 
 static void roots_release(struct roots *r)
@@ -225,7 +227,7 @@ static int add_stray(struct git_work *w, const struct roots *r, char *line)
 	return s->root && s->hash && s->subject ? 0 : -ENOMEM;
 }
 
-/* Those of the roots from..to-1 that no root before them holds. */
+/* Lists the commits of the roots from..to-1 that no root before them holds. */
 static int list(struct git_work *w, const struct roots *r, size_t from, size_t to, struct atoll_error *err)
 {
 	AUTO_STRBUF ids = STRBUF_INIT, out = STRBUF_INIT;
@@ -263,7 +265,8 @@ int git_strays_find(struct git_work *w, const struct git_refs *inside, struct at
 	if (rc < 0)
 		return error_sys(err, rc, w->operation, w->r->row.path, "cannot read the refs of \"%s\" in the sandbox",
 				 w->r->row.path);
-	/* Each by itself: however many commits another ref has, these are seen. */
+	/* One git call for HEAD and one for the sandbox's own branch: however many commits other
+	 * refs have, the limit on their number does not hide commits of these two. */
 	for (size_t i = 0; i < r.first && rc >= 0; i++)
 		rc = list(w, &r, i, i + 1, err);
 	return rc < 0 || r.first == r.n ? rc : list(w, &r, r.first, r.n, err);

@@ -13,8 +13,8 @@
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
  *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it;
  *	                 without --dirty, the marked files among it (assume-unchanged, skip-worktree)
- *	git-discarded    from a commit until the inside is put at it: entries that only the index
- *	                 inside has, of new files that were removed again
+ *	git-discarded    from a commit until the inside is put at it: the index entries of new files
+ *	                 that a command inside has staged and then removed
  *	git-next         while a commit is under way: what takes the place of git-state when it has landed
  *	git-q-*          a quarantine, while something is computed
  *
@@ -41,8 +41,8 @@
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
 
-/* Commits that a diff lists one by one, of each kind. A command inside may have fetched the history
- * of another repository. */
+/* The most commits of each kind that a diff lists one by one. There is a limit because a command
+ * inside may have fetched the history of another repository. */
 #define GIT_COMMITS_MAX 10000
 #define GIT_COMMITS_SHOWN "--max-count=10000"
 
@@ -76,8 +76,8 @@ int git_state_take_next(struct resource *r);
 /* Records what an index has staged since the base, and what is uncommitted in the original. */
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
 		     struct atoll_error *err);
-/* Without --dirty: records the files alone that have local edits in the original, and that its index
- * tells git not to look at. They are seen inside as they are. */
+/* Without --dirty: records only the marked files (assume-unchanged, skip-worktree) that have local
+ * edits in the original. The inside shows them with these edits. */
 int git_carried_save_marked(struct resource *r, const struct git_repo *repo, const struct git_id *base,
 			    const char *operation, struct atoll_error *err);
 /* Fills ret_staged with the index entries on record, mode 0 for a removed one, and ret_uncommitted with HEAD's entries of all that came along; none if
@@ -103,11 +103,11 @@ int git_settle_carried(struct resource *r, const struct git_repo *repo, struct g
 /* Shows the original's branch inside as it is now, unless a command inside has moved it or HEAD is on it. It is a copy: were it the
  * original's own ref, a commit that another process makes there would move HEAD inside away from the index. */
 int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
-/* Records what only the index inside has, for the index that is made when the commit has landed;
- * durable when sync is flushed. -errno. */
+/* Records w->discarded, index entries of files that were removed again, for the index that is made
+ * when the commit has landed; durable when sync is flushed. -errno. */
 int git_settle_stage_discarded(struct resource *r, const struct git_work *w, struct tree_sync *sync);
-/* Adds those of them to the input of update-index that have no other entry in their place.
- * 0 or -ENOMEM. */
+/* Adds the discarded entries to ret, as input of git update-index, but for those in whose place
+ * `others` has an entry. 0 or -ENOMEM. */
 int git_settle_format_beside(const struct git_entries *discarded, const struct git_entries *others, struct strbuf *ret);
 /* The files alone. */
 int git_settle_files(struct resource *r, const struct git_repo *repo, const struct git_state *s, const char *operation,
@@ -120,9 +120,9 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 /* Keeps a commit from gc, under a name of the sandbox's own. */
 int git_pin(struct resource *r, const struct git_repo *repo, const char *name, const struct git_id *id,
 	    const char *operation, struct atoll_error *err);
-/* Pins what the sandbox is built on again, if nothing does: a copy of the state directory has a
- * sandbox with the same id, and drops or moves the pins of both. A pin that cannot be written is
- * tried again with the next command. */
+/* Pins the commit that the sandbox is built on again, if its pin is gone. A copy of the state
+ * directory has a sandbox with the same id, and so the same pins, which it may drop or move. If the
+ * pin cannot be written, the next command tries again. */
 void git_pin_renew(struct resource *r, const struct git_repo *repo, const struct git_id *id, const char *operation);
 /* git_pin() in two parts: the value is written to a file in the git directory, durable when sync is flushed, and takes
  * its place later. Without that file it is written anew. */
@@ -148,7 +148,7 @@ struct git_strays {
 	struct git_stray *v;
 	size_t n;
 	size_t on_head, on_own; /* how many of them HEAD holds, and the sandbox's own branch */
-	bool more;              /* there are others, beyond the number that is listed */
+	bool more;              /* there are more commits than are listed */
 };
 struct git_work;
 struct git_landing;

@@ -226,7 +226,7 @@ static void keep_only(struct changes *c, const struct resource *r)
 			c->v[kept++] = change;
 			continue;
 		}
-		/* With a directory that was added or removed as a whole, what is in it is not listed. */
+		/* Entries of a directory that was added or removed as a whole are not listed. */
 		if (*change.path && !change.below && !change.gone && !is_sibling(r, change.path)) {
 			change.kind = ATOLL_SKIPPED;
 			change.note = "lies outside the file resource";

@@ -26,7 +26,8 @@ int sqlite_place_open(struct sqlite_place *p, const struct resource *r, const ch
 void sqlite_place_close(struct sqlite_place *p);
 /* The directory that the clone lies in, or -errno: a command may have removed or replaced it. */
 int sqlite_place_seat(const struct sqlite_place *p);
-bool sqlite_place_is_layered(const struct resource *r); /* whether the original's directory is seen through that one */
+/* Whether a command sees the original's directory through that one, as in an overlay. */
+bool sqlite_place_is_layered(const struct resource *r);
 #define AUTO_PLACE CLEANUP(sqlite_place_close) struct sqlite_place
 
 struct sqlite_file sqlite_place_original(const struct sqlite_place *p);

@@ -117,8 +117,8 @@ struct strategy_ops {
 	bool (*fits)(int root_fd, int area_fd);
 	/* must. Makes the workspace in r->work_fd, where it does not exist yet. A crash leaves a partial one, which the caller removes. */
 	int (*begin)(struct resource *r, struct atoll_error *err);
-	/* may. Whether begin() can read the original now: asked before the edits are dropped for a
-	 * fresh workspace. Changes nothing. */
+	/* may. Fails if begin() cannot read the original now. Rollback asks this before it drops
+	 * the edits for a fresh workspace. Changes nothing. */
 	int (*can_begin)(struct resource *r, struct atoll_error *err);
 	/* may. What begin() will cost; 0 where blocks are shared. Changes nothing. */
 	int (*cost)(struct resource *r, struct strategy_cost *ret, struct atoll_error *err);

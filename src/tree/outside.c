@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cannot be said inside a user namespace: groups and users that it does not map. There an
- * owner that is not mapped is seen as *nobody*, an entry of an ACL that names one has no id at all,
- * and neither can be given to another file, though the user could do so outside: his own files may
- * get any group of his, any ACL, and any project id. So a process outside does it, on two fds that
- * it is sent. The value of an ACL travels in a file in memory.
+ * Users and groups that a user namespace does not map. A process inside sees such an owner as
+ * *nobody*, and an ACL entry for such a user or group without its id; it can give neither to
+ * another file. Outside, users may give their own files any of their groups, any ACL and any
+ * project id. So a process outside does it, on two fds that the process inside sends. The value of
+ * an ACL travels in a memfd.
  *
  * 	inside: tree_outside_copy()  -- what, the two fds -->  outside: tree_outside_serve()
  * 	                             <-- how it went --------
@@ -159,7 +159,7 @@ static int copy_group(int from, int to)
 	return st.st_gid == now.st_gid ? 0 : sys_chown(to, "", (uid_t)-1, st.st_gid);
 }
 
-/* The size of the value, which is at the start of the file in memory then, or -errno. */
+/* Writes the value to the memfd. Returns its size or -errno. */
 static int get_acl(int from, int memory, const char *name)
 {
 	AUTO_FREE char *value = NULL;

@@ -28,16 +28,16 @@ ssize_t tree_xattr_names(int fd, char **ret);
 ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size);
 #define TREE_ACL_ACCESS "system.posix_acl_access"
 #define TREE_ACL_DEFAULT "system.posix_acl_default"
-/* One value, malloc'ed; returns its size. In a user namespace, the value of an ACL that names an id
- * which is not mapped there comes from the process outside (outside.c), and has the id; without such
- * a process, the id is -1. */
+/* One value, malloc'ed; returns its size. If an ACL names an id that our user namespace does not
+ * map, the process outside (outside.c) reads the value, with the id; without that process the id
+ * is -1. */
 ssize_t tree_xattr_get(int fd, const char *name, char **ret);
 /* Like tree_xattrs_write(), but what the filesystem or the kernel refuses to take is passed over and *lost set. */
 int tree_xattrs_give(int fd, enum tree_marks marks, const struct tree_xattrs *x, bool *lost);
 /* Takes one attribute out of the list, if it is there. */
 void tree_xattrs_drop(struct tree_xattrs *x, const char *name);
-/* Takes the ACLs out of the list if one of them names an id that could not be read: the kernel would
- * not take it. Returns whether it did. */
+/* Takes the ACLs out of the list if one of them has an entry whose id could not be read: the kernel
+ * would refuse that ACL. Returns whether it took them out. */
 bool tree_xattrs_drop_unmapped(struct tree_xattrs *x);
 
 /* ---- copy.c ---- */

@@ -88,7 +88,8 @@ ssize_t tree_xattr_names_at(int dirfd, const char *name, char *list, size_t size
 #define ACL_TAG_USER 2
 #define ACL_TAG_GROUP 8
 
-/* As the kernel gives it: a version of four bytes, then an entry of eight for each: tag, permissions, id. */
+/* Whether an entry for a user or group lacks its id. The kernel gives an ACL as four bytes of
+ * version, and eight bytes for each entry: tag, permissions, id. */
 static bool names_unmapped(const char *acl, size_t size)
 {
 	for (size_t at = 4; at + 8 <= size; at += 8) {
@@ -282,8 +283,8 @@ const struct tree_xattr *tree_xattrs_find(const struct tree_xattrs *x, const cha
 }
 
 /* Whether a failure means that this attribute cannot live here, rather than that something went
- * wrong. An overlay that was mounted in a user namespace takes no ACL with an id that is not mapped
- * there, not from a process outside either (EINVAL). */
+ * wrong. An overlay that was mounted in a user namespace refuses (EINVAL) an ACL with an id that is
+ * not mapped there, even from a process outside. */
 static bool cannot_have(int r, const char *name, bool *lost)
 {
 	if (!lost || (r != -ENOTSUP && r != -EPERM && !(r == -EINVAL && is_acl(name))))
