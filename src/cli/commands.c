@@ -144,7 +144,7 @@ static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
 	{ "accept-incomplete", NULL, NULL,
-	  "with --adopt: take over even a copy that lacks attributes, times or links, or a finished commit", COMPLETE_NONE, 0 },
+	  "with --adopt: take over a copy that lacks attributes, times or links, or was made during a commit", COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -186,13 +186,14 @@ static const struct command commands[] = {
 	  .summary = "Make a sandbox over directories, files, repositories and databases",
 	  .description =
 		  "Makes a sandbox that holds private copy-on-write views of the given directories and files. "
-		  "Only copy_on_write, where it is chosen, and a SQLite database are copied beforehand: with the other strategies "
-		  "it takes no longer for a large tree. Without NAME a readable one is made up; the name is printed.\n\n"
+		  "Only a SQLite database, and a resource for which copy_on_write is chosen, are copied beforehand: with the "
+		  "other strategies a large tree takes no longer. Without NAME a readable one is made up; the name is "
+		  "printed.\n\n"
 		  "Without --strategy the strongest that works is chosen for each resource; atoll show says which, "
 		  "and why. A --strategy stands for all directories and files.\n\n"
 		  "A repository given with --git has a branch of its own inside; atoll commit merges it into the branch that was "
-		  "checked out. A SQLite database given with --db is cloned, and its changes land row by row; of a PostgreSQL "
-		  "database one transaction is held, from the first command on. A directory that happens to be a repository, given "
+		  "checked out. A SQLite database given with --db is cloned, and its changes land row by row; for a "
+		  "PostgreSQL database Atoll holds one transaction open from the first command on. A directory that happens to be a repository, given "
 		  "with --dir, stays a directory.\n\n"
 		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
 		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
@@ -502,7 +503,7 @@ static const struct command commands[] = {
 		  "A copy must have kept extended attributes, times and hard links (cp -a, rsync -aHAX, tar --xattrs "
 		  "--xattrs-include=*): without them edits are missing, and unchanged files look changed. Such a copy is "
 		  "refused, and so is a copy that was made after a commit or undo was cut off and before it was recovered; "
-		  "--accept-incomplete takes either as it is.",
+		  "--accept-incomplete takes over either copy as it is.",
 	  .examples = "atoll recover # all sandboxes\n" },
 	{ .name = "doctor",
 	  .run = cmd_doctor,

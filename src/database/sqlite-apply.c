@@ -235,7 +235,7 @@ static int note_foreign_keys(struct sqlite_db *d, const char *when, struct atoll
 
 	if (r == -ATOLL_FAILED && strstr(why.message, "foreign key mismatch"))
 		return error_set(err, ATOLL_CONFLICT, 0, "database", d->label,
-				 "its foreign keys cannot be checked, because another process changed a table: %s",
+				 "its foreign keys cannot be checked, because another process changed a table that they refer to: %s",
 				 why.message);
 	if (r < 0 && err)
 		*err = why;
