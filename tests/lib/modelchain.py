@@ -443,6 +443,8 @@ class World:
         loose |= {path for group in old.groups() if group & loose for path in group - known}  # elsewhere, or made by another process
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path) and not self.is_carried(box, path)}
         may = chosen.meets(foreign) | box.moved & foreign.all()
+        # A directory in which another sandbox worked, also if an undo has taken that back: its ctime is newer.
+        may |= {path for path in chosen.trees if mt.join(box.root, path) in box.untimed}
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
         disk = self.scan()
         done = self.command(box, "commit", arguments, fault)
@@ -648,13 +650,12 @@ class World:
                 if path not in source:
                     tree.pop(path, None)
                 elif tree is box.stamp:
-                    # Another process may have written to the file by another name meanwhile. If it
-                    # only made or removed a name, the next commit may report a conflict, or not.
+                    # Another process may have changed the file by another name meanwhile, which keeps
+                    # that change: the next commit may report a conflict, or not.
                     then = record.before.get(mt.join(box.root, path))
                     is_same = then and then.kind != "dir" and then.id == source[path].id
                     known = tree.put(path, then if is_same else source[path], by_id)
-                    if is_same and known.look() == source[path].look() and known.mtime == source[path].mtime:
-                        known.version = source[path].version
+                    known.version = source[path].version if is_same else known.version
                 else:
                     tree.put(path, source[path], base_ids)
         for path, node in now.items():
