@@ -144,7 +144,8 @@ static const struct option_spec recover_options[] = {
 	{ "all", NULL, NULL, "all sandboxes, as without NAME", COMPLETE_NONE, 'a' },
 	{ "adopt", NULL, NULL, "take over a state directory that was copied or restored", COMPLETE_NONE, 0 },
 	{ "accept-incomplete", NULL, NULL,
-	  "with --adopt: take over a copy that lacks attributes, times or links, or was made during a commit", COMPLETE_NONE, 0 },
+	  "with --adopt: take over a copy that lacks attributes, times or links, or was made during a commit",
+	  COMPLETE_NONE, 0 },
 	WAIT,
 	JSON,
 	END,
@@ -193,8 +194,8 @@ static const struct command commands[] = {
 		  "and why. A --strategy stands for all directories and files.\n\n"
 		  "A repository given with --git has a branch of its own inside; atoll commit merges it into the branch that was "
 		  "checked out. A SQLite database given with --db is cloned, and its changes land row by row; for a "
-		  "PostgreSQL database Atoll holds one transaction open from the first command on. A directory that happens to be a repository, given "
-		  "with --dir, stays a directory.\n\n"
+		  "PostgreSQL database Atoll holds one transaction open from the first command on. A directory that "
+		  "happens to be a repository, given with --dir, stays a directory.\n\n"
 		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
 		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
 		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"

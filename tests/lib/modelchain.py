@@ -645,6 +645,7 @@ class World:
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
         by_id, base_ids = {}, {}
         box.returned |= set(relative.values())
+        box.only_timed -= {relative[path] for path in commit.metas & set(relative)}  # its metadata is an edit again
         for path in relative.values():
             for tree, source in ((box.stamp, now), (box.base, now if box.layered else record.base_before)):
                 if path not in source:
@@ -677,6 +678,7 @@ class World:
             box.visited |= record.visited
             box.only_timed |= record.only_timed - newer.all()
             before = {path: record.before.get(mt.join(box.root, path)) for path in record.visited & set(now)}
+            box.fuzzy |= {path for path in box.view if mt.join(box.root, path) in record.untimed}
             box.fuzzy |= record.fuzzy | {path for path, node in before.items() if not node or node.look() != now[path].look() or node.mtime != now[path].mtime}
         if box.layered:  # what the layer had copied is a file of its own again, also if it was written with what it held before
             nodes, groups = {}, box.view.groups()
