@@ -234,9 +234,10 @@ static int note_foreign_keys(struct sqlite_db *d, const char *when, struct atoll
 	int r = sqlite_foreign_note(d, "edits", "main", when, &why);
 
 	if (r == -ATOLL_FAILED && strstr(why.message, "foreign key mismatch"))
-		return error_set(err, ATOLL_CONFLICT, 0, "database", d->label,
-				 "its foreign keys cannot be checked, because another process changed a table that they refer to: %s",
-				 why.message);
+		return error_set(
+			err, ATOLL_CONFLICT, 0, "database", d->label,
+			"its foreign keys cannot be checked, because another process changed a table that they refer to: %s",
+			why.message);
 	if (r < 0 && err)
 		*err = why;
 	return r;
