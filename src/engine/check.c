@@ -457,6 +457,57 @@ static size_t count_items(const struct atoll_result *r, enum atoll_item_kind kin
 	return n;
 }
 
+/* A directory that turned immutable takes neither its old mode nor its old time back. */
+static int check_undo_directory(struct checker *c, const struct store_step *step)
+{
+	AUTO_FD fd = fd_open_beneath(c->r->root_fd, *step->path ? step->path : ".", O_PATH | O_DIRECTORY);
+	struct tree_stat st;
+
+	if (fd < 0 || tree_stat(fd, "", &st) < 0 || !st.is_immutable)
+		return 0;
+	return refuse(c, *step->path ? step->path : ".", "is immutable or append-only");
+}
+
+static int check_undo_steps(struct checker *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->op->n && r >= 0; i++) {
+		const struct store_step *step = &c->op->steps[i];
+
+		if (step->resource != c->r->row.id || step->kind == STORE_STEP_RETIRE || step->kind == STORE_STEP_PART)
+			continue;
+		if (step->kind == STORE_STEP_META || step->kind == STORE_STEP_TIME)
+			r = check_undo_directory(c, step);
+		else if (*step->path)
+			r = check_parent(c, step);
+	}
+	return r;
+}
+
+/* Undo renames the same paths that the commit renamed. The directories may have become immutable
+ * or read-only since: then the undo is refused before its first step. */
+int check_undo(struct op *op, struct atoll_error *err)
+{
+	size_t refused = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < op->s->n && rc >= 0; i++) {
+		struct resource *r = &op->s->resources[i];
+		struct checker c = { .op = op, .r = r, .original = { r->root_fd, NULL, -EBADF }, .err = err };
+
+		if (!op->resources[i].op || !resource_isolates(r) || tree_stat(r->root_fd, "", &c.root) < 0)
+			continue;
+		rc = check_undo_steps(&c);
+		peer_release(&c.original);
+		refused += c.refused;
+	}
+	if (rc < 0 || !refused)
+		return rc;
+	return error_set(err, ATOLL_REFUSED, 0, "undo", op->s->box.name, "%zu path%s refused; nothing was taken back",
+			 refused, refused == 1 ? " was" : "s were");
+}
+
 int check_plan(struct op *op, struct atoll_error *err)
 {
 	size_t refused = 0;

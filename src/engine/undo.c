@@ -226,6 +226,8 @@ static int run_undo(struct op *op, const struct atoll_undo_options *options, str
 	if (r >= 0)
 		r = check_undo_data(op, err);
 	if (r >= 0)
+		r = check_undo(op, err);
+	if (r >= 0)
 		r = conflict_check_undo(op, err);
 	if (r >= 0)
 		r = list_returned(op, err);

@@ -239,6 +239,45 @@ def immutable(place, tap):
     t.remove_tree(path)
 
 
+def undo_not_possible(place, tap, who, strategy, how, prevent, allow):
+    """Since the commit, a directory takes no changes any more: the undo is refused by name before its first step, and works later."""
+    title = "an undo in %s is refused by name, nothing changed, %s, %s" % (how, strategy, who)
+    ground = place.mount("ext4", 64, who=who)
+    path = t.build_tree(place, who, BASE, below=ground)
+    before = mf.manifest(path)
+    box = t.Box(place, who, strategy, dirs=[path])
+    flow = [box.new(), box.edit([["append", "d/g", "x"], ["create", "d/n", "n", 0o644], ["append", "f", "y"]], path), box.commit()]
+    landed = mf.manifest(path)
+    wrong = [t.said(step) for step in flow if step.returncode != 0]
+    if not prevent(ground, path + "/d"):
+        tap.skip(title, "this cannot be arranged here")
+    else:
+        for refused in (box.undo(), box.rollback()):
+            if refused.returncode != 4 or b"\natoll: refused: d/g: lies " not in refused.stderr:
+                wrong.append(t.said(refused))
+        allow(ground, path + "/d")
+        wrong += mf.differences(landed, mf.manifest(path), 4)
+        done = box.undo()
+        wrong += [] if done.returncode == 0 else [t.said(done)]
+        wrong += mf.differences(before, mf.manifest(path), 4)
+        tap.check(title, not wrong, *wrong)
+    box.drop()
+    place.unmount(ground)
+
+
+def succeeds(*command):
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def undo_refused(place, tap):
+    for strategy in ("overlay", "copy_on_write"):
+        undo_not_possible(place, tap, "root", strategy, "an immutable directory", lambda _, d: succeeds("chattr", "+i", d),
+                          lambda _, d: succeeds("chattr", "-i", d))
+        for who in ("root", "user"):
+            undo_not_possible(place, tap, who, strategy, "a read-only file system", lambda g, _: succeeds("mount", "-o", "remount,ro", g),
+                              lambda g, _: succeeds("mount", "-o", "remount,rw", g))
+
+
 def leaving_for_good(place, tap, who, strategy):
     """Below a directory that is removed lies what cannot be removed: an immutable file, or, for a user, what is in a directory of another user."""
     title = "a directory that holds what cannot be removed is refused by name, %s, %s" % (strategy, who)
@@ -371,6 +410,7 @@ def main(place, tap):
                 leaving_for_good(place, tap, who, strategy)
         lost_permission(place, tap)
         immutable(place, tap)
+        undo_refused(place, tap)
         mounts(place, tap)
     else:
         tap.skip("lost permission, immutable files, mounts", "needs root")
