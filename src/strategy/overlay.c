@@ -432,7 +432,7 @@ static int record(struct touch_walk *w, int peer, const char *name, const char *
 	if (r >= 0 && S_ISDIR(st->mode))
 		r = tree_xattrs_encoded(peer, name, resource_marks(w->r), &t.xattrs, &t.xattrs_size);
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+		return r == -ENOENT || r == -EACCES ? 0 : r;
 	if (st->ctime < (S_ISDIR(st->mode) ? resource_dir_stamp(w->r, path) : resource_stamp(w->r, path)) ||
 	    (!S_ISDIR(st->mode) && resource_ctime_is_own(w->r, &t.look.id, st->ctime)))
 		t.trusted = STORE_TRUST_META | STORE_TRUST_IDENTITY;
@@ -460,6 +460,10 @@ static int visit_touched(const struct tree_entry *e, void *arg)
 	r = peer < 0 ? peer : tree_stat(peer, e->name, &st);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return TREE_WALK_SKIP; /* new: nothing of the original is below it either */
+	/* The user has closed a directory of the original, and may look into it only in a user
+	 * namespace. Without a record a commit judges such entries by their times alone. */
+	if (r == -EACCES)
+		return TREE_WALK_SKIP;
 	if (r >= 0)
 		r = record(w, peer, e->name, e->path, &st, e->fd >= 0 && has_origin(w->r, e->fd));
 	/* What may not be listed here is judged by its times alone. */

@@ -363,6 +363,34 @@ def renamed_while_a_process_works_in_it(s):
     s.need("after the undo", sorted(os.listdir(s.path + "/d")) == ["in", "other", "sub"] and not os.path.exists(s.path + "/moved"))
 
 
+def opened_inside_only(s):
+    """A directory that its owner has closed is opened inside: the run, the commit and the undo succeed as elsewhere, and edits of others are seen."""
+    os.setxattr(s.path + "/d/sub", "user.known", b"1")
+    os.chmod(s.path + "/d/sub", 0)
+    os.chmod(s.path + "/d", 0)
+    inside = "chmod 700 d; chmod 700 d/sub; echo new > d/sub/new; echo more >> d/in; exit 3"
+    again = s.box
+    s.box = t.Box(s.place, s.who, again.strategy, dirs=[s.path])
+    s.ok(s.box.new("--quiet"))
+    s.ok(s.box.run("sh", "-ec", inside, cwd=s.path), 3)
+    s.ok(s.box.run("true", cwd=s.path))
+    s.ok(s.box.commit("--quiet"))
+    s.need("what landed", read(s.path + "/d/sub/new") == "new\n" and read(s.path + "/d/in") == "inside\nmore\n" and s.mode("d") == 0o700)
+    s.ok(s.box.undo("--quiet"))
+    s.need("the mode after the undo", s.mode("d") == 0)
+    os.chmod(s.path + "/d", 0o700)
+    with open(s.path + "/d/in", "a", encoding="ascii") as file:
+        file.write("foreign\n")
+    os.chmod(s.path + "/d", 0)
+    done = s.ok(s.box.commit("--quiet"), 3)
+    s.need("the conflict", b"conflict: d/in: " in done.stderr, t.said(done))
+    os.chmod(s.path + "/d", 0o700)
+    os.chmod(s.path + "/d/sub", 0o700)
+    s.need("what is left of the other edit", read(s.path + "/d/in") == "inside\nforeign\n" and not os.path.exists(s.path + "/d/sub/new"))
+    s.box.drop()
+    s.box = again
+
+
 def undo_leaves_the_time_of_others(s):
     """Somebody else made a name, or set the time, after the commit: the undo gives no directory an older time than that."""
     s.run("echo n > d/n; echo m >> e/new; echo more >> d/sub/low; echo more >> f")
@@ -465,7 +493,7 @@ TESTS = [attributes_that_look_like_an_overlays, foreign_metadata_stays, made_by_
          undo_leaves_the_time_of_others, commit_after_undo_leaves_the_time_of_others,
          undo_that_fails_leaves_the_time_of_others, rollback_with_a_fifo, replaced_directory_and_fifos,
          over_a_fifo_of_the_original, a_fifo_took_the_place_of_something, below_a_replaced_directory, killed_with_fifos, whiteouts_do_not_land,
-         renamed_while_a_process_works_in_it]
+         renamed_while_a_process_works_in_it, opened_inside_only]
 
 
 # ---- overriding what somebody else did ----
