@@ -62,8 +62,8 @@ static int busy(int fd, const char *name, struct atoll_error *err)
 	return error_set(err, ATOLL_BUSY, 0, "lock", name, "the sandbox \"%s\" is in use by another process", name);
 }
 
-int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
-	      struct atoll_error *err)
+static int take_file(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
+		     struct atoll_error *err)
 {
 	AUTO_FD fd = open_file(a, uuid, O_CREAT);
 	int64_t end = clock_monotonic_ns() + (int64_t)wait_ms * 1000000;
@@ -92,6 +92,30 @@ int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_m
 	}
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+static bool is_removed(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+/* Another process may have removed the file after it was opened here and before it was locked: then a
+ * lock on it excludes no other process. Only a process that holds the lock removes the file. */
+int lock_take(struct atoll *a, const char *uuid, enum lock_mode mode, int wait_ms, const char *name, int *ret_fd,
+	      struct atoll_error *err)
+{
+	int fd = -EBADF;
+	int r = take_file(a, uuid, mode, wait_ms, name, &fd, err);
+
+	while (r >= 0 && is_removed(fd)) {
+		fd = lock_release(fd);
+		r = take_file(a, uuid, mode, wait_ms, name, &fd, err);
+	}
+	if (r >= 0)
+		*ret_fd = fd;
+	return r;
 }
 
 /* Closing would not do: a process that another thread forked meanwhile may have the file open too. */

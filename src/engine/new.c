@@ -278,6 +278,8 @@ static int record_created(struct session *s, struct atoll_error *err)
 	return r;
 }
 
+#define LOCK_WAIT_MS 5000
+
 static int make(struct maker *m, struct atoll_error *err)
 {
 	struct session *s = &m->s;
@@ -288,7 +290,8 @@ static int make(struct maker *m, struct atoll_error *err)
 	s->box.durable_workspace = m->options->durable_workspace;
 	if (settings_encode(m->options->settings, &s->box.settings) < 0)
 		return error_oom(err, "new");
-	r = lock_take(s->a, s->box.uuid, LOCK_CHANGE, 0, "new", &s->lock_fd, err);
+	/* A recovery that finds the new lock file and no such sandbox holds the lock for a moment. */
+	r = lock_take(s->a, s->box.uuid, LOCK_CHANGE, LOCK_WAIT_MS, "new", &s->lock_fd, err);
 	if (r >= 0)
 		r = resolve_all(m, err);
 	if (r >= 0)

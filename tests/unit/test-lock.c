@@ -518,6 +518,30 @@ TEST(a_removed_lock_file_is_made_anew)
 	fd_close(fd);
 }
 
+static void *take_later(void *arg)
+{
+	*(int *)arg = take(LOCK_CHANGE, 5000);
+	return NULL;
+}
+
+/* As recovery does with a lock file whose sandbox it does not know, while another process has opened the file. */
+TEST(a_lock_on_a_file_that_was_removed_meanwhile_is_taken_again)
+{
+	int first, second = -EBADF;
+	pthread_t waiting;
+
+	set_scene();
+	first = take(LOCK_CHANGE, 0);
+	CHECK_EQ(pthread_create(&waiting, NULL, take_later, &second), 0);
+	CHECK_EQ(usleep(100000), 0); /* it has opened the file, and waits */
+	lock_remove(&a, UUID);
+	lock_release(first);
+	CHECK_EQ(pthread_join(waiting, NULL), 0);
+	CHECK_OK(second);
+	CHECK_EQ(take(LOCK_LOOK, 0), -ATOLL_BUSY);
+	lock_release(second);
+}
+
 TEST(the_end_of_a_run_is_the_time_of_the_lock_and_without_a_run_there_is_none)
 {
 	int64_t before;
