@@ -78,29 +78,57 @@ static const char *judge_directory(struct checker *c, const char *path)
 							  : NULL;
 }
 
-/* Whether what is below the entry's directory can be told by its own times. Neighbours share the answer. */
+/* How much of the paths of two directories leads to the same directory above or at both. */
+static size_t common_size(const char *a, const char *b)
+{
+	size_t common = 0;
+
+	for (size_t i = 0;; i++) {
+		if ((a[i] == '/' || !a[i]) && (b[i] == '/' || !b[i]))
+			common = i;
+		if (a[i] != b[i] || !a[i])
+			return common;
+	}
+}
+
+/* Judges the directory `at` and those above it, from below, down to `known` bytes of the path. Cuts `at`. */
+static void judge_upwards(struct checker *c, char *at, size_t known)
+{
+	const char *verdict = c->verdict;
+	bool replaced = c->replaced;
+
+	c->verdict = NULL;
+	c->replaced = false;
+	while (strlen(at) > known && !c->verdict) {
+		char *slash = strrchr(at, '/');
+
+		c->verdict = judge_directory(c, at);
+		at[slash ? slash - at : 0] = 0;
+	}
+	if (known && !c->verdict) {
+		c->verdict = verdict;
+		c->replaced = replaced;
+	}
+}
+
+/* Whether what is below the entry's directory can be told by its own times. The answer about the
+ * directory before holds for the directories above both: each is judged once, however deep the tree. */
 static int judge_parents(struct checker *c, const char *path, const char **ret)
 {
 	const char *slash = strrchr(path, '/');
-	size_t size = slash ? (size_t)(slash - path) : 0;
-	AUTO_FREE char *at = NULL;
+	AUTO_FREE char *parent = strndup(path, slash ? (size_t)(slash - path) : 0);
+	AUTO_FREE char *at = parent ? strdup(parent) : NULL;
+	size_t known = c->parent && at ? common_size(c->parent, at) : 0;
 
-	if (c->parent && strlen(c->parent) == size && memcmp(c->parent, path, size) == 0) {
-		*ret = c->verdict;
-		return 0;
-	}
-	free(c->parent);
-	c->parent = strndup(path, size);
-	at = strndup(path, size);
-	if (!c->parent || !at)
+	if (!at)
 		return error_oom(c->err, "commit");
-	c->verdict = NULL;
-	c->replaced = false;
-	while (*at && !c->verdict) {
-		c->verdict = judge_directory(c, at);
-		slash = strrchr(at, '/');
-		at[slash ? slash - at : 0] = 0;
-	}
+	/* A bad verdict came from the directory itself or from one above it: which one is not on record. */
+	if (c->verdict && known < strlen(c->parent))
+		known = 0;
+	if (!c->parent || strcmp(c->parent, parent) != 0)
+		judge_upwards(c, at, known);
+	free(c->parent);
+	c->parent = TAKE_PTR(parent);
 	*ret = c->verdict;
 	return 0;
 }

@@ -125,7 +125,7 @@ static int show_nested(struct session *s, size_t outer, struct changes *const *c
 		struct atoll_change change;
 		AUTO_FREE char *note = NULL;
 
-		if (holder_of(s, inner) != r || !has_shown(changes[i]))
+		if (!lies_in(inner, r) || !has_shown(changes[i]) || holder_of(s, inner) != r)
 			continue;
 		note = str_format("is resource %d of the sandbox, %s, and lands with that", inner->row.seq,
 				  inner->ops->name);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # serial
 # timeout: 900
-"""The work of a command grows with what it has to do, and not with its square: names of one file, and sandboxes of a state directory.
+"""The work of a command grows with what it has to do, and not with its square: names of one file, sandboxes of a state directory,
+directories within directories, and resources of a sandbox.
 
 Time of the processor is compared, of a number of things and of eight times as many: linear work takes eight times as long then, quadratic
 work 64 times. bench/growth measures the same over a larger range.
@@ -18,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import atolltest as t  # noqa: E402
 
 LINKS, TIMES, SLACK = 1500, 8, 2.5
+DEPTH, RESOURCES = 150, 100
 SANDBOXES, LIMIT = 4000, 2.5  # when each sandbox was compared with all others, this took six seconds
 ADD = "import os, sys\nopen('source', 'w').close()\nfor i in range(int(sys.argv[1])): os.link('source', 'l%d' % i)"
 DELETE = "import os\nfor name in os.listdir('.'): os.unlink(name)"
@@ -108,11 +110,65 @@ def many_sandboxes(place, tap, who):
     t.remove_tree(path)
 
 
+def deep(place, who, strategy, depth):
+    """Seconds for a commit that removes so many directories, each in the one before; and what went wrong."""
+    path = place.fresh("deep", who)
+    owner, here = place.uid(who), path
+    for _ in range(depth):
+        here += "/d"
+        os.mkdir(here)
+        os.chown(here, owner, owner)
+    box = t.Box(place, who, strategy, dirs=[path])
+    steps = [box.new("--quiet"), box.run("rm", "-r", "d", cwd=path)]
+    done, seconds = timed(box.commit)
+    wrong = [t.said(step) for step in (*steps, done) if step.returncode != 0] + os.listdir(path)
+    box.drop()
+    t.remove_tree(path)
+    return seconds, wrong
+
+
+def deep_trees(place, tap, who, strategy):
+    few, wrong = deep(place, who, strategy, DEPTH)
+    many, more = deep(place, who, strategy, DEPTH * TIMES)
+    tap.check("removing %d directories, each in the one before, takes time in proportion to their number, %s, %s" % (DEPTH * TIMES, strategy, who),
+              not wrong and not more and many <= max(few, 0.05) * TIMES * SLACK, *wrong, *more,
+              "%.2f s, and %.2f s for %d times as many" % (few, many, TIMES))
+
+
+def resources(place, who, count):
+    """Seconds for a diff over so many directories, each a resource of its own; and what went wrong."""
+    path = place.fresh("resources", who)
+    names = [os.path.join(path, "r%d" % i) for i in range(count)]
+    for name in names:
+        os.mkdir(name)
+        os.chown(name, place.uid(who), place.uid(who))
+    box = t.Box(place, who, dirs=names)
+    steps = [box.new("--quiet"), box.run("sh", "-ec", "for d in r*; do echo 1 > $d/f; done", cwd=path)]
+    done, seconds = timed(box.diff)
+    wrong = [t.said(step) for step in (*steps, done) if step.returncode != 0]
+    if not done.stdout.endswith(b"\n%d changes: %d added\n" % (count, count)):
+        wrong.append(done.stdout[-200:])
+    box.drop()
+    t.remove_tree(path)
+    return seconds, wrong
+
+
+def many_resources(place, tap, who):
+    few, wrong = resources(place, who, RESOURCES)
+    many, more = resources(place, who, RESOURCES * TIMES)
+    tap.check("a diff over %d resources takes time in proportion to their number, %s" % (RESOURCES * TIMES, who),
+              not wrong and not more and many <= max(few, 0.05) * TIMES * SLACK, *wrong, *more,
+              "%.2f s, and %.2f s for %d times as many" % (few, many, TIMES))
+
+
 def main(place, tap):
     for who, strategy in zip(place.users(), ("copy_on_write", "overlay")) if place.is_root else [("user", "overlay")]:
         many_links(place, tap, who, strategy)
     for who in place.users():
         many_sandboxes(place, tap, who)
+        for strategy in ("overlay", "copy_on_write"):
+            deep_trees(place, tap, who, strategy)
+        many_resources(place, tap, who)
 
 
 t.run(main)
