@@ -179,8 +179,10 @@ class Box:
                 tops = [word for word in operation[1:3] if isinstance(word, str)]
                 self.only_timed = {path for path in self.only_timed
                                    if not any(mt.is_at_or_below(path, top) for top in tops)}
+            if not failed:
+                changed = operation[2:3] if operation[0] == "link" else operation[1:3]
+                self.stale_times -= {name for path in changed if isinstance(path, str) for name in (path, mt.parent_of(path))}
             for path in operation[1:3]:
-                self.stale_times -= {path, mt.parent_of(path)} if isinstance(path, str) else set()
                 while isinstance(path, str) and path != ".":
                     self.visited |= {path, "."}
                     path = mt.parent_of(path)
@@ -689,7 +691,8 @@ class World:
                 if then and then.look() == box.view[path].look() and not has_newer_names:
                     box.view[path] = nodes.setdefault(then.id, box.view[path].copy())
                     box.view[path].id = then.id
-        for path in box.edits().all():
+        edits = box.edits()
+        for path in edits.all() & edits.sure:
             if path in box.view:
                 box.view[path].low = False
 
