@@ -152,6 +152,10 @@ struct sqlite_column {
 	 * collation. NULL: the key is the rowid, or the column is not part of the key. */
 	char *collation;
 	bool may_be_null;
+	char *type;    /* as declared; "" if it has none */
+	char *initial; /* the DEFAULT, as SQL; NULL: none */
+	/* Set by sqlite_diff_table(): this column in the old definition of the table. NULL: it is new. */
+	const struct sqlite_column *was;
 };
 struct sqlite_table {
 	char *name;

@@ -4,12 +4,89 @@
 
 #include "database/private.h"
 
+/* ---- a table of which the definition differs ---- */
+
+static const struct sqlite_column *find_column(const struct sqlite_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (sqlite3_stricmp(t->columns[i].name, name) == 0)
+			return &t->columns[i];
+	return NULL;
+}
+
+/* Columns go by name. One that has the place of a column that is gone counts as that column,
+ * renamed: if it was not, the rows are listed with both values all the same. */
+static void link_columns(struct sqlite_table *new, const struct sqlite_table *old)
+{
+	for (size_t i = 0; i < new->n; i++) {
+		struct sqlite_column *c = &new->columns[i];
+
+		c->was = find_column(old, c->name);
+		if (!c->was && i < old->n && !find_column(new, old->columns[i].name))
+			c->was = &old->columns[i];
+	}
+}
+
+static bool is_same_key(const struct sqlite_column *a, const struct sqlite_column *b)
+{
+	return b && a->key == b->key && sqlite3_stricmp(a->type, b->type) == 0 && !a->collation == !b->collation &&
+	       (!a->collation || sqlite3_stricmp(a->collation, b->collation) == 0);
+}
+
+/* Whether a key means the same row in both definitions. */
+static bool has_same_key(const struct sqlite_table *new, const struct sqlite_table *old)
+{
+	if (new->n_keys != old->n_keys || new->key_is_rowid != old->key_is_rowid)
+		return false;
+	for (size_t i = 0; i < new->n; i++)
+		if (new->columns[i].key && !is_same_key(&new->columns[i], new->columns[i].was))
+			return false;
+	return true;
+}
+
+static bool is_number(const char *s)
+{
+	return *s && strchr("+-.0123456789", *s) && !s[strspn(s, "+-.0123456789abcdefxABCDEFX")];
+}
+
+/* The clone's schema is not trusted: of its defaults only literals become part of a statement. */
+static bool is_literal(const char *s)
+{
+	if (is_number(s) || sqlite3_stricmp(s, "true") == 0 || sqlite3_stricmp(s, "false") == 0)
+		return true;
+	s += *s == 'x' || *s == 'X';
+	if (*s != '\'')
+		return false;
+	for (s++; *s; s++)
+		if (*s == '\'' && *++s != '\'')
+			return !*s;
+	return false;
+}
+
+/* A row that was there before the column was added has the column's default. The new value stands
+ * for it where both are equal, because only that one has the type that the column gives it. */
+static void add_initial(struct strbuf *s, const struct sqlite_column *c)
+{
+	const char *initial = c->initial && is_literal(c->initial) ? c->initial : "NULL";
+
+	strbuf_adds(s, "CASE WHEN n.");
+	sqlite_add_name(s, c->name);
+	strbuf_addf(s, " IS +%s THEN n.", initial); /* without the +, IS TRUE would be another operator */
+	sqlite_add_name(s, c->name);
+	strbuf_addf(s, " ELSE %s END", initial);
+}
+
 /* ---- statements over two places of one table ---- */
 
-static void add_column(struct strbuf *s, const char *alias, const char *name)
+/* alias: "o" for the old side, "n" for the new one. */
+static void add_column(struct strbuf *s, const char *alias, const struct sqlite_column *c)
 {
+	if (*alias == 'o' && !c->was) {
+		add_initial(s, c);
+		return;
+	}
 	strbuf_addf(s, "%s.", alias);
-	sqlite_add_name(s, name);
+	sqlite_add_name(s, *alias == 'o' ? c->was->name : c->name);
 }
 
 static void add_columns(struct strbuf *s, const char *alias, const struct sqlite_table *t)
@@ -17,7 +94,7 @@ static void add_columns(struct strbuf *s, const char *alias, const struct sqlite
 	for (size_t i = 0; i < t->n; i++) {
 		strbuf_adds(s, ", ");
 		if (alias)
-			add_column(s, alias, t->columns[i].name);
+			add_column(s, alias, &t->columns[i]);
 		else
 			strbuf_adds(s, "NULL");
 	}
@@ -37,7 +114,7 @@ static void add_rowid_name(struct strbuf *s, const char *alias, const struct sql
 	if (t->rowid)
 		strbuf_addf(s, "%s.%s", alias, t->rowid);
 	else
-		add_column(s, alias, first_key(t)->name);
+		add_column(s, alias, first_key(t));
 }
 
 /* The key compares as the table's own index does. near: only of the rows that temp.near names. */
@@ -61,9 +138,9 @@ static void add_join(struct strbuf *s, const char *from, const char *from_alias,
 		if (!t->columns[i].key)
 			continue;
 		strbuf_adds(s, and);
-		add_column(s, with_alias, t->columns[i].name);
+		add_column(s, with_alias, &t->columns[i]);
 		strbuf_adds(s, " = ");
-		add_column(s, from_alias, t->columns[i].name);
+		add_column(s, from_alias, &t->columns[i]);
 		sqlite_add_collation(s, &t->columns[i]);
 		and = " AND ";
 	}
@@ -74,13 +151,13 @@ static void add_same(struct strbuf *s, const struct sqlite_table *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		strbuf_adds(s, i ? " AND " : "");
-		add_column(s, "o", t->columns[i].name);
+		add_column(s, "o", &t->columns[i]);
 		strbuf_adds(s, " IS ");
-		add_column(s, "n", t->columns[i].name);
+		add_column(s, "n", &t->columns[i]);
 		strbuf_adds(s, " COLLATE BINARY AND typeof(");
-		add_column(s, "o", t->columns[i].name);
+		add_column(s, "o", &t->columns[i]);
 		strbuf_adds(s, ") = typeof(");
-		add_column(s, "n", t->columns[i].name);
+		add_column(s, "n", &t->columns[i]);
 		strbuf_addc(s, ')');
 	}
 }
@@ -99,7 +176,7 @@ static int find_changed(struct sqlite_db *d, const struct sqlite_table *t, int64
 	AUTO_STRBUF sql = STRBUF_INIT;
 	AUTO_STRBUF gone = STRBUF_INIT;
 
-	add_column(&gone, "n", first_key(t)->name);
+	add_column(&gone, "n", first_key(t));
 	strbuf_adds(&gone, " IS NULL");
 	strbuf_addf(&sql, "INSERT INTO main.e%lld SELECT CASE WHEN %s THEN 'D' ELSE 'U' END", (long long)id,
 		    strbuf_str(&gone));
@@ -124,7 +201,7 @@ static int find_inserted(struct sqlite_db *d, const struct sqlite_table *t, int6
 	add_columns(&sql, "n", t);
 	add_join(&sql, "new", "n", "old", "o", t, near);
 	strbuf_adds(&sql, " WHERE ");
-	add_column(&sql, "o", first_key(t)->name);
+	add_column(&sql, "o", first_key(t));
 	strbuf_adds(&sql, " IS NULL");
 	return sql.failed ? error_oom(err, "database") : sqlite_execute(d, err, "%s", strbuf_str(&sql));
 }
@@ -168,36 +245,39 @@ int sqlite_diff_need_whole(struct sqlite_db *d, const char *why, const char *nam
 	return sqlite_execute(d, err, "INSERT OR IGNORE INTO main.meta VALUES('whole', NULL, %Q)", reason);
 }
 
-/* Rows of a table without a key: only whether they are the same. */
-static int compare_whole(struct sqlite_db *d, const struct sqlite_table *t, const char *why, struct atoll_error *err)
+/* Of a table without a list of rows: how many there are. */
+static int put_counts(struct sqlite_db *d, const struct sqlite_table *t, const char *more, struct atoll_error *err)
 {
 	int64_t before = 0, after = 0;
 	AUTO_FREE char *note = NULL;
-	int r = sqlite_same_rows(d, "old", d, "new", t, err);
+	int r = sqlite_int(d, &before, err, "SELECT count(*) FROM old.\"%w\"", t->name);
 
-	if (r != 0)
-		return MIN(r, 0);
-	r = sqlite_int(d, &before, err, "SELECT count(*) FROM old.\"%w\"", t->name);
 	if (r >= 0)
 		r = sqlite_int(d, &after, err, "SELECT count(*) FROM new.\"%w\"", t->name);
 	if (r < 0)
 		return r;
-	note = str_format("%lld rows, %lld before", (long long)after, (long long)before);
-	if (!note)
-		return error_oom(err, "database");
-	r = put_table(d, t, note, err);
-	if (r >= 0)
-		r = sqlite_diff_need_whole(d, why, t->name, err);
-	return r;
+	note = str_format("%lld rows, %lld before%s", (long long)after, (long long)before, more);
+	return note ? put_table(d, t, note, err) : error_oom(err, "database");
+}
+
+/* Rows of a table without a key: only whether they are the same. */
+static int compare_whole(struct sqlite_db *d, const struct sqlite_table *t, const char *why, struct atoll_error *err)
+{
+	int r = sqlite_same_rows(d, "old", d, "new", t, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	r = put_counts(d, t, "", err);
+	return r < 0 ? r : sqlite_diff_need_whole(d, why, t->name, err);
 }
 
 /* Whether rows can be written without what only the database's own programs have: functions, collations. */
-static bool can_be_written(struct sqlite_db *d, const struct sqlite_table *t)
+static bool can_be_written(struct sqlite_db *d, const char *schema, const struct sqlite_table *t)
 {
 	AUTO_STRBUF sql = STRBUF_INIT;
 	AUTO_STMT *stmt = NULL;
 
-	strbuf_adds(&sql, "INSERT INTO old.");
+	strbuf_addf(&sql, "INSERT INTO %s.", schema);
 	sqlite_add_name(&sql, t->name);
 	for (size_t i = 0; i < t->n; i++) {
 		strbuf_adds(&sql, i ? ", " : "(");
@@ -255,30 +335,61 @@ static int compare_rows(struct sqlite_db *d, const struct sqlite_table *t, const
 	return r;
 }
 
-static const char *why_whole(const struct sqlite_table *old, const struct sqlite_table *new)
+static const char *why_whole(struct sqlite_db *d, const struct sqlite_table *old, const struct sqlite_table *new)
 {
 	if (old->is_shadow)
 		return "the table \"%s\" belongs to a virtual table";
 	if (!old->n_keys)
 		return "the table \"%s\" has no primary key";
-	return old->has_key && new->has_key ? NULL : "the primary key of the table \"%s\" does not name each row";
+	if (!old->has_key || !new->has_key)
+		return "the primary key of the table \"%s\" does not name each row";
+	return can_be_written(d, "old", old)
+		       ? NULL
+		       : "the table \"%s\" needs functions or collations that its own programs bring along";
 }
 
-/* A table that is new, gone or of another make is part of what differs in the schema. */
+/* The database lands as a whole then; rows are compared to be listed. Pages do not tell which: a
+ * row on a page that is the same may have other values by the new definition. */
+static int compare_altered(struct sqlite_db *d, const struct sqlite_table *old, struct sqlite_table *new,
+			   struct atoll_error *err)
+{
+	if (why_whole(d, old, new) || !can_be_written(d, "new", new) || !has_same_key(new, old))
+		return put_counts(d, new, "; not compared, for the definition of the table differs", err);
+	new->rowid = NULL;
+	return compare_rows(d, new, NULL, err);
+}
+
+/* Whether none of its rows can differ: all of its pages are the same, and so is its definition. */
+static int is_untouched(struct sqlite_db *d, const char *name, const struct sqlite_tree *tree, struct atoll_error *err)
+{
+	int64_t altered = 0;
+	int r;
+
+	if (!tree || tree->is_touched)
+		return 0;
+	r = sqlite_int(d, &altered, err, "SELECT count(*) FROM main.object WHERE type='table' AND name=%Q", name);
+	return r < 0 ? r : !altered;
+}
+
+/* A table that is new or gone is part of what differs in the schema. */
 int sqlite_diff_table(struct sqlite_db *d, const char *name, const struct sqlite_trees *trees, struct atoll_error *err)
 {
 	const struct sqlite_tree *tree = sqlite_trees_get(trees, name);
 	AUTO_TABLE *old = NULL;
 	AUTO_TABLE *new = NULL;
 	const char *why;
-	int r = tree && !tree->is_touched ? 0 : sqlite_table_load(d, "old", name, &old, err);
+	int r = is_untouched(d, name, tree, err);
 
+	if (r != 0)
+		return MIN(r, 0);
+	r = sqlite_table_load(d, "old", name, &old, err);
 	if (r > 0)
 		r = sqlite_table_load(d, "new", name, &new, err);
-	if (r <= 0 || strcmp(old->sql, new->sql) != 0)
-		return MIN(r, 0);
-	why = why_whole(old, new);
-	if (!why && !can_be_written(d, old))
-		why = "the table \"%s\" needs functions or collations that its own programs bring along";
-	return why ? compare_whole(d, old, why, err) : compare_rows(d, old, tree, err);
+	if (r <= 0)
+		return r;
+	link_columns(new, old);
+	if (strcmp(old->sql, new->sql) != 0)
+		return compare_altered(d, old, new, err);
+	why = why_whole(d, old, new);
+	return why ? compare_whole(d, new, why, err) : compare_rows(d, new, tree, err);
 }

@@ -14,6 +14,8 @@ struct sqlite_table *sqlite_table_free(struct sqlite_table *t)
 	for (size_t i = 0; i < t->n; i++) {
 		free(t->columns[i].name);
 		free(t->columns[i].collation);
+		free(t->columns[i].type);
+		free(t->columns[i].initial);
 	}
 	free(t->columns);
 	free(t->name);
@@ -63,33 +65,43 @@ int sqlite_table_names(struct sqlite_db *d, const char *schema, char ***ret, siz
 	return 0;
 }
 
+/* 0, or -1 if there is no memory. */
+static int add_column(struct sqlite_table *t, const char *name, sqlite3_stmt *stmt)
+{
+	const char *type = (const char *)sqlite3_column_text(stmt, 4);
+	const char *initial = (const char *)sqlite3_column_text(stmt, 5);
+	struct sqlite_column *c = reallocarray(t->columns, t->n + 1, sizeof *c);
+
+	if (!c)
+		return -1;
+	t->columns = c;
+	c += t->n++;
+	*c = (struct sqlite_column){ .name = strdup(name),
+				     .key = sqlite3_column_int(stmt, 1),
+				     .may_be_null = !sqlite3_column_int(stmt, 2),
+				     .type = strdup(type ? type : ""),
+				     .initial = initial ? strdup(initial) : NULL };
+	t->n_keys += c->key > 0;
+	return c->name && c->type && (c->initial || !initial) ? 0 : -1;
+}
+
 static int load_columns(struct sqlite_db *d, const char *schema, struct sqlite_table *t, bool taken[3],
 			struct atoll_error *err)
 {
 	static const char *const rowid[] = { "_rowid_", "rowid", "oid" };
 	AUTO_STMT *stmt = NULL;
 	int r = sqlite_prepare(d, &stmt, err,
-			       "SELECT name, pk, \"notnull\", hidden FROM pragma_table_xinfo(%Q, %Q) ORDER BY cid",
+			       "SELECT name, pk, \"notnull\", hidden, type, dflt_value"
+			       " FROM pragma_table_xinfo(%Q, %Q) ORDER BY cid",
 			       t->name, schema);
 
 	while (r >= 0 && (r = sqlite_next(d, stmt, err)) > 0) {
 		const char *name = (const char *)sqlite3_column_text(stmt, 0);
-		struct sqlite_column *grown;
 
 		for (size_t i = 0; i < ARRAY_SIZE(rowid); i++)
 			taken[i] |= name && sqlite3_stricmp(name, rowid[i]) == 0;
-		if (sqlite3_column_int(stmt, 3) != 0)
-			continue;
-		grown = reallocarray(t->columns, t->n + 1, sizeof *grown);
-		if (!grown)
+		if (sqlite3_column_int(stmt, 3) == 0 && add_column(t, name ? name : "", stmt) < 0)
 			return error_oom(err, "database");
-		t->columns = grown;
-		grown[t->n] = (struct sqlite_column){ .name = strdup(name ? name : ""),
-						      .key = sqlite3_column_int(stmt, 1),
-						      .may_be_null = !sqlite3_column_int(stmt, 2) };
-		if (!grown[t->n].name)
-			return error_oom(err, "database");
-		t->n_keys += grown[t->n++].key > 0;
 	}
 	return r;
 }

@@ -146,6 +146,27 @@ def whole(place, tap, who):
     box.drop()
 
 
+def altered(place, tap, who):
+    """Rows that were edited in a table of which the definition changed too."""
+    box = Base(place, who)
+    box.begin()
+    box.sql("ALTER TABLE people ADD COLUMN age; DELETE FROM people WHERE id=1; UPDATE people SET name='forged' WHERE id=3;"
+            "ALTER TABLE loose ADD COLUMN b")
+    listed = box.diff()
+    patch = box.diff("--patch").stdout.decode()
+    rows = [row for change in json.loads(box.diff("--json").stdout) for row in change.get("rows", [])]
+    tap.check("a diff lists the rows of an altered table, " + who, b"table people  (1 updated, 1 deleted)" in listed.stdout and
+              "-people id=1 name='ann' mail='a' age=NULL\n-people id=3 name='cid'\n+people id=3 name='forged'\n" in patch and
+              [(row["change"], row["key"]["id"]) for row in rows] == [("deleted", "1"), ("modified", "3")],
+              t.said(listed), patch, rows)
+    tap.check("or says that they were not compared, " + who, b"table loose  (1 rows, 1 before; not compared, " in listed.stdout,
+              t.said(listed))
+    done = box.commit()
+    tap.check("and the database lands as a whole, " + who, done.returncode == 0 and b"lands as a whole" in done.stdout + done.stderr and
+              "VALUES(3,'forged','c',NULL)" in dump(box.path), t.said(done), dump(box.path))
+    box.drop()
+
+
 def locked(place, tap, who):
     box = Base(place, who)
     box.begin()
@@ -415,6 +436,7 @@ def main(place, tap):
         life(place, tap, who, "DELETE" if who == "root" else "WAL")
         conflicts(place, tap, who)
         whole(place, tap, who)
+        altered(place, tap, who)
         all_or_nothing(place, tap, who)
     bad_input(place, tap, place.users()[-1])
     locked(place, tap, place.users()[-1])

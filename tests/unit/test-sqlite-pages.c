@@ -292,6 +292,18 @@ TEST(one_row_of_many_is_found_by_its_page)
 	CHECK(strstr(text, "'U'|null|null|7777|'value 7777'|7777|'other'"));
 }
 
+TEST(rows_of_an_altered_table_are_found_where_no_page_of_it_differs)
+{
+	bool by_pages = false;
+
+	begin_large();
+	db_run("clone.db", "ALTER TABLE a RENAME COLUMN v TO x; ALTER TABLE a ADD COLUMN v DEFAULT 5");
+	AUTO_FREE char *text = NULL;
+	CHECK_EQ(find(false, &text, &by_pages), SQLITE_EDITS_WHOLE);
+	CHECK(by_pages);
+	CHECK(strstr(text, "'U'|null|null|7777|null|'value 7777'|7777|'value 7777'|5"));
+}
+
 TEST(a_large_value_that_changes_in_its_middle_is_found)
 {
 	bool by_pages = true;
