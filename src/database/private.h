@@ -210,6 +210,9 @@ enum { EDIT_KIND, EDIT_OLD_ROWID, EDIT_NEW_ROWID, EDIT_FIRST };
 
 /* trees: tells which rows may differ; NULL: all of them. */
 int sqlite_diff_table(struct sqlite_db *d, const char *name, const struct sqlite_trees *trees, struct atoll_error *err);
+/* The same for a new database of another encoding, which SQLite does not attach: it is "main" of the
+ * connection n. Rows that differ are counted, not listed. */
+int sqlite_diff_recoded(struct sqlite_db *d, struct sqlite_db *n, const char *name, struct atoll_error *err);
 /* why has a %s for the name; the first reason is kept. */
 int sqlite_diff_need_whole(struct sqlite_db *d, const char *why, const char *name, struct atoll_error *err);
 

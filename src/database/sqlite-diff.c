@@ -245,30 +245,40 @@ int sqlite_diff_need_whole(struct sqlite_db *d, const char *why, const char *nam
 	return sqlite_execute(d, err, "INSERT OR IGNORE INTO main.meta VALUES('whole', NULL, %Q)", reason);
 }
 
-/* Of a table without a list of rows: how many there are. */
-static int put_counts(struct sqlite_db *d, const struct sqlite_table *t, const char *more, struct atoll_error *err)
+/* Of a table without a list of rows: how many there are. n and schema: where the new side is. */
+static int put_counts(struct sqlite_db *d, struct sqlite_db *n, const char *schema, const struct sqlite_table *t,
+		      const char *more, struct atoll_error *err)
 {
 	int64_t before = 0, after = 0;
 	AUTO_FREE char *note = NULL;
 	int r = sqlite_int(d, &before, err, "SELECT count(*) FROM old.\"%w\"", t->name);
 
 	if (r >= 0)
-		r = sqlite_int(d, &after, err, "SELECT count(*) FROM new.\"%w\"", t->name);
+		r = sqlite_int(n, &after, err, "SELECT count(*) FROM \"%w\".\"%w\"", schema, t->name);
 	if (r < 0)
 		return r;
 	note = str_format("%lld rows, %lld before%s", (long long)after, (long long)before, more);
 	return note ? put_table(d, t, note, err) : error_oom(err, "database");
 }
 
-/* Rows of a table without a key: only whether they are the same. */
-static int compare_whole(struct sqlite_db *d, const struct sqlite_table *t, const char *why, struct atoll_error *err)
+/* Only whether the rows are the same: 1 if they are not, and then they are counted. */
+static int compare_unlisted(struct sqlite_db *d, struct sqlite_db *n, const char *schema, const struct sqlite_table *t,
+			    struct atoll_error *err)
 {
-	int r = sqlite_same_rows(d, "old", d, "new", t, err);
+	int r = sqlite_same_rows(d, "old", n, schema, t, err);
 
 	if (r != 0)
 		return MIN(r, 0);
-	r = put_counts(d, t, "", err);
-	return r < 0 ? r : sqlite_diff_need_whole(d, why, t->name, err);
+	r = put_counts(d, n, schema, t, "", err);
+	return r < 0 ? r : 1;
+}
+
+/* Rows of a table without a key. */
+static int compare_whole(struct sqlite_db *d, const struct sqlite_table *t, const char *why, struct atoll_error *err)
+{
+	int r = compare_unlisted(d, d, "new", t, err);
+
+	return r > 0 ? sqlite_diff_need_whole(d, why, t->name, err) : r;
 }
 
 /* Whether rows can be written without what only the database's own programs have: functions, collations. */
@@ -348,13 +358,15 @@ static const char *why_whole(struct sqlite_db *d, const struct sqlite_table *old
 		       : "the table \"%s\" needs functions or collations that its own programs bring along";
 }
 
+static const char not_compared[] = "; not compared, for the definition of the table differs";
+
 /* The database lands as a whole then; rows are compared to be listed. Pages do not tell which: a
  * row on a page that is the same may have other values by the new definition. */
 static int compare_altered(struct sqlite_db *d, const struct sqlite_table *old, struct sqlite_table *new,
 			   struct atoll_error *err)
 {
 	if (why_whole(d, old, new) || !can_be_written(d, "new", new) || !has_same_key(new, old))
-		return put_counts(d, new, "; not compared, for the definition of the table differs", err);
+		return put_counts(d, d, "new", new, not_compared, err);
 	new->rowid = NULL;
 	return compare_rows(d, new, NULL, err);
 }
@@ -392,4 +404,18 @@ int sqlite_diff_table(struct sqlite_db *d, const char *name, const struct sqlite
 		return compare_altered(d, old, new, err);
 	why = why_whole(d, old, new);
 	return why ? compare_whole(d, new, why, err) : compare_rows(d, new, tree, err);
+}
+
+int sqlite_diff_recoded(struct sqlite_db *d, struct sqlite_db *n, const char *name, struct atoll_error *err)
+{
+	AUTO_TABLE *old = NULL;
+	AUTO_TABLE *new = NULL;
+	int r = sqlite_table_load(d, "old", name, &old, err);
+
+	if (r > 0)
+		r = sqlite_table_load(n, "main", name, &new, err);
+	if (r <= 0)
+		return r;
+	return strcmp(old->sql, new->sql) != 0 ? put_counts(d, n, "main", new, not_compared, err)
+					       : compare_unlisted(d, n, "main", new, err);
 }

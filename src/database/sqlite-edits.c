@@ -25,23 +25,26 @@ static const char schema[] =
 
 /* ---- what is not in tables ---- */
 
-static int compare_objects(struct sqlite_db *d, struct atoll_error *err)
+/* new_schema: the table that holds the schema of the new side. */
+static int compare_objects(struct sqlite_db *d, const char *new_schema, struct atoll_error *err)
 {
 	static const char sql[] =
 		"INSERT INTO main.object SELECT coalesce(o.type, n.type), coalesce(o.name, n.name), o.sql, n.sql"
-		" FROM %s.sqlite_schema %s LEFT JOIN %s.sqlite_schema %s ON o.type=n.type AND o.name=n.name AND o.tbl_name=n.tbl_name"
+		" FROM %s %s LEFT JOIN %s %s ON o.type=n.type AND o.name=n.name AND o.tbl_name=n.tbl_name"
 		" WHERE coalesce(o.name, n.name) NOT LIKE 'sqlite\\_stat%%' ESCAPE '\\' AND (%s)";
 	int64_t n = 0;
-	int r = sqlite_execute(d, err, sql, "old", "o", "new", "n", "n.name IS NULL OR o.sql IS NOT n.sql");
+	int r = sqlite_execute(d, err, sql, "old.sqlite_schema", "o", new_schema, "n",
+			       "n.name IS NULL OR o.sql IS NOT n.sql");
 
 	if (r >= 0)
-		r = sqlite_execute(d, err, sql, "new", "n", "old", "o", "o.name IS NULL");
+		r = sqlite_execute(d, err, sql, new_schema, "n", "old.sqlite_schema", "o", "o.name IS NULL");
 	if (r >= 0)
 		r = sqlite_int(d, &n, err, "SELECT count(*) FROM main.object");
 	return r >= 0 && n ? sqlite_diff_need_whole(d, "the schema differs%s", "", err) : r;
 }
 
-static int compare_numbers(struct sqlite_db *d, struct atoll_error *err)
+/* The new side is the database `name` of the connection n. */
+static int compare_numbers(struct sqlite_db *d, struct sqlite_db *n, const char *name, struct atoll_error *err)
 {
 	static const char *const names[] = { "user_version", "application_id" };
 	int r = 0;
@@ -51,7 +54,7 @@ static int compare_numbers(struct sqlite_db *d, struct atoll_error *err)
 
 		r = sqlite_int(d, &old, err, "PRAGMA old.%s", names[i]);
 		if (r >= 0)
-			r = sqlite_int(d, &new, err, "PRAGMA new.%s", names[i]);
+			r = sqlite_int(n, &new, err, "PRAGMA %s.%s", name, names[i]);
 		if (r >= 0 && old != new)
 			r = sqlite_execute(d, err, "INSERT INTO main.meta VALUES(%Q, %lld, %lld)", names[i],
 					   (long long)old, (long long)new);
@@ -87,26 +90,29 @@ static int note_foreign_keys(struct sqlite_db *d, struct atoll_error *err)
 
 /* ---- all of it ---- */
 
-static int compare_tables(struct sqlite_db *d, const struct sqlite_trees *trees, struct atoll_error *err)
+/* recoded: the new side, if it has another encoding. */
+static int compare_tables(struct sqlite_db *d, struct sqlite_db *recoded, const struct sqlite_trees *trees,
+			  struct atoll_error *err)
 {
 	char **names = NULL;
 	size_t n = 0;
 	int r = sqlite_table_names(d, "old", &names, &n, err);
 
 	for (size_t i = 0; i < n && r >= 0; i++)
-		r = sqlite_diff_table(d, names[i], trees, err);
+		r = recoded ? sqlite_diff_recoded(d, recoded, names[i], err)
+			    : sqlite_diff_table(d, names[i], trees, err);
 	sqlite_names_free(names, n);
 	return r;
 }
 
 static int compare_all(struct sqlite_db *d, const struct sqlite_trees *trees, struct atoll_error *err)
 {
-	int r = compare_objects(d, err);
+	int r = compare_objects(d, "new.sqlite_schema", err);
 
 	if (r >= 0)
-		r = compare_numbers(d, err);
+		r = compare_numbers(d, d, "new", err);
 	if (r >= 0)
-		r = compare_tables(d, trees, err);
+		r = compare_tables(d, NULL, trees, err);
 	if (r >= 0)
 		r = note_sequences(d, err);
 	return r < 0 ? r : note_foreign_keys(d, err);
@@ -143,7 +149,46 @@ static int compare_both(struct sqlite_db *d, const struct sqlite_patch *patch, s
 	return r < 0 ? r : 1;
 }
 
-/* SQLite holds databases of one encoding only side by side. */
+/* ---- a new side of another encoding ---- */
+
+static int copy_schema(struct sqlite_db *d, struct sqlite_db *n, struct atoll_error *err)
+{
+	AUTO_STMT *from = NULL;
+	AUTO_STMT *to = NULL;
+	int r = sqlite_execute(d, err, "CREATE TABLE temp.recoded(type, name, tbl_name, sql)");
+
+	if (r >= 0)
+		r = sqlite_prepare(d, &to, err, "INSERT INTO temp.recoded VALUES(?1, ?2, ?3, ?4)");
+	if (r >= 0)
+		r = sqlite_prepare(n, &from, err, "SELECT type, name, tbl_name, sql FROM sqlite_schema");
+	while (r >= 0 && (r = sqlite_next(n, from, err)) > 0) {
+		for (int i = 0; i < 4; i++)
+			sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+		r = sqlite_next(d, to, err);
+		sqlite3_reset(to);
+	}
+	return r;
+}
+
+/* SQLite attaches databases of one encoding only: the new side has a connection of its own. */
+static int compare_recoded(struct sqlite_db *d, const struct sqlite_file *new, const char *vfs, struct atoll_error *err)
+{
+	AUTO_DB *n = NULL;
+	int r = sqlite_open_vfs(new, 0, vfs, &n, err);
+
+	if (r >= 0)
+		r = sqlite_diff_need_whole(d, "the text encoding differs%s", "", err);
+	if (r >= 0)
+		r = copy_schema(d, n, err);
+	if (r >= 0)
+		r = compare_objects(d, "temp.recoded", err);
+	if (r >= 0)
+		r = compare_numbers(d, n, "main", err);
+	if (r >= 0)
+		r = compare_tables(d, n, NULL, err);
+	return r < 0 ? r : 1;
+}
+
 static int compare(struct sqlite_db *d, const struct sqlite_file *old, const struct sqlite_file *new,
 		   const struct sqlite_patch *patch, struct atoll_error *err)
 {
@@ -158,15 +203,12 @@ static int compare(struct sqlite_db *d, const struct sqlite_file *old, const str
 			d, err,
 			"PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA encoding=%Q; BEGIN; %s; COMMIT",
 			before, schema);
-	if (r < 0)
-		return r;
-	if (strcmp(before, after) != 0) {
+	if (r >= 0)
+		r = sqlite_attach(d, old, "old", err);
+	if (r >= 0 && strcmp(before, after) != 0) {
 		r = sqlite_execute(d, err, "INSERT INTO meta VALUES('encoding', %Q, %Q)", before, after);
-		if (r >= 0)
-			r = sqlite_diff_need_whole(d, "the text encoding differs%s", "", err);
-		return r < 0 ? r : 1;
+		return r < 0 ? r : compare_recoded(d, new, vfs, err);
 	}
-	r = sqlite_attach(d, old, "old", err);
 	if (r >= 0)
 		r = sqlite_attach(d, new, "new", err);
 	return r < 0 ? r : compare_both(d, patch, err);

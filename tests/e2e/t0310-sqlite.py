@@ -167,6 +167,23 @@ def altered(place, tap, who):
     box.drop()
 
 
+def recoded(place, tap, who):
+    """A database that was made anew with another text encoding."""
+    box = Base(place, who)
+    before = dump(box.path)
+    box.begin()
+    box.run("rm", box.path)
+    box.sql("PRAGMA encoding='UTF-16le';" + PEOPLE + "DROP TABLE loose; UPDATE people SET name='forged' WHERE id=3")
+    listed = box.diff()
+    tap.check("a diff lists what differs under another encoding, " + who, b"pragma encoding" in listed.stdout and
+              b"schema loose  (DROP table" in listed.stdout and b"table people  (3 rows, 3 before)" in listed.stdout, t.said(listed))
+    done = box.commit()
+    tap.check("and that lands, " + who, done.returncode == 0 and "forged" in dump(box.path), t.said(done), dump(box.path))
+    undone = box.undo()
+    tap.check("and is taken back, " + who, undone.returncode == 0 and dump(box.path) == before, t.said(undone))
+    box.drop()
+
+
 def locked(place, tap, who):
     box = Base(place, who)
     box.begin()
@@ -437,6 +454,7 @@ def main(place, tap):
         conflicts(place, tap, who)
         whole(place, tap, who)
         altered(place, tap, who)
+        recoded(place, tap, who)
         all_or_nothing(place, tap, who)
     bad_input(place, tap, place.users()[-1])
     locked(place, tap, place.users()[-1])

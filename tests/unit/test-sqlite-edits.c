@@ -394,6 +394,27 @@ TEST(another_encoding_lands_as_a_whole)
 	db_run("clone.db", "PRAGMA encoding='UTF-16le';" PEOPLE);
 	CHECK_EQ(db_edits(), SQLITE_EDITS_WHOLE);
 	CHECK_STR(reason(), "the text encoding differs");
+	CHECK_STR(summary(), "M pragma encoding: UTF-16le, was UTF-8\n");
+}
+
+#define GREEKS "CREATE TABLE g(k TEXT PRIMARY KEY, v); INSERT INTO g VALUES('\xce\xb1',1),('\xf0\x9f\x98\x80',NULL);"
+
+TEST(what_differs_under_another_encoding_is_told)
+{
+	db_run("orig.db", PEOPLE GREEKS "CREATE TABLE gone(a); CREATE TABLE k(a); INSERT INTO k VALUES(1)");
+	db_fork("orig.db");
+	unlink("clone.db");
+	db_run("clone.db",
+	       "PRAGMA encoding='UTF-16be';" PEOPLE GREEKS
+	       "CREATE TABLE k(a, b); UPDATE people SET name='forged' WHERE id=3; DELETE FROM people WHERE id=1;"
+	       "CREATE VIEW w AS SELECT 1; PRAGMA user_version=5");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_WHOLE);
+	CHECK_STR(reason(), "the text encoding differs");
+	CHECK_STR(summary(), "D schema gone: DROP table; was: CREATE TABLE gone(a)\nM schema k: CREATE TABLE k(a, b)\n"
+			     "A schema w: CREATE VIEW w AS SELECT 1\n"
+			     "M pragma encoding: UTF-16be, was UTF-8\nM pragma user_version: 5, was 0\n"
+			     "M table k: 0 rows, 1 before; not compared, for the definition of the table differs\n"
+			     "M table people: 2 rows, 3 before\n");
 }
 
 TEST(a_database_of_another_encoding_is_served)
