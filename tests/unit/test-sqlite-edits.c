@@ -176,6 +176,16 @@ TEST(a_counter_never_goes_back)
 	CHECK_DONE(db_move(true, NULL, &err), err);
 }
 
+TEST(a_counter_alone_is_no_change)
+{
+	db_run("orig.db", "CREATE TABLE q(id INTEGER PRIMARY KEY AUTOINCREMENT, v); INSERT INTO q(v) VALUES(1)");
+	db_fork("orig.db");
+	db_run("clone.db", "INSERT INTO q(v) VALUES(2); DELETE FROM q WHERE v=2");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_NONE);
+	db_run("clone.db", "UPDATE sqlite_sequence SET seq=1000");
+	CHECK_EQ(db_edits(), SQLITE_EDITS_NONE);
+}
+
 TEST(triggers_do_not_run_again)
 {
 	land(PEOPLE "CREATE TABLE log(id INTEGER PRIMARY KEY, what);"
