@@ -70,7 +70,7 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 			continue;
 		}
 		if (!is_removed_on_both_sides(w, c) && !git_entries_find(&w->hidden, c->path) &&
-		    git_work_lands(w, c->path, &c->judged)) {
+		    git_work_lands(w, c, &c->judged)) {
 			c->judged &= !w->state.carried;
 			continue;
 		}

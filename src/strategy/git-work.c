@@ -298,19 +298,26 @@ bool git_work_is_in_the_middle(const struct git_work *w)
 	return w->busy && strcmp(w->busy, "a bisection") != 0;
 }
 
-bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged)
+/* Whether neither the tree nor the base has a path that does not differ between them. If a command inside has removed
+ * a file that its index lists, the tree does not have it. */
+static bool is_untracked(const struct git_work *w, const struct change *c)
 {
-	const struct git_entry *before = git_work_original(w, path);
+	return !c->has_after || !git_entries_find(&w->tracked, c->path);
+}
+
+bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_judged)
+{
+	const struct git_entry *before = git_work_original(w, c->path);
 
 	*ret_judged = false;
 	if (w->elsewhere)
-		return !before && !git_entries_find(&w->tracked, path);
+		return !before && is_untracked(w, c);
 	*ret_judged = before && before->mode;
-	if (git_entries_find(&w->base_new, path))
+	if (git_entries_find(&w->base_new, c->path))
 		return before != NULL;
 	*ret_judged = false;
 	/* What the original's branch has, and inside is as it was before that, is not the sandbox's doing: nor is that it is not there yet. */
-	return !before && !git_entries_find(&w->tracked, path);
+	return !before && is_untracked(w, c);
 }
 
 bool git_work_touches(const struct changes *changes, const char *path)

@@ -238,7 +238,7 @@ static inline bool git_work_is_lost_elsewhere(const struct git_work *w, bool ref
 /* Whether git has begun something inside that a commit would cut off. A bisection goes on beside it. */
 bool git_work_is_in_the_middle(const struct git_work *w);
 /* Whether the file lands, as far as git has a say: it is not tracked, or its content is the sandbox's own. judged: git says, not the times. */
-bool git_work_lands(const struct git_work *w, const char *path, bool *ret_judged);
+bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_judged);
 
 /* What the original's branch has at a path that differs; NULL if it does not. */
 const struct git_entry *git_work_original(const struct git_work *w, const char *path);

@@ -640,6 +640,41 @@ def what_is_carried_in_as_removed_or_to_be_added_is_in_nobodys_way(repo, tap):
 
 
 @scene
+def a_removed_file_that_only_the_index_inside_lists_is_deleted(repo, tap):
+    """The base does not have the file: nothing of it is on the branch, and its deletion lands all the same."""
+    staged = "mkdir n; echo n >n/n; git add n"
+    cases = {"staged in the original": (staged, "--dirty", "rm n/n", ["first"]),
+             "staged in the original, with its directory": (staged, "--dirty", "rm -r n", ["first"]),
+             "staged in the original, and renamed": (staged, "--dirty", "mv n/n n/other", ["first"]),
+             "to be added in the original": ("mkdir n; echo n >n/n; git add -N n/n", "--dirty", "rm n/n", ["first"]),
+             "untracked, and committed inside": ("mkdir n; echo n >n/n", None, "git add n; git commit -qm inside; rm n/n", ["edited", "inside", "first"]),
+             "untracked, and staged inside": ("mkdir n; echo n >n/n", None, "git add n; rm n/n", ["first"]),
+             "untracked, staged inside and renamed": ("mkdir n; echo n >n/n", None, "git add n; mv n/n n/other", ["first"]),
+             "untracked, and staged on another branch": ("mkdir n; echo n >n/n", None, "git switch -qc other; git add n; rm n/n", ["first"])}
+    for what, (before, dirty, edit, log) in cases.items():
+        repo.must(repo.box.atoll("rm", "box", "--force"))
+        repo.outside(before)
+        status = repo.outside("git status --porcelain -uall")
+        repo.must(repo.new(*([dirty] if dirty else [])))
+        repo.inside(edit)
+        for word in ("committed", "committed again"):
+            said, done = repo.box.diff("--json").stdout.decode(), repo.box.atoll("rm", "box")
+            tap.check("%s: diff names it, and rm does not drop it, %s" % (what, word), '"n/n"' in said and done.returncode == 4, said, t.said(done))
+            repo.commit("-m", "edited")
+            tap.check("%s: it is gone from the checkout, and in no commit's tree, %s" % (what, word), not os.path.exists(repo.path + "/n/n") and
+                      repo.log() == log and repo.git("ls-tree -r HEAD n") == "", repo.status(), repo.log())
+            tap.check("%s: it stays away inside, %s" % (what, word), repo.inside("test -e n/n || echo gone") == "gone" and
+                      '"n/n"' not in repo.box.diff("--json").stdout.decode(), repo.box.diff().stdout)
+            repo.must(repo.box.undo())
+            tap.check("%s: undo brings it back, %s" % (what, word), repo.read("n/n") == "n\n" and
+                      repo.outside("git status --porcelain -uall") == status and repo.log() == ["first"], repo.status(), status)
+        repo.outside("echo later >n/n")
+        done = repo.box.commit("-m", "edited")
+        tap.check("%s: edited by another process since, it is a conflict" % what, done.returncode == 3 and repo.read("n/n") == "later\n", t.said(done))
+        repo.outside("git reset -q --hard; rm -rf n")
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
