@@ -4,7 +4,8 @@
  * of a detached HEAD, of worktrees, in the stash. Each is named, so that none is lost without a word.
  *
  * What a user gave up by a command that says so is not among them: a branch that was deleted, a commit that was amended, rebased or reset away.
- * A detached HEAD that was left for a branch is: no command was given to drop its commits, and only the log of HEAD knows them.
+ * A detached HEAD that was left for a branch is, also in a worktree: no command was given to drop
+ * its commits, and only the log of that HEAD knows them.
  */
 #include "strategy/git.h"
 
@@ -114,18 +115,18 @@ static int read_log(const struct git_refs *g, const char *path, char **ret_text,
 	return 0;
 }
 
-/* Commits that were checked out by themselves, not by a branch, and then left. */
-static int add_left(struct roots *r)
+/* Commits that were checked out by themselves, not by a branch, and then left. log: of HEAD, or of a worktree's. */
+static int add_left(struct roots *r, const char *log, const char *name)
 {
 	AUTO_FREE char *text = NULL;
 	char *at = NULL;
 	const char *message;
 	struct git_id old, new, from;
-	int rc = read_log(r->inside, "logs/HEAD", &text, &at);
+	int rc = read_log(r->inside, log, &text, &at);
 
 	while (rc >= 0 && at && next_line(&at, &old, &new, &message))
 		if (strncmp(message, LEFT, strlen(LEFT)) == 0 && git_id_parse(message + strlen(LEFT), &from))
-			rc = add_root(r, "HEAD, when it was detached", &old);
+			rc = add_root(r, name, &old);
 	return rc;
 }
 
@@ -148,11 +149,15 @@ static int visit_worktree(const struct tree_entry *e, void *arg)
 	struct roots *r = arg;
 	AUTO_FD dir = S_ISDIR(e->stat.mode) ? fd_open_beneath(e->dirfd, e->name, O_RDONLY | O_DIRECTORY) : -EBADF;
 	AUTO_FREE char *on = NULL, *name = str_format("HEAD of the worktree %s", e->name);
+	AUTO_FREE char *left = str_format("HEAD of the worktree %s, when it was detached", e->name);
+	AUTO_FREE char *log = str_format("worktrees/%s/logs/HEAD", e->name);
 	struct git_id id;
-	int rc = name ? 0 : -ENOMEM;
+	int rc = name && left && log ? 0 : -ENOMEM;
 
 	if (rc >= 0 && dir >= 0 && git_refs_head(&(struct git_refs){ -EBADF, dir }, &on, &id) >= 0 && !on)
 		rc = add_root(r, name, &id);
+	if (rc >= 0)
+		rc = add_left(r, log, left);
 	return rc < 0 ? rc : TREE_WALK_SKIP;
 }
 
@@ -191,7 +196,7 @@ static int collect(struct roots *r)
 		rc = add_stashes(r);
 	if (rc >= 0)
 		rc = add_worktrees(r);
-	return rc < 0 ? rc : add_left(r);
+	return rc < 0 ? rc : add_left(r, "logs/HEAD", "HEAD, when it was detached");
 }
 
 /* ---- which there are ---- */

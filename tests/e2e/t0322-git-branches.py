@@ -61,6 +61,9 @@ OUT_OF_SIGHT = {
     "a branch that was renamed": ("echo x >>a; git commit -qam precious; git branch -m mine", ["precious; made inside on refs/heads/mine"], True),
     "a worktree": ("git worktree add -q --detach /tmp/tree; cd /tmp/tree; echo x >>a; git commit -qam precious",
                    ["precious; made inside on HEAD of the worktree tree"], False),
+    "a worktree whose detached HEAD was left":
+        ("git worktree add -q --detach /tmp/tree; cd /tmp/tree; echo x >>a; git commit -qam precious; git switch -q dev",
+         ["precious; made inside on HEAD of the worktree tree, when it was detached"], False),
     "a branch that was deleted": ("git branch -D dev", ["refs/heads/dev  (was deleted inside"], False),
     "a packed branch that was deleted": ("git branch -D packed", ["refs/heads/packed  (was deleted inside"], False),
     "a merge that is not resolved": ("echo precious >>d/b; git merge -q dev && exit 1 || true", ["M  d/b", "M  a", "a merge is in progress"], True),
