@@ -339,8 +339,8 @@ static int add_staged(const struct git_work *w, struct changes *list, struct ato
 				    err);
 }
 
-/* They cannot land, and the part says so. */
-static int add_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
+/* Submodules with changed files cannot land, and the part says so. */
+static int add_touched_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
 	for (size_t i = 0; i < w->tracked.n; i++) {
 		AUTO_FREE char *label = NULL;
@@ -353,6 +353,38 @@ static int add_submodules(const struct git_work *w, struct changes *list, struct
 			return error_oom(err, w->operation);
 	}
 	return 0;
+}
+
+#define MADE_IN_SUBMODULE "has commits or refs that were made inside"
+
+static int add_submodule(const char *name, void *arg)
+{
+	AUTO_FREE char *label = str_format("submodule %s", name);
+	struct changes *list = arg;
+	struct change *c;
+
+	for (size_t i = 0; i < list->n && label; i++)
+		if (list->v[i].part && strcmp(list->v[i].path, label) == 0)
+			return 0;
+	c = label ? changes_add_part(list, label, ATOLL_SKIPPED, MADE_IN_SUBMODULE ", and stay there") : NULL;
+	if (!c)
+		return -ENOMEM;
+	c->note_fact = strlen(MADE_IN_SUBMODULE);
+	return 0;
+}
+
+static int add_submodules(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	const struct git_refs inside = { upper, w->repo.dir_fd, resource_marks(w->r) };
+	int rc = add_touched_submodules(w, list, err);
+
+	if (rc < 0)
+		return rc;
+	rc = upper < 0 ? upper : git_modules_changed(&inside, add_submodule, list);
+	return rc < 0 ? error_sys(err, rc, w->operation, w->r->row.path,
+				  "cannot read the submodules of \"%s\" in the sandbox", w->r->row.path)
+		      : 0;
 }
 
 /* Each with the ref that holds it: with that it lands, if it is asked for. */

@@ -156,6 +156,12 @@ void git_strays_release(struct git_strays *s);
 /* Fills w->strays. Commits of objects that cannot be read are left out: their refs are listed all the same. */
 int git_strays_find(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
 
+/* ---- git-modules.c: git directories of submodules ---- */
+
+/* Calls each for every submodule in whose git directory a command inside has made commits or refs.
+ * name: of the directory below .git/modules. 0, what each returned below 0, or -errno. */
+int git_modules_changed(const struct git_refs *inside, int (*each)(const char *name, void *arg), void *arg);
+
 /* ---- git-stale.c: files of the workspace that fell behind the commit that landed ---- */
 
 /* Records in the part's directory what the new commit has at the paths of which the workspace holds an older version that does not land. */

@@ -675,6 +675,39 @@ def a_removed_file_that_only_the_index_inside_lists_is_deleted(repo, tap):
 
 
 @scene
+def commits_in_a_submodule_that_change_no_file_are_listed(repo, tap):
+    repo.box.rm()
+    repo.outside("for m in in lib; do git init -q $m; cd $m; echo l >l; git add .; git commit -qm $m; cd ..; done; cd lib; git submodule add -q ../in in; "
+                 "git commit -qm in; cd ../repo; git submodule add -q --name deep/name ../lib lib; git submodule update -q --init --recursive; "
+                 "git commit -qm sub; git -C lib branch old; echo dirt >>lib/l; echo dirt >>lib/in/l", cwd=repo.top)
+    cases = {"a commit": ("cd lib; git commit -qam work", "deep/name"), "an amended commit": ("cd lib; git commit -q --amend -m new", "deep/name"),
+             "an empty commit": ("cd lib; git commit -q --allow-empty -m empty", "deep/name"), "a branch": ("git -C lib branch b", "deep/name"),
+             "a branch that was deleted": ("git -C lib branch -D old", "deep/name"),
+             "a commit of a detached HEAD that was left":
+                 ("cd lib; b=$(git branch --show-current); git switch -q --detach; git commit -q --allow-empty -m e; git switch -q $b", "deep/name"),
+             "a commit in a submodule of it": ("cd lib/in; git commit -qam work", "deep/name/modules/in"),
+             "a HEAD that is no file": ("rm .git/modules/deep/name/HEAD; mkdir .git/modules/deep/name/HEAD", "deep/name")}
+    before = repo.outside("git -C lib for-each-ref; git -C lib status -b --porcelain; git -C lib/in status -b --porcelain")
+    for what, (script, name) in cases.items():
+        repo.must(repo.new())
+        repo.inside("git status; git -C lib status; git -C lib/in status; git submodule status --recursive")
+        tap.check("%s: git status in a submodule is no change" % what, repo.box.diff().stdout == b"no changes\n", repo.box.diff().stdout)
+        repo.inside("(%s); echo x >>a" % script)
+        said = repo.box.diff().stdout.decode()
+        tap.check("%s: diff lists the submodule" % what, "S  submodule %s  (has commits or refs that were made inside, and stay there)\n" % name in said and
+                  said.count("submodule") == 1, said)
+        repo.commit("-m", "beside")
+        done = repo.box.atoll("rm", "box")
+        tap.check("%s: a commit leaves it inside, and rm asks" % what, repo.log()[0] == "beside" and done.returncode == 4 and
+                  "S  submodule" in repo.box.diff().stdout.decode() and before ==
+                  repo.outside("git -C lib for-each-ref; git -C lib status -b --porcelain; git -C lib/in status -b --porcelain"), t.said(done))
+        done = repo.box.rollback()
+        tap.check("%s: a rollback names it" % what, b"submodule %s: dropped" % name.encode() in done.stdout + done.stderr and
+                  repo.box.diff().stdout == b"no changes\n", t.said(done))
+        repo.must(repo.box.atoll("rm", "box"))
+
+
+@scene
 def what_is_staged_where_something_lands_is_kept(repo, tap):
     repo.inside("echo in >n; mkdir deep; echo x >deep/x; git add .; git commit -qm inside")
     for stage, name in (("mkdir n; echo precious >n/x; git add n/x; rm -r n", "n/x"), ("echo precious >deep; git add deep; rm deep", "deep")):
