@@ -147,6 +147,8 @@ int git_carried_save(struct resource *r, const struct git_call *how, const struc
 	if (rc >= 0)
 		rc = staged.n ? save(r, GIT_CARRIED, &staged, strlen(base->hex)) : git_carried_drop(r);
 	if (rc >= 0)
+		rc = save(r, GIT_STAGED, &staged, strlen(base->hex));
+	if (rc >= 0)
 		rc = save(r, GIT_UNCOMMITTED, &uncommitted, strlen(base->hex));
 	return rc < 0 ? cannot_save(r, rc, how->operation, err) : 0;
 }
@@ -163,6 +165,11 @@ int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct 
 	int rc = load(r, GIT_CARRIED, ret_staged);
 
 	return rc < 0 ? rc : load(r, GIT_UNCOMMITTED, ret_uncommitted);
+}
+
+int git_carried_load_staged(struct resource *r, struct git_entries *ret)
+{
+	return load(r, GIT_STAGED, ret);
 }
 
 /* ---- what a command inside has written over it ---- */

@@ -16,9 +16,15 @@
 struct report {
 	const struct git_work *w;
 	const struct part_request *q;
+	struct git_entries carried; /* staged in the original when the sandbox was made, and brought along */
 	size_t conflicts, refused;
 	int failed;
 };
+
+static void report_release(struct report *p)
+{
+	git_entries_release(&p->carried);
+}
 
 static void tell(struct report *p, enum atoll_item_kind kind, const char *path, const char *why)
 {
@@ -83,21 +89,23 @@ static bool is_directory(const struct git_work *w, const char *path)
 /*
  * A path may land over uncommitted work in the original if the commit writes nothing there: the
  * sandbox has no file of its own at the path, and the original's file has the content that lands.
- * That holds for files that were carried in, and for files that are staged exactly as they land:
- * git fast-forwards over those too. Git refuses to merge over an edit that is not staged, whatever
+ * That holds for files that were carried in, if nothing else was staged since, and for files that
+ * are staged exactly as they land: git fast-forwards over those too. Git refuses to merge over an edit that is not staged, whatever
  * its content, and so do we.
  */
 static bool may_land(const struct report *p, const struct git_landing *l, const struct git_entries *index,
 		     const char *path)
 {
 	const struct git_entry *to = git_entries_find(&l->to, path), *from = git_entries_find(&l->from, path);
-	const struct git_entry *e = git_entries_find(index, path);
+	const struct git_entry *e = git_entries_find(index, path), *carried = git_entries_find(&p->carried, path);
 
 	if (!to || !from || changes_find(p->q->changes, path))
 		return false;
 	if (p->w->state.carried && e && !from->mode && is_empty(e))
 		return true;
-	return p->w->state.carried ? is_entry(e, to) || is_entry(e, from) : e && is_entry(e, to);
+	if (!p->w->state.carried)
+		return e && is_entry(e, to);
+	return is_entry(e, to) || is_entry(e, from) || (carried && is_entry(e, carried));
 }
 
 /* Of the uncommitted paths that may land, puts those into ret whose file in the original does not
@@ -304,7 +312,7 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 {
 	AUTO_GIT_INDEX_FILE index = { 0 };
 	AUTO_GIT_ENTRIES uncommitted = { 0 }, others = { 0 };
-	struct report p = { .w = w, .q = q };
+	CLEANUP(report_release) struct report p = { .w = w, .q = q };
 	int rc = git_index_load(&w->repo, &l->to, strlen(l->new.hex), "commit", &index, err);
 
 	if (rc >= 0)
@@ -313,6 +321,9 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 		rc = find_uncommitted(w, l, &index, &uncommitted, err);
 	if (rc >= 0)
 		rc = git_sparse_mark(w, l, &index.entries, err);
+	if (rc >= 0 && git_carried_load_staged(w->r, &p.carried) < 0)
+		return error_set(err, ATOLL_FAILED, 0, "commit", w->repo.top,
+				 "the record of what was staged in \"%s\" cannot be read", w->repo.top);
 	if (rc >= 0)
 		rc = find_others(&p, l, &index.entries, &uncommitted, &others, err);
 	if (rc < 0)

@@ -11,6 +11,7 @@
  *	git-sparse       meanwhile, an index and an empty work tree, where git marks what the original's sparse checkout leaves out; after a
  *	                 commit or an undo, a directory that is to replace its whiteout
  *	git-carried      what was staged in the original, and came along: where the index inside still has just that, nobody inside did it
+ *	git-staged       the same; it stays when the index inside has become a commit's, and git-carried is dropped
  *	git-uncommitted  all that was uncommitted in the original, and came along, as HEAD had it;
  *	                 without --dirty, the marked files among it (assume-unchanged, skip-worktree)
  *	git-discarded    from a commit until the inside is put at it: the index entries of new files
@@ -31,6 +32,7 @@
 #define GIT_OBJECTS "git-objects"
 #define GIT_STATE "git-state"
 #define GIT_CARRIED "git-carried"
+#define GIT_STAGED "git-staged"
 #define GIT_UNCOMMITTED "git-uncommitted"
 #define GIT_DISCARDED "git-discarded"
 #define GIT_NEXT "git-next"
@@ -83,6 +85,8 @@ int git_carried_save_marked(struct resource *r, const struct git_repo *repo, con
 /* Fills ret_staged with the index entries on record, mode 0 for a removed one, and ret_uncommitted with HEAD's entries of all that came along; none if
  * there is no record. -errno. */
 int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct git_entries *ret_uncommitted);
+/* The same of what was staged, whatever the index inside has become. -errno. */
+int git_carried_load_staged(struct resource *r, struct git_entries *ret);
 /* The index inside is a commit's now. -errno. */
 int git_carried_drop(struct resource *r);
 struct git_work;

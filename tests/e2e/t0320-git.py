@@ -458,24 +458,32 @@ def the_base_outlives_gc_in_the_original(repo, tap):
 
 @scene
 def what_is_carried_in_and_committed_as_it_is_lands(repo, tap):
-    cases = {"staged": ("echo D1 >a; git add a", "echo q >lines; git commit -qam inside"), "not staged": ("echo D1 >a", "git commit -qam inside"),
-             "removed": ("rm d/b", "git commit -qam inside"), "added": ("echo n >n; git add n", "git commit -qm inside")}
-    for what, (dirty, edit) in cases.items():
+    cases = {"staged": ("a", "echo D1 >a; git add a", "echo q >lines; git commit -qam inside"), "not staged": ("a", "echo D1 >a", "git commit -qam inside"),
+             "staged and edited": ("a", "echo D1 >a; git add a; echo D2 >>a", "git commit -qam inside"),
+             "removed from the index": ("a", "git rm -q --cached a; echo D1 >a", "git add a; git commit -qm inside"),
+             "removed": ("d/b", "rm d/b", "git commit -qam inside"), "added": ("n", "echo n >n; git add n", "git commit -qm inside"),
+             "added and edited": ("n", "echo n >n; git add n; echo m >n", "git commit -qam inside")}
+    for what, (path, dirty, edit) in cases.items():
         repo.must(repo.box.atoll("rm", "box", "--force"))
         repo.outside(dirty)
-        before = repo.status()
+        before = repo.outside("git status --porcelain; git ls-files -s")
         repo.must(repo.new("--dirty"))
         repo.inside(edit)
-        tap.check("%s: diff names it" % what, "index %s  (was committed" % ("d/b" if what == "removed" else "n" if what == "added" else "a") in
-                  repo.box.diff().stdout.decode(), repo.box.diff().stdout)
+        tap.check("%s: diff names it" % what, "index %s  (was committed" % path in repo.box.diff().stdout.decode(), repo.box.diff().stdout)
+        for word in ("committed", "committed again"):
+            done = repo.box.commit("-m", "carried")
+            tap.check("%s: it lands, and nothing is left, %s" % (what, word), done.returncode == 0 and repo.status() == "" and not repo.problems(),
+                      t.said(done), repo.status(), repo.problems())
+            repo.must(repo.box.undo())
+            tap.check("%s: undone, it is uncommitted as it was, %s" % (what, word), repo.outside("git status --porcelain; git ls-files -s") == before and
+                      repo.log() == ["first"], repo.status(), before)
+        if "edited" in what:
+            repo.outside("git update-index --cacheinfo 100644,$(echo later | git hash-object -w --stdin),%s" % path)
+            done = repo.box.commit("-m", "carried")
+            tap.check("%s: with something else staged since, it is a conflict" % what, done.returncode == 3 and repo.git("show :" + path) == "later", t.said(done))
+        repo.outside("echo later >>%s" % path)
         done = repo.box.commit("-m", "carried")
-        tap.check("%s: it lands, and nothing is left" % what, done.returncode == 0 and repo.status() == "" and not repo.problems(), t.said(done),
-                  repo.status(), repo.problems())
-        repo.must(repo.box.undo())
-        tap.check("%s: undone, it is uncommitted as it was" % what, repo.status() == before and repo.log() == ["first"], repo.status(), before)
-        repo.outside("echo later >>%s" % ("a" if "staged" in what else "n" if what == "added" else "d/b"))
-        done = repo.box.commit("-m", "carried")
-        tap.check("%s: edited by somebody since, it is a conflict" % what, done.returncode == 3, t.said(done))
+        tap.check("%s: edited by another process since, it is a conflict" % what, done.returncode == 3, t.said(done))
         repo.outside("git reset -q --hard")
 
 
