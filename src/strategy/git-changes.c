@@ -382,9 +382,7 @@ static int add_submodules(const struct git_work *w, struct changes *list, struct
 	if (rc < 0)
 		return rc;
 	rc = upper < 0 ? upper : git_modules_changed(&inside, add_submodule, list);
-	return rc < 0 ? error_sys(err, rc, w->operation, w->r->row.path,
-				  "cannot read the submodules of \"%s\" in the sandbox", w->r->row.path)
-		      : 0;
+	return rc < 0 ? git_work_cannot_read(w, rc, "the submodules", err) : 0;
 }
 
 /* Each with the ref that holds it: with that it lands, if it is asked for. */
@@ -414,7 +412,13 @@ static int add_blocking(const struct git_work *w, struct changes *list, struct a
 	const char *label = "HEAD";
 	struct change *c;
 
-	if (w->elsewhere && git_work_is_lost_elsewhere(w, false)) {
+	if (w->headless) {
+		note = str_format("is missing or damaged inside: make it a file with the line \"ref: %s\" there",
+				  w->state.own);
+	} else if (w->lost_index) {
+		label = "index";
+		note = str_format("is missing or cannot be read: remove it, and run git reset, inside");
+	} else if (w->elsewhere && git_work_is_lost_elsewhere(w, false)) {
 		note = str_format("is %s%s inside: what was done there does not land on %s", w->on ? "on " : "detached",
 				  w->on ? w->on : "", w->state.branch);
 	} else if (w->strays.on_own) {
@@ -505,9 +509,7 @@ static int add_refs(const struct git_work *w, struct changes *list, struct atoll
 
 	if (rc >= 0)
 		rc = git_refs_removed(&inside, add_removed, &m);
-	return rc < 0 ? error_sys(err, rc, w->operation, w->r->row.path,
-				  "cannot read the refs of \"%s\" in the sandbox", w->r->row.path)
-		      : 0;
+	return rc < 0 ? git_work_cannot_read(w, rc, "the refs", err) : 0;
 }
 
 struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *err)

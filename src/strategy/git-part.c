@@ -149,6 +149,11 @@ static int refuse_elsewhere(const struct git_work *w, struct atoll_error *err)
 {
 	const char *top = w->repo.top, *own = short_name(w->state.own), *branch = short_name(w->state.branch);
 
+	if (w->unborn && strcmp(w->on, w->state.own) == 0)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", top,
+			"the branch \"%s\" of \"%s\" in the sandbox leads to no commit; run git reset --soft %.12s inside, or roll the sandbox back",
+			own, top, w->state.base.hex);
 	if (w->unborn)
 		return error_set(err, ATOLL_REFUSED, 0, "commit", top,
 				 "HEAD of \"%s\" in the sandbox leads to no commit; check out \"%s\" inside", top, own);
@@ -171,6 +176,16 @@ static int refuse_elsewhere(const struct git_work *w, struct atoll_error *err)
 /* What a command inside has left in a state of which nobody can say what would land. */
 static int check_inside(const struct git_work *w, bool refs, struct atoll_error *err)
 {
+	if (w->headless)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+			"HEAD of \"%s\" in the sandbox is missing or damaged; make it a file with the line \"ref: %s\" inside, or roll the sandbox back",
+			w->repo.top, w->state.own);
+	if (w->lost_index)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+			"the index of \"%s\" in the sandbox is missing or cannot be read; remove it, and run git reset, inside (if it was split there, run git update-index --no-split-index)",
+			w->repo.top);
 	if (w->unmerged)
 		return error_set(err, ATOLL_REFUSED, 0, "commit", w->unmerged,
 				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w->unmerged);

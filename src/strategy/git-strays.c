@@ -268,8 +268,7 @@ int git_strays_find(struct git_work *w, const struct git_refs *inside, struct at
 	int rc = collect(&r);
 
 	if (rc < 0)
-		return error_sys(err, rc, w->operation, w->r->row.path, "cannot read the refs of \"%s\" in the sandbox",
-				 w->r->row.path);
+		return git_work_cannot_read(w, rc, "the refs", err);
 	/* One git call for HEAD and one for the sandbox's own branch: however many commits other
 	 * refs have, the limit on their number does not hide commits of these two. */
 	for (size_t i = 0; i < r.first && rc >= 0; i++)

@@ -475,14 +475,50 @@ static bool find_unmerged(struct git_work *w)
 	return false;
 }
 
-int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
+/* Takes the index that `git reset` would make inside: HEAD's. All edits of files are found with it.
+ * Which paths a command inside had staged is not known, so no commit is made. */
+static int replace_index(struct git_work *w, struct atoll_error *err)
 {
+	AUTO_FD dir = fd_open_beneath(w->r->work_fd, w->name, O_RDONLY | O_DIRECTORY);
+	struct git_call call = git_work_call(w);
+	struct atoll_error said = { 0 };
+	int rc;
+
+	w->lost_index = true;
+	git_entries_release(&w->tracked);
+	git_index_file_release(&w->file);
+	(void)sys_unlink(dir, "index", 0);
+	call.index = w->index;
+	if (git_call(&call, &said, (const char *const[]){ "read-tree", w->tip.hex, NULL }) < 0)
+		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->r->row.path,
+				 "neither the index nor HEAD of \"%s\" in the sandbox can be read: %s", w->r->row.path,
+				 said.message);
+	w->has_index = true;
+	rc = dir < 0 ? dir : git_index_file_load(dir, "index", &w->file);
+	return rc < 0 ? failed(w, rc, err) : 0;
+}
+
+/* A command inside may have removed the index, or written anything in its place. As list_tracked(). */
+static int read_index(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
+{
+	struct atoll_error unread = { 0 };
 	int layer = git_refs_layer(inside, "index");
 	int rc = layer < 0 ? layer : git_index_file_load(layer, "index", &w->file);
 
-	if (rc < 0)
-		return failed(w, rc, err);
-	rc = list_tracked(w, err);
+	if (rc == -ENOMEM)
+		return error_oom(err, w->operation);
+	if (rc >= 0)
+		rc = list_tracked(w, &unread);
+	if (rc >= 0)
+		return rc;
+	rc = replace_index(w, err);
+	return rc < 0 ? rc : list_tracked(w, err);
+}
+
+int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
+{
+	int rc = read_index(w, inside, err);
+
 	if (rc < 0)
 		return rc;
 	if (git_sparse_find(w) < 0)

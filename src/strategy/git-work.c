@@ -57,8 +57,16 @@ struct git_call git_work_call(const struct git_work *w)
 	return (struct git_call){ .repo = &w->repo, .operation = w->operation, .quarantine = w->objects };
 }
 
-static int failed(const struct git_work *w, int rc, const char *what, struct atoll_error *err)
+int git_work_cannot_read(const struct git_work *w, int rc, const char *what, struct atoll_error *err)
 {
+	bool damaged = rc == -EINVAL || rc == -ELOOP || rc == -ENOTDIR || rc == -EISDIR || rc == -EFBIG;
+
+	if (damaged)
+		return error_set(
+			err, ATOLL_REFUSED, 0, w->operation, w->r->row.path,
+			"a command inside has damaged %s of \"%s\" in the sandbox (%s); repair that inside, or "
+			"roll the sandbox back",
+			what, w->r->row.path, strerror(-rc));
 	return error_sys(err, rc, w->operation, w->r->row.path, "cannot read %s of \"%s\" in the sandbox", what,
 			 w->r->row.path);
 }
@@ -113,22 +121,20 @@ static int ask_two(const struct git_work *w, const char *first, const char *seco
 	return 0;
 }
 
-/* What HEAD is inside, as the files there say it. What was edited on a branch without a commit is compared with the base. */
+/* What HEAD is inside, as the files there say it. What was edited on a branch without a commit, or
+ * without a HEAD that can be read, is compared with the base. */
 static int read_tip(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
 {
 	int rc = git_refs_head(inside, &w->on, &w->tip);
 
-	if (rc == -ENOENT)
-		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->r->row.path,
-				 "HEAD of \"%s\" in the sandbox leads to no commit; check out a branch inside",
-				 w->r->row.path);
+	w->headless = rc < 0;
 	if (rc >= 0 && w->on)
 		rc = git_refs_read(inside, w->on, &w->tip);
-	w->unborn = rc == -ENOENT;
+	if (rc == -ENOMEM)
+		return error_oom(err, w->operation);
+	w->unborn = rc < 0;
 	if (w->unborn)
 		w->tip = w->state.base;
-	else if (rc < 0)
-		return failed(w, rc, "HEAD", err);
 	w->elsewhere = w->unborn || !w->on || (strcmp(w->on, w->state.own) != 0 && strcmp(w->on, w->state.branch) != 0);
 	w->busy = git_repo_operation(inside->upper_fd);
 	return 0;
@@ -340,7 +346,7 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	changes_sort(w->files);
 	rc = upper < 0 ? upper : make_quarantine(w);
 	if (rc < 0)
-		return failed(w, rc, "the objects", err);
+		return git_work_cannot_read(w, rc, "the objects", err);
 	rc = read_tip(w, &inside, err);
 	if (rc >= 0)
 		rc = read_head(w, err);

@@ -216,7 +216,9 @@ struct git_work {
 	struct git_running landing; /* the objects of a commit, which enter the original */
 	bool compared;              /* base_old and base_new are known */
 	bool has_index;             /* there is a copy of the index in the quarantine */
-	bool unborn;                /* that ref has no commit; tip is the base then */
+	bool lost_index; /* the index inside is missing, or cannot be read: HEAD's takes its place, and no commit is made */
+	bool headless;  /* HEAD inside is missing, or cannot be read */
+	bool unborn;    /* so it is, or its ref has no commit; tip is the base then */
 	bool elsewhere; /* HEAD is on neither the sandbox's own branch nor the original's: nothing of it lands there */
 	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
@@ -232,6 +234,8 @@ int git_work_finish(struct resource *r, struct atoll_error *err);
 /* What was kept, if it still holds; else it is made anew. */
 int git_work_take(struct resource *r, const char *operation, struct git_work *ret, struct atoll_error *err);
 struct git_call git_work_call(const struct git_work *w);
+/* A file of the git directory inside cannot be read. Refused, if a command inside has made it so. */
+int git_work_cannot_read(const struct git_work *w, int rc, const char *what, struct atoll_error *err);
 static inline bool git_work_is_clean(const struct git_work *w)
 {
 	return git_id_equal(&w->tree, &w->tip_tree);
