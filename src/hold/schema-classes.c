@@ -45,7 +45,13 @@
 #define PARENTS \
 	"(SELECT string_agg(h.inhparent::regclass::text, ', ' ORDER BY h.inhseqno) FROM pg_inherits h WHERE h.inhrelid = c.oid)"
 #define OWNER(column) "'owner', quote_ident(pg_get_userbyid(" column "))"
-#define RELATION_FACTS OWNER("c.relowner") ", 'privileges', c.relacl::text"
+#define RELATION_FACTS                                               \
+	OWNER("c.relowner")                                          \
+	", 'privileges', c.relacl::text, 'privileges of its type', " \
+	"(SELECT y.typacl::text FROM pg_type y WHERE y.oid = c.reltype)"
+/* The sequence of an identity column belongs to the column. */
+#define OF_IDENTITY \
+	"e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'i'"
 /* How a trigger or rule fires. */
 #define FIRES(column)           \
 	"'fires', CASE " column \
@@ -53,24 +59,46 @@
 #define PARENT_NAMES                                                                                              \
 	"(SELECT string_agg(format('%I.%I', q.nspname, m.relname), ', ' ORDER BY h.inhseqno) FROM pg_inherits h " \
 	"JOIN pg_class m ON m.oid = h.inhparent JOIN pg_namespace q ON q.oid = m.relnamespace WHERE h.inhrelid = c.oid)"
-#define TABLE_FACTS                                                                                                    \
-	RELATION_FACTS                                                                                                 \
-	", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'options', c.reloptions::text, "        \
-	"'row level security', CASE WHEN c.relrowsecurity THEN 'enabled' END, "                                        \
-	"'row level security of the owner', CASE WHEN c.relforcerowsecurity THEN 'forced' END, "                       \
-	"'replica identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN "          \
-	"(SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "    \
-	"WHERE i.indrelid = c.oid AND i.indisreplident) END, "                                                         \
-	"'clustered on', (SELECT quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "      \
-	"WHERE i.indrelid = c.oid AND i.indisclustered), "                                                             \
-	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = c.reltablespace), "           \
-	"'partition of', CASE WHEN c.relispartition THEN " PARENT_NAMES                                                \
-	" END, 'inherits', CASE WHEN NOT c.relispartition THEN " PARENT_NAMES " END, "                                 \
-	"'of type', NULLIF(c.reloftype, 0)::regtype::text, "                                                           \
-	"'options of the TOAST table', (SELECT o.reloptions::text FROM pg_class o WHERE o.oid = c.reltoastrelid), "    \
-	"'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o " \
-	"JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                    \
-	"'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
+#define TABLESPACE(column) "'tablespace', (SELECT quote_ident(b.spcname) FROM pg_tablespace b WHERE b.oid = " column ")"
+#define TABLE_FACTS                                                                                                                                \
+	RELATION_FACTS                                                                                                                             \
+	", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'options', c.reloptions::text, "                                    \
+	"'row level security', CASE WHEN c.relrowsecurity THEN 'enabled' END, "                                                                    \
+	"'row level security of the owner', CASE WHEN c.relforcerowsecurity THEN 'forced' END, "                                                   \
+	"'replica identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN "                                      \
+	"(SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "                                \
+	"WHERE i.indrelid = c.oid AND i.indisreplident) END, "                                                                                     \
+	"'clustered on', (SELECT quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid "                                  \
+	"WHERE i.indrelid = c.oid AND i.indisclustered), " TABLESPACE(                                                                             \
+		"c.reltablespace") ", 'access method', (SELECT quote_ident(m.amname) FROM pg_am m WHERE m.oid = c.relam AND m.amname <> 'heap'), " \
+				   "'partition of', CASE WHEN c.relispartition THEN " PARENT_NAMES                                                 \
+				   " END, 'inherits', CASE WHEN NOT c.relispartition THEN " PARENT_NAMES " END, "                                  \
+				   "'of type', NULLIF(c.reloftype, 0)::regtype::text, "                                                            \
+				   "'options of the TOAST table', (SELECT o.reloptions::text FROM pg_class o WHERE o.oid = c.reltoastrelid), "     \
+				   "'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o "  \
+				   "JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                     \
+				   "'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
+/* Of the columns of a view, for which there is no line of their own. pg_attver is a mark of the server in newer minor versions. */
+#define OPTIONS_OF_COLUMN "(SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver=')"
+#define EACH_COLUMN(what)                                                                                \
+	"(SELECT string_agg(concat(quote_ident(a.attname), ' ', " what "), ', ' ORDER BY a.attnum) "     \
+	"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND " what \
+	" IS NOT NULL)"
+#define STATISTICS_OF_COLUMN "NULLIF(to_jsonb(a)->>'attstattarget', '-1')"
+#define STORAGE_OF_COLUMN                                                                                                    \
+	"(SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END " \
+	"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage)"
+#define COMPRESSION_OF_COLUMN "NULLIF(to_jsonb(a)->>'attcompression', '')"
+/* Of an index, also of one that serves a constraint. */
+#define INDEX_FACTS(oid)                                                                                                                  \
+	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_class x JOIN pg_tablespace b ON b.oid = x.reltablespace WHERE x.oid = " oid \
+	"), "                                                                                                                             \
+	"'partition of', (SELECT h.inhparent::regclass::text FROM pg_inherits h WHERE h.inhrelid = " oid "), "                            \
+	"'statistics', (SELECT string_agg(concat('of column ', a.attnum, ': ', to_jsonb(a)->>'attstattarget'), ', ' ORDER BY a.attnum) "  \
+	"FROM pg_attribute a WHERE a.attrelid = " oid " AND (to_jsonb(a)->>'attstattarget')::int >= 0)"
+#define INDEX_OF_CONSTRAINT "CASE WHEN k.contype IN ('p', 'u', 'x') THEN k.conindid END"
+#define INDEX_COLUMNS(oid) \
+	"(SELECT string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = " oid ")"
 
 const struct schema_class schema_classes[] = {
 	{
@@ -120,8 +148,8 @@ const struct schema_class schema_classes[] = {
 		.key = "c.oid",
 		.label = RELATION,
 		.print =
-			"(SELECT string_agg(format('%s %s', a.attname, format_type(a.atttypid, a.atttypmod)), ',' ORDER BY a.attnum) "
-			"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)",
+			"concat_ws(' ', n.nspname, c.relname, (SELECT string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation), ',' "
+			"ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))",
 		.facts = RELATION_FACTS,
 		.drop = "'DROP TYPE ' || " RELATION,
 		.create = "concat('CREATE TYPE ', " RELATION ", ' AS (', " COLUMNS ", ')')",
@@ -151,6 +179,7 @@ const struct schema_class schema_classes[] = {
 			"c.relnamespace") " WHERE c.relkind IN ('r', 'p', 'f') AND a.attnum > 0 AND NOT a.attisdropped AND " USERS
 			ITS_OWN("pg_class", "c.oid"),
 		.key = "concat(a.attrelid, '.', a.attnum)",
+		.is_parent = true,
 		.parent = "a.attrelid",
 		.with_parent = true,
 		.label = RELATION " || format('.%I', a.attname)",
@@ -158,17 +187,15 @@ const struct schema_class schema_classes[] = {
 			"concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, to_jsonb(a)->>'attgenerated', "
 			"md5(d.adbin::text))",
 		.facts =
-			/* pg_attver is the server's own mark, of newer minor versions. */
-		"'privileges', a.attacl::text, "
-		"'generated', CASE to_jsonb(a)->>'attgenerated' WHEN 's' THEN 'stored' WHEN 'v' THEN 'virtual' END, "
-		"'identity', CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT' END, "
-		"'options', (SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver='), "
-		"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
-		"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
-		"'storage', (SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END "
-		"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage), "
-		"'foreign options', a.attfdwoptions::text, 'compression', NULLIF(to_jsonb(a)->>'attcompression', ''), "
-		"'statistics', NULLIF(to_jsonb(a)->>'attstattarget', '-1')",
+			"'privileges', a.attacl::text, "
+			"'generated', CASE to_jsonb(a)->>'attgenerated' WHEN 's' THEN 'stored' WHEN 'v' THEN 'virtual' END, "
+			"'identity', CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT' END, "
+			"'options', " OPTIONS_OF_COLUMN ", "
+			"'collation', (SELECT quote_ident(o.collname) FROM pg_collation o, pg_type y WHERE o.oid = a.attcollation "
+			"AND y.oid = a.atttypid AND y.typcollation <> a.attcollation), "
+			"'storage', " STORAGE_OF_COLUMN ", "
+			"'foreign options', a.attfdwoptions::text, 'compression', " COMPRESSION_OF_COLUMN
+			", 'statistics', " STATISTICS_OF_COLUMN,
 		.drop = "format('ALTER TABLE %I.%I DROP COLUMN %I', n.nspname, c.relname, a.attname)",
 		.create = "concat('ALTER TABLE ', " RELATION ", ' ADD COLUMN ', " COLUMN ")",
 		.alter =
@@ -188,9 +215,9 @@ const struct schema_class schema_classes[] = {
 		.parent = "k.conrelid",
 		.with_parent = true,
 		.label = "format('%I ON ', k.conname) || " RELATION,
-		.print = WHOLE("k", " - 'conindid'"),
-		.facts =
-			"'options', (SELECT x.reloptions::text FROM pg_class x WHERE x.oid = k.conindid AND k.contype <> 'f')",
+		.print = "concat_ws(' ', " WHOLE("k", " - 'conindid'") ", " INDEX_COLUMNS(INDEX_OF_CONSTRAINT) ")",
+		.facts = "'options', (SELECT x.reloptions::text FROM pg_class x WHERE x.oid = " INDEX_OF_CONSTRAINT
+			 "), " INDEX_FACTS(INDEX_OF_CONSTRAINT),
 		.drop = "format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, c.relname, k.conname)",
 		.create =
 			"format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid))",
@@ -201,22 +228,22 @@ const struct schema_class schema_classes[] = {
 		.key = "i.indexrelid",
 		.parent = "i.indrelid",
 		.label = RELATION,
-		.print = "concat_ws(' ', c.relname, c.reloptions, " WHOLE("i",
-									  " - 'indcheckxmin' - 'indisclustered'") ")",
-		.facts =
-			"'statistics', (SELECT string_agg(concat('of column ', a.attnum, ': ', to_jsonb(a)->>'attstattarget'), ', ' ORDER BY a.attnum) "
-			"FROM pg_attribute a WHERE a.attrelid = i.indexrelid AND (to_jsonb(a)->>'attstattarget')::int >= 0)",
+		.print = "concat_ws(' ', n.nspname, c.relname, c.reloptions, " INDEX_COLUMNS(
+			"c.oid") ", " WHOLE("i", " - 'indcheckxmin' - 'indisclustered'") ")",
+		.facts = INDEX_FACTS("c.oid"),
 		.drop = "'DROP INDEX ' || " RELATION,
 		.create = "pg_get_indexdef(i.indexrelid)",
 	},
 	{
-		.from = "pg_sequence s" OF_RELATION "s.seqrelid" OF_NAMESPACE(
-			"c.relnamespace") " WHERE NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype IN ('e', 'i')) AND " USERS,
+		.from = "pg_sequence s" OF_RELATION
+			"s.seqrelid" OF_NAMESPACE("c.relnamespace") " WHERE " USERS ITS_OWN("pg_class", "c.oid"),
 		.key = "c.oid",
+		.parent = "(SELECT concat(e.refobjid, '.', e.refobjsubid) FROM pg_depend e WHERE " OF_IDENTITY ")",
+		.with_parent = true,
 		.label = RELATION,
 		.print = "concat_ws(' ', n.nspname, c.relname, " WHOLE("s", "") ")",
 		.facts = RELATION_FACTS
-		", 'owned by', (SELECT format('%I.%I.%I', q.nspname, m.relname, a.attname) FROM pg_depend e JOIN pg_class m ON m.oid = e.refobjid "
+		", 'logging', CASE c.relpersistence WHEN 'u' THEN 'off: unlogged' END, 'owned by', (SELECT format('%I.%I.%I', q.nspname, m.relname, a.attname) FROM pg_depend e JOIN pg_class m ON m.oid = e.refobjid "
 		"JOIN pg_namespace q ON q.oid = m.relnamespace JOIN pg_attribute a ON a.attrelid = m.oid AND a.attnum = e.refobjsubid "
 		"WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'a')",
 		.drop = "'DROP SEQUENCE ' || " RELATION,
@@ -233,11 +260,18 @@ const struct schema_class schema_classes[] = {
 		.key = "c.oid",
 		.is_parent = true,
 		.label = RELATION,
-		.print = "concat_ws(' ', n.nspname, c.relname, (SELECT md5(w.ev_action::text) FROM pg_rewrite w "
-			 "WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'))",
-		.facts = RELATION_FACTS
-		", 'options', c.reloptions::text, 'default values of columns', (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) "
-		"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.atthasdef)",
+		.print =
+			"concat_ws(' ', n.nspname, c.relname, (SELECT md5(w.ev_action::text) FROM pg_rewrite w "
+			"WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'), "
+			"(SELECT string_agg(concat_ws(' ', a.attname, md5(d.adbin::text)), ',' ORDER BY a.attnum) FROM " ATTRIBUTES
+			" WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))",
+		.facts = TABLE_FACTS
+		", 'default values of columns', (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) "
+		"FROM pg_attribute a WHERE a.attrelid = c.oid AND a.atthasdef), "
+		"'privileges of columns', " EACH_COLUMN("a.attacl::text") ", 'options of columns', " EACH_COLUMN(OPTIONS_OF_COLUMN) ", 'statistics of columns', " EACH_COLUMN(
+			STATISTICS_OF_COLUMN) ", "
+					      "'storage of columns', " EACH_COLUMN(
+						      STORAGE_OF_COLUMN) ", 'compression of columns', " EACH_COLUMN(COMPRESSION_OF_COLUMN),
 		.drop = "format('DROP %sVIEW ', CASE c.relkind WHEN 'm' THEN 'MATERIALIZED ' END) || " RELATION,
 		.create = "format('CREATE %sVIEW ', CASE c.relkind WHEN 'm' THEN 'MATERIALIZED ' END) || " RELATION
 			  " || ' AS ' || pg_get_viewdef(c.oid)",
@@ -450,7 +484,7 @@ const struct schema_class schema_classes[] = {
 			"'inherits privileges', NULLIF(r.rolinherit, true), 'bypasses row level security', NULLIF(r.rolbypassrls, false), 'connection limit', NULLIF(r.rolconnlimit, -1), "
 			"'valid until', r.rolvaliduntil::text, 'member of', (SELECT string_agg(concat(quote_ident(pg_get_userbyid(m.roleid)), "
 			"CASE WHEN m.admin_option THEN ' WITH ADMIN OPTION' END, CASE to_jsonb(m)->>'inherit_option' WHEN 'false' THEN ' WITH INHERIT FALSE' END, "
-			"CASE to_jsonb(m)->>'set_option' WHEN 'false' THEN ' WITH SET FALSE' END), ', ' ORDER BY m.roleid) "
+			"CASE to_jsonb(m)->>'set_option' WHEN 'false' THEN ' WITH SET FALSE' END), ', ' ORDER BY m.roleid, m.grantor) "
 			"FROM pg_auth_members m WHERE m.member = r.oid)",
 		.drop = "'DROP ROLE ' || quote_ident(r.rolname)",
 		.create = "'CREATE ROLE ' || quote_ident(r.rolname)",
@@ -486,7 +520,7 @@ const struct schema_class schema_classes[] = {
 		.facts = OWNER(
 			"b.datdba") ", 'privileges', b.datacl::text, 'connection limit', NULLIF(b.datconnlimit, -1), "
 				    "'connections', CASE WHEN NOT b.datallowconn THEN 'refused' END, 'template', NULLIF(b.datistemplate, false), "
-				    "'tablespace', b.dattablespace::text",
+				    "'tablespace', b.dattablespace::text, 'collation version', to_jsonb(b)->>'datcollversion'",
 		.drop = "'DROP DATABASE ' || quote_ident(b.datname)",
 		.create = "'CREATE DATABASE ' || quote_ident(b.datname)",
 		.alter = "'ALTER DATABASE ' || quote_ident(b.datname)",
@@ -520,9 +554,13 @@ const struct schema_class schema_classes[] = {
 	},
 	{
 		.from = "pg_type t" OF_NAMESPACE(
-			"t.typnamespace") " WHERE t.typtype IN ('b', 'r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_type e "
+			"t.typnamespace") " WHERE t.typtype IN ('b', 'm', 'p', 'r') AND NOT EXISTS (SELECT 1 FROM pg_type e "
 					  "WHERE e.typarray = t.oid) AND " USERS ITS_OWN("pg_type", "t.oid"),
 		.key = "t.oid",
+		.is_parent = true,
+		.parent =
+			"(SELECT r.rngtypid FROM pg_range r WHERE to_jsonb(r)->>'rngmultitypid' = t.oid::text)", /* since version 14 */
+		.with_parent = true,
 		.label = "format('%I.%I', n.nspname, t.typname)",
 		.print = WHOLE("t", " - 'typowner' - 'typacl'"),
 		.facts = OWNER("t.typowner") ", 'privileges', t.typacl::text",

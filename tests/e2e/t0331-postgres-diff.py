@@ -418,7 +418,13 @@ CREATE FOREIGN TABLE far (a int) SERVER remote OPTIONS (x 'old');
 CREATE TEXT SEARCH DICTIONARY words (TEMPLATE = simple); CREATE OPERATOR FAMILY family USING btree;
 CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMENT ON FUNCTION f() IS 'old'; CREATE ROLE someone_{serial};
 CREATE PUBLICATION news FOR TABLE kept; CREATE INDEX kept_v ON kept ((v || v)); CREATE STATISTICS shape ON id, v FROM kept;
-CREATE TEXT SEARCH CONFIGURATION search (PARSER = "default"); ALTER TEXT SEARCH CONFIGURATION search ADD MAPPING FOR word, email WITH simple;"""
+CREATE TEXT SEARCH CONFIGURATION search (PARSER = "default"); ALTER TEXT SEARCH CONFIGURATION search ADD MAPPING FOR word, email WITH simple;
+CREATE VIEW seen AS SELECT 1 AS one; CREATE VIEW read AS SELECT 1 AS one; CREATE MATERIALIZED VIEW stored AS SELECT 1 AS one;
+CREATE MATERIALIZED VIEW sorted AS SELECT 1 AS one; CREATE INDEX sorted_one ON sorted (one); CREATE INDEX stored_one ON stored (one);
+CREATE TYPE pair AS (a int); CREATE TYPE triple AS (a int); CREATE TYPE span AS RANGE (SUBTYPE = int);
+CREATE TABLE pieces (id int) PARTITION BY LIST (id); CREATE TABLE piece_1 PARTITION OF pieces FOR VALUES IN (1);
+CREATE TABLE piece_2 PARTITION OF pieces FOR VALUES IN (2); CREATE INDEX pieces_id ON ONLY pieces (id); CREATE INDEX piece_1_id ON piece_1 (id);
+CREATE TABLE numbered (id int, n int GENERATED ALWAYS AS IDENTITY);"""
 UNLISTED = "something that is not listed was changed in it"
 REST_CASES = (
     ("ALTER ROLE someone_{serial} PASSWORD 'x'", "schema password of role someone_{serial}", "set"),
@@ -448,6 +454,18 @@ REST_CASES = (
     ("ALTER SERVER remote OPTIONS (ADD place 'x')", "schema remote", "options {{place=x}} (was default)"),
     ("CREATE SERVER farther TYPE 't' FOREIGN DATA WRAPPER wrapper", "schema farther", "CREATE SERVER farther TYPE 't' FOREIGN DATA WRAPPER wrapper"),
     ("CREATE COLLATION plain (LOCALE = 'C')", "schema public.plain", "CREATE COLLATION public.plain (PROVIDER = libc, LOCALE = 'C')"),
+    ("ALTER VIEW seen RENAME COLUMN one TO two", "schema public.seen", "CREATE OR REPLACE VIEW public.seen AS SELECT 1 AS two;"),
+    ("ALTER MATERIALIZED VIEW stored RENAME COLUMN one TO two", "schema public.stored", "CREATE OR REPLACE MATERIALIZED VIEW public.stored AS SELECT 1 AS two;"),
+    ("ALTER TABLE stored_one RENAME COLUMN one TO three", "schema public.stored_one", "CREATE INDEX stored_one ON public.stored USING btree (two)"),
+    ("GRANT SELECT (one) ON read TO someone_{serial}", "schema public.read", "privileges of columns one {{someone_{serial}=r/owner}} (was default)"),
+    ("ALTER MATERIALIZED VIEW sorted CLUSTER ON sorted_one", "schema public.sorted", "clustered on sorted_one (was none)"),
+    ("ALTER INDEX pieces_id ATTACH PARTITION piece_1_id", "schema public.piece_1_id", "partition of public.pieces_id (was none)"),
+    ("ALTER TYPE pair RENAME TO couple", "schema public.couple", "CREATE TYPE public.couple AS (a integer); was public.pair"),
+    ("GRANT USAGE ON TYPE triple TO someone_{serial}", "schema public.triple",
+     "privileges of its type {{=U/owner,owner=U/owner,someone_{serial}=U/owner}} (was default)"),
+    ("ALTER TYPE span RENAME TO stretch", "schema public.stretch", "ALTER TYPE public.stretch; was public.span"),
+    ("ALTER SEQUENCE numbered_n_seq RENAME TO n_seq", "schema public.n_seq",
+     "ALTER SEQUENCE public.n_seq AS integer INCREMENT BY 1 MINVALUE 1 MAXVALUE 2147483647 START WITH 1 CACHE 1 NO CYCLE; was public.numbered_n_seq"),
     ("CREATE TYPE shell", "schema public.shell", "CREATE TYPE public.shell"),
     ("COMMENT ON FUNCTION pg_catalog.now() IS 'new'", "catalog pg_description", UNLISTED),
     ("GRANT SELECT ON pg_catalog.pg_authid TO someone_{serial}", "catalog pg_class", UNLISTED),
