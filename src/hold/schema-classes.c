@@ -39,9 +39,12 @@
 #define COLUMNS                                                                   \
 	"(SELECT string_agg(" COLUMN ", ', ' ORDER BY a.attnum) FROM " ATTRIBUTES \
 	" WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"
+/* Since version 18 NOT NULL is a constraint of its own. The definition of the column says all of a plain one. */
+#define IS_PLAIN_NOT_NULL "(k.contype = 'n' AND k.convalidated AND NOT k.connoinherit)"
 #define CONSTRAINTS                                                                                                                        \
 	"(SELECT string_agg(format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid)), ', ' ORDER BY k.contype DESC, k.conname) " \
-	"FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('c', 'f', 'p', 'u', 'x'))"
+	"FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('c', 'f', 'n', 'p', 'u', 'x') AND NOT " IS_PLAIN_NOT_NULL         \
+	")"
 #define PARENTS \
 	"(SELECT string_agg(h.inhparent::regclass::text, ', ' ORDER BY h.inhseqno) FROM pg_inherits h WHERE h.inhrelid = c.oid)"
 #define OWNER(column) "'owner', quote_ident(pg_get_userbyid(" column "))"
@@ -210,9 +213,9 @@ const struct schema_class schema_classes[] = {
 	},
 	{
 		.from = "pg_constraint k" OF_RELATION "k.conrelid" OF_NAMESPACE(
-			"c.relnamespace") " WHERE k.contype IN ('c', 'f', 'p', 'u', 'x') AND " USERS,
+			"c.relnamespace") " WHERE k.contype IN ('c', 'f', 'n', 'p', 'u', 'x') AND " USERS,
 		.key = "k.oid",
-		.parent = "k.conrelid",
+		.parent = "concat(k.conrelid, CASE WHEN " IS_PLAIN_NOT_NULL " THEN '.' || k.conkey[1] END)",
 		.with_parent = true,
 		.label = "format('%I ON ', k.conname) || " RELATION,
 		.print = "concat_ws(' ', " WHOLE("k", " - 'conindid'") ", " INDEX_COLUMNS(INDEX_OF_CONSTRAINT) ")",

@@ -49,6 +49,7 @@ def battery(place, tap, server):
         part(tap, diff.World(place, place.users()[0], server))
     diff.emptied(tap, diff.World(place, place.users()[0], server, diff.FILES))
     diff.unnamed(tap, place, server)
+    diff.not_null(tap, place, server)
 
 
 def main(place, tap):

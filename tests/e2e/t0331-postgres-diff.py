@@ -506,6 +506,38 @@ def unnamed(tap, place, server):
               w.changes.get("catalog pg_authid", {}).get("note") == "something that is not listed may have been changed in it", w.changes)
 
 
+# PostgreSQL 18: NOT NULL is a constraint with a name. What is done beside a row of "beside", and what is told of constraints.
+NOT_NULL = """CREATE TABLE beside (id int); CREATE TABLE free (id int, v text); CREATE TABLE bound (id int CONSTRAINT b NOT NULL, v text);
+CREATE TABLE unproven (v text); ALTER TABLE unproven ADD CONSTRAINT u NOT NULL v NOT VALID;"""
+NOT_NULL_CASES = (
+    ("ALTER TABLE free ADD CONSTRAINT n NOT NULL v NOT VALID", {"schema n ON public.free": "ALTER TABLE public.free ADD CONSTRAINT n NOT NULL v NOT VALID"}),
+    ("ALTER TABLE free ADD CONSTRAINT n NOT NULL v NO INHERIT", {"schema n ON public.free": "ALTER TABLE public.free ADD CONSTRAINT n NOT NULL v NO INHERIT"}),
+    ("ALTER TABLE unproven VALIDATE CONSTRAINT u", {"schema u ON public.unproven": "ALTER TABLE public.unproven ADD CONSTRAINT u NOT NULL v"}),
+    ("ALTER TABLE bound RENAME CONSTRAINT b TO c", {"schema c ON public.bound": "ALTER TABLE public.bound ADD CONSTRAINT c NOT NULL id; was b ON public.bound"}),
+    ("ALTER TABLE bound ALTER CONSTRAINT b NO INHERIT", {"schema b ON public.bound": "ALTER TABLE public.bound ADD CONSTRAINT b NOT NULL id NO INHERIT"}),
+    ("ALTER TABLE free ADD COLUMN w int NOT NULL", {}),
+    ("ALTER TABLE bound DROP COLUMN id", {}),
+    ("CREATE TABLE made (id int NOT NULL)", {}))
+
+
+def not_null(tap, place, server):
+    """A constraint NOT NULL is told with its name and all that it says, unless it comes or goes with its column. Called by t0302."""
+    if int(server.sql("SHOW server_version_num")) < 180000:
+        return  # there are none
+    w = World(place, place.users()[-1], server, NOT_NULL)
+    for text, wanted in NOT_NULL_CASES:
+        w.inside("INSERT INTO beside VALUES (1); " + text)
+        w.shown()
+        w.box.rollback()
+        got = {path: c["note"] for path, c in w.changes.items() if " ON " in path}
+        tap.check("told as a constraint: " + text, got == wanted, got)
+    w.inside("CREATE TABLE made (id int CONSTRAINT m NOT NULL NO INHERIT)")
+    w.shown()
+    told = w.changes["schema public.made"]["note"]
+    tap.check("a new table has in its definition what the column does not say",
+              told == "CREATE TABLE public.made (id integer NOT NULL, CONSTRAINT m NOT NULL id NO INHERIT)", told)
+
+
 def main(place, tap):
     if not pg.binaries():
         tap.skip("the diff of a PostgreSQL database", "PostgreSQL is not installed")
