@@ -8,8 +8,9 @@
 #include "hold/inside.h"
 
 /* Nobody waits longer for this than a person would. */
-#define OUTSIDE_LIMITS \
-	"BEGIN READ ONLY; SET LOCAL statement_timeout = 10000; SET LOCAL lock_timeout = 500; SET LOCAL synchronous_commit = off; "
+static const char begin_outside[] =
+	"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; SET LOCAL synchronous_commit = off; " PG_NEUTRAL
+	"SET LOCAL statement_timeout = 10000; SET LOCAL lock_timeout = 500";
 
 void table_release(struct table *t)
 {
@@ -172,17 +173,13 @@ int sides_ask(struct sides *s, bool inside, const char *sql, struct table *ret, 
 /* Each question has its own snapshot: read committed. */
 int sides_open(struct sides *s, int area, const char *conninfo, struct atoll_error *err)
 {
-	AUTO_FREE char *begin =
-		str_format("%sSET TRANSACTION ISOLATION LEVEL READ COMMITTED; %s", OUTSIDE_LIMITS, pg_neutral);
 	int r;
 
-	if (!begin)
-		return error_oom(err, "database");
 	*s = (struct sides){ .area = area, .outside = PQconnectdb(conninfo) };
 	if (PQstatus(s->outside) != CONNECTION_OK)
 		r = error_set(err, ATOLL_FAILED, 0, "database", NULL, "a second connection to the database is refused");
 	else
-		r = ask_outside(s, begin, NULL, err);
+		r = ask_outside(s, begin_outside, NULL, err);
 	if (r < 0)
 		sides_close(s);
 	return r;

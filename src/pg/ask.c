@@ -244,5 +244,5 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
-	return pg_question_with(p, "SET LOCAL lock_timeout = 0", sql, ret, err);
+	return pg_question_with(p, PG_NEUTRAL "SET LOCAL lock_timeout = 0", sql, ret, err);
 }

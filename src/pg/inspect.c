@@ -67,11 +67,12 @@ static void list_dropped(const struct pg_proxy *p, const struct pg_inspection *i
 
 static PGresult *ask_others(void *conn, const char *numbers)
 {
-	AUTO_FREE char *sql =
-		str_format("SET lock_timeout = 500; SELECT c.oid, pg_catalog.format('%%I.%%I', n.nspname, c.relname) "
-			   "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-			   "ON n.oid = c.relnamespace WHERE c.oid IN (%s) AND " IS_USED,
-			   numbers);
+	AUTO_FREE char *sql = str_format(
+		PG_NEUTRAL
+		"SET LOCAL lock_timeout = 500; SELECT c.oid, pg_catalog.format('%%I.%%I', n.nspname, c.relname) "
+		"FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+		"ON n.oid = c.relnamespace WHERE c.oid IN (%s) AND " IS_USED,
+		numbers);
 	PGresult *result = sql ? PQexec(conn, sql) : NULL;
 
 	if (PQresultStatus(result) == PGRES_TUPLES_OK)

@@ -117,8 +117,13 @@ struct strbuf;
  * ATOLL_REFUSED with the server's words if it fails, or takes longer. The same answers. */
 int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, struct strbuf *rows,
 		      struct atoll_error *err);
-/* Settings by which values have the same text on every connection: "SET LOCAL …; …". */
-extern const char pg_neutral[];
+/* Settings by which names and values have the same text on every connection, whatever a role or a client has set. */
+#define PG_NEUTRAL                                                                                                        \
+	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off; SET LOCAL client_encoding = 'UTF8'; " \
+	"SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; "                             \
+	"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres'; SET LOCAL TimeZone = 'UTC'; "            \
+	"SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_monetary = 'C'; "                 \
+	"SET LOCAL default_text_search_config = 'pg_catalog.simple'; "
 /* SQL, inside: whether the transaction itself has made the row version with this xmin. For a row that is visible to the query.
  *
  * Its ids, with those of its subtransactions, follow its own id, also into the next epoch. Below the end of the snapshot the server tells which

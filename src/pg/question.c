@@ -4,21 +4,14 @@
 
 #include "pg/private.h"
 
-const char pg_neutral[] =
-	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off; SET LOCAL client_encoding = 'UTF8'; "
-	"SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; "
-	"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres'; SET LOCAL TimeZone = 'UTC'; "
-	"SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_monetary = 'C'; "
-	"SET LOCAL default_text_search_config = 'pg_catalog.simple'";
-
 int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, struct strbuf *rows,
 		      struct atoll_error *err)
 {
 	AUTO_ANSWER a = { .rows = rows };
-	AUTO_FREE char *settings = str_format(
-		"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; SET LOCAL statement_timeout = %u; "
-		"SET LOCAL lock_timeout = %u; %s",
-		timeout_ms, timeout_ms, pg_neutral);
+	AUTO_FREE char *settings =
+		str_format("SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; " PG_NEUTRAL
+			   "SET LOCAL statement_timeout = %u; SET LOCAL lock_timeout = %u",
+			   timeout_ms, timeout_ms);
 	int r = settings ? pg_proxy_can_ask(p, err) : error_oom(err, "ask");
 
 	if (r == 0)

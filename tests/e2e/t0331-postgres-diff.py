@@ -323,6 +323,20 @@ def manners(tap, w):
     tap.check("and has landed", w.sql("SELECT x FROM quiet WHERE id = 1") == "9" and w.sql("SELECT name FROM people WHERE id = 5") == "thrice")
 
 
+def quoted(tap, place, server):
+    """A role for which the server quotes every name: tables are named, and found, all the same."""
+    server.sql("ALTER ROLE agent SET quote_all_identifiers = on")
+    try:
+        w = World(place, place.users()[0], server, "CREATE TABLE kept (id int PRIMARY KEY); CREATE TABLE gone (id int)")
+        w.inside("INSERT INTO kept VALUES (1); DROP TABLE gone")
+        found = w.shown()
+    finally:
+        server.sql("ALTER ROLE agent RESET ALL")
+    tap.check("rows are shown where the server quotes all names", found.get("table public.kept") == [("added", None, {"id": "1"})], found, w.errors)
+    text = w.box.diff().stderr.decode()
+    tap.check("and a locked table has its plain name", "public.gone" in text and '"public"' not in text, text)
+
+
 def open_block(tap, w):
     """While a client is inside its own transaction, and somebody else than the sandbox."""
     script = ("BEGIN; SET LOCAL ROLE nobody_else; SET LOCAL search_path = nowhere; SET LOCAL work_mem = '5MB'; SAVEPOINT mine;\n"
@@ -550,6 +564,7 @@ def main(place, tap):
             part(tap, w)
         server.sql("CREATE ROLE nobody_else; GRANT nobody_else TO agent")
         open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
+        quoted(tap, place, server)
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
         facts(tap, place, server)
         emptied(tap, World(place, place.users()[0], server, FILES))
