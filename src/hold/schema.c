@@ -1,91 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the transaction has defined, changed and dropped: the catalogs as they are seen inside, beside what everybody else sees. */
-#include "hold/schema.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "hold/inside.h"
+#include "hold/schema.h"
 
 #define TOLD_MAX 200
 #define SQL_SHOWN 4000
-#define TRIES 3
-
-enum { CLASS, KEY, PARENT, LABEL, PRINT, FACTS, DROP, N_COLUMNS };
-
-struct schema {
-	struct sides *s;
-	struct table old, new; /* in the order of class and key */
-	bool all;              /* the role may read every catalog that a class needs */
-	size_t told;
-};
-
-static void add_class(struct strbuf *sql, size_t i)
-{
-	const struct schema_class *c = &schema_classes[i];
-
-	strbuf_addf(sql, "%sSELECT '%02zu', (%s)::text, (%s)::text, %s, %s, jsonb_build_object(%s)::text, %s FROM %s",
-		    i ? " UNION ALL " : "", i, c->key, c->parent ? c->parent : "''", c->label, c->print,
-		    c->facts ? c->facts : "", c->drop, c->from);
-}
-
-static int load(struct schema *d, bool inside, struct table *ret, struct atoll_error *err)
-{
-	AUTO_STRBUF sql = STRBUF_INIT;
-	int r;
-
-	for (size_t i = 0; i < schema_classes_count; i++)
-		if (d->all || !schema_classes[i].needs)
-			add_class(&sql, i);
-	r = sql.failed ? error_oom(err, "diff") : sides_ask(d->s, inside, strbuf_str(&sql), ret, err);
-	if (r >= 0 && ret->n_rows && ret->n_columns != N_COLUMNS)
-		return error_set(err, ATOLL_FAILED, 0, "diff", NULL, "the catalogs are not understood");
-	return r;
-}
-
-static int compare_values(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "");
-}
-
-static int compare(const void *a, const void *b)
-{
-	char *const *x = a, *const *y = b;
-	int order = compare_values(x[CLASS], y[CLASS]);
-
-	return order ? order : compare_values(x[KEY], y[KEY]);
-}
-
-static char *const *find(const struct table *t, const char *const *key)
-{
-	return t->n_rows ? bsearch(key, t->values, t->n_rows, N_COLUMNS * sizeof *t->values, compare) : NULL;
-}
-
-/* Whether what it belongs to is there: tables have their class, and so have views. */
-static bool has_parent(const struct table *t, const char *parent)
-{
-	for (size_t i = 0; i < schema_classes_count; i++) {
-		char class[24];
-		const char *const key[N_COLUMNS] = { class, parent };
-
-		snprintf(class, sizeof class, "%02zu", i);
-		if (schema_classes[i].is_parent && find(t, key))
-			return true;
-	}
-	return false;
-}
-
-/* It comes or goes with its parent, and is told there. */
-static bool is_told_elsewhere(const struct schema *d, char *const *row, bool added)
-{
-	const struct schema_class *c = &schema_classes[strtoul(row[CLASS], NULL, 10)];
-
-	if (!c->parent || !row[PARENT])
-		return false;
-	return added ? c->with_parent && !has_parent(&d->old, row[PARENT]) : !has_parent(&d->new, row[PARENT]);
-}
 
 /* On one line: whatever is white becomes one space. */
 static void add_line(struct strbuf *s, const char *sql)
@@ -102,36 +25,57 @@ static void add_line(struct strbuf *s, const char *sql)
 		strbuf_adds(s, "…");
 }
 
-/* The words for it, by the server, inside. */
-static int word(struct schema *d, char *const *row, bool added, struct strbuf *ret, struct atoll_error *err)
-{
-	const struct schema_class *c = &schema_classes[strtoul(row[CLASS], NULL, 10)];
-	AUTO_TABLE found = { 0 };
-	AUTO_FREE char *sql = str_format("SELECT %s FROM %s%s(%s)::text = '%s'",
-					 added || !c->alter ? c->create : c->alter, c->from,
-					 strstr(c->from, " WHERE ") ? " AND " : " WHERE ", c->key, row[KEY]);
-	int r = sql ? sides_ask(d->s, true, sql, &found, err) : error_oom(err, "diff");
+/* ---- words, by the server, inside ---- */
 
-	if (r >= 0 && found.n_rows == 1 && table_value(&found, 0, 0))
-		add_line(ret, table_value(&found, 0, 0));
-	return r;
+static void add_create(struct strbuf *sql, const struct schema_class *c)
+{
+	strbuf_adds(sql, c->create);
 }
 
-static void add_literal(struct strbuf *sql, const char *text)
+static void add_alter(struct strbuf *sql, const struct schema_class *c)
 {
-	strbuf_adds(sql, "'");
-	for (; *text; text++) {
-		if (*text == '\'')
-			strbuf_addc(sql, '\'');
-		strbuf_addc(sql, *text);
-	}
-	strbuf_adds(sql, "'");
+	strbuf_adds(sql, c->alter ? c->alter : c->create);
 }
+
+static bool differs(const struct schema_item *item, size_t column)
+{
+	const char *a = item->now_details[column], *b = item->was_details[column];
+
+	return strcmp(a ? a : "", b ? b : "") != 0;
+}
+
+static bool is_new(const struct schema_item *item)
+{
+	return item->told && !item->was;
+}
+
+/* A definition is put into words where it has changed; the rest is told by what has. */
+static bool is_altered(const struct schema_item *item)
+{
+	return item->told && item->now && item->was && differs(item, SCHEMA_PRINT);
+}
+
+static int find_words(struct schema *d, struct table *ret, struct atoll_error *err)
+{
+	AUTO_TABLE altered = { 0 };
+	int r = schema_ask(d, true, add_alter, is_altered, &altered, err);
+
+	if (r >= 0)
+		r = schema_ask(d, true, add_create, is_new, ret, err);
+	if (r < 0)
+		return r;
+	table_append(ret, &altered);
+	schema_sort(ret);
+	return ret->failed ? error_oom(err, "diff") : 0;
+}
+
+/* ---- facts ---- */
 
 /* What differs between the facts of both sides. Of a new one the owner is told only if it is not who has made it. */
-static int add_facts(struct schema *d, char *const *row, char *const *before, struct strbuf *note,
-		     struct atoll_error *err)
+static int add_facts(struct schema *d, const struct schema_item *item, struct strbuf *note, struct atoll_error *err)
 {
+	const char *now = item->now_details[SCHEMA_FACTS];
+	const char *before = item->was ? item->was_details[SCHEMA_FACTS] : NULL;
 	AUTO_TABLE found = { 0 };
 	AUTO_STRBUF sql = STRBUF_INIT;
 	int r;
@@ -139,9 +83,9 @@ static int add_facts(struct schema *d, char *const *row, char *const *before, st
 	strbuf_adds(&sql, "SELECT string_agg(concat(key, ' ', COALESCE(n.value, w.unset), ");
 	strbuf_adds(&sql, before ? "' (was ' || COALESCE(o.value, w.unset) || ')'), " : "''), ");
 	strbuf_adds(&sql, "', ' ORDER BY key) FROM jsonb_each_text(");
-	add_literal(&sql, row[FACTS] ? row[FACTS] : "{}");
+	sides_add_literal(&sql, now ? now : "{}");
 	strbuf_adds(&sql, ") n FULL JOIN jsonb_each_text(");
-	add_literal(&sql, before && before[FACTS] ? before[FACTS] : "{}");
+	sides_add_literal(&sql, before ? before : "{}");
 	strbuf_adds(
 		&sql,
 		") o USING (key), LATERAL (SELECT CASE WHEN key IN ('partition of', 'inherits', 'generated', 'identity', "
@@ -159,6 +103,8 @@ static int add_facts(struct schema *d, char *const *row, char *const *before, st
 	return 0;
 }
 
+/* ---- telling ---- */
+
 static void tell(char kind, const char *label, const struct strbuf *note)
 {
 	putchar(kind);
@@ -166,99 +112,69 @@ static void tell(char kind, const char *label, const struct strbuf *note)
 	output_field(stdout, strbuf_str(note));
 }
 
-static int tell_new(struct schema *d, char *const *row, char *const *before, struct atoll_error *err)
+static int tell_new(struct schema *d, const struct schema_item *item, const struct table *words,
+		    struct atoll_error *err)
 {
 	AUTO_STRBUF note = STRBUF_INIT;
+	char *const *word = schema_find(words, (const char *const *)item->now);
 	int r;
 
-	if (d->told++ >= TOLD_MAX)
-		return 0;
-	/* A definition is put into words where it has changed; the rest is told by what has. */
-	r = before && compare_values(before[PRINT], row[PRINT]) == 0 ? 0 : word(d, row, !before, &note, err);
-	if (r >= 0)
-		r = add_facts(d, row, before, &note, err);
+	if (word && word[SCHEMA_WORD])
+		add_line(&note, word[SCHEMA_WORD]);
+	r = add_facts(d, item, &note, err);
 	if (r < 0)
 		return r;
-	if (before && compare_values(before[LABEL], row[LABEL]) != 0)
-		strbuf_addf(&note, "; was %s", before[LABEL]);
-	tell(before ? 'm' : 'a', row[LABEL], &note);
+	if (item->was && differs(item, SCHEMA_LABEL))
+		strbuf_addf(&note, "; was %s", item->was_details[SCHEMA_LABEL]);
+	tell(item->was ? 'm' : 'a', item->now_details[SCHEMA_LABEL], &note);
 	return 0;
 }
 
-static void tell_dropped(struct schema *d, char *const *row)
+static void tell_dropped(const struct schema_item *item)
 {
 	AUTO_STRBUF note = STRBUF_INIT;
 
-	if (d->told++ >= TOLD_MAX)
-		return;
-	strbuf_adds(&note, row[DROP] ? row[DROP] : "");
-	tell('d', row[LABEL], &note);
+	strbuf_adds(&note, item->was_details[SCHEMA_DROP] ? item->was_details[SCHEMA_DROP] : "");
+	tell('d', item->was_details[SCHEMA_LABEL], &note);
 }
 
-static bool is_other(char *const *row, char *const *before)
+/* Not so where only its version differs, nor where a client has taken it back since the lists were made. */
+static bool is_change(const struct schema_item *item)
 {
-	return compare_values(before[PRINT], row[PRINT]) != 0 || compare_values(before[FACTS], row[FACTS]) != 0;
+	if ((item->now && !item->now_details) || (item->was && !item->was_details))
+		return false;
+	return !item->now || !item->was || differs(item, SCHEMA_PRINT) || differs(item, SCHEMA_FACTS);
+}
+
+/* Returns how many are not told. */
+static size_t choose(struct schema *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_items; i++)
+		if (is_change(&d->items[i]))
+			d->items[i].told = n++ < TOLD_MAX;
+	return n > TOLD_MAX ? n - TOLD_MAX : 0;
 }
 
 static int tell_all(struct schema *d, struct atoll_error *err)
 {
-	int r = 0;
+	AUTO_TABLE words = { 0 };
+	AUTO_STRBUF note = STRBUF_INIT;
+	size_t more = choose(d);
+	int r = find_words(d, &words, err);
 
-	for (size_t i = 0; i < d->new.n_rows &&r >= 0; i++) {
-		char *const *row = &d->new.values[i * N_COLUMNS];
-		char *const *before = find(&d->old, (const char *const *)row);
-
-		if (before ? is_other(row, before) : !is_told_elsewhere(d, row, true))
-			r = tell_new(d, row, before, err);
+	for (size_t i = 0; i < d->n_items && r >= 0; i++) {
+		if (d->items[i].told && d->items[i].now)
+			r = tell_new(d, &d->items[i], &words, err);
+		else if (d->items[i].told)
+			tell_dropped(&d->items[i]);
 	}
-	for (size_t i = 0; i < d->old.n_rows && r >= 0; i++) {
-		char *const *row = &d->old.values[i * N_COLUMNS];
-
-		if (!find(&d->new, (const char *const *)row) && !is_told_elsewhere(d, row, false))
-			tell_dropped(d, row);
-	}
-	return r;
-}
-
-static void sort(struct table *t)
-{
-	if (t->n_rows)
-		qsort(t->values, t->n_rows, N_COLUMNS * sizeof *t->values, compare);
-}
-
-static bool is_same(const struct table *a, const struct table *b)
-{
-	size_t n = a->n_rows * N_COLUMNS;
-
-	for (size_t i = 0; i < n && a->n_rows == b->n_rows; i++)
-		if (compare_values(a->values[i], b->values[i]) != 0)
-			return false;
-	return a->n_rows == b->n_rows;
-}
-
-/* What others define meanwhile must not look like the sandbox's doing: outside it is the same before and after, or it is done again. */
-static int load_both(struct schema *d, struct atoll_error *err)
-{
-	bool same = false;
-	int r = 0;
-
-	for (int i = 0; i < TRIES && r >= 0 && !same; i++) {
-		AUTO_TABLE after = { 0 };
-
-		table_release(&d->old);
-		table_release(&d->new);
-		r = load(d, false, &d->old, err);
-		if (r >= 0)
-			r = load(d, true, &d->new, err);
-		if (r >= 0)
-			r = load(d, false, &after, err);
-		sort(&d->old);
-		sort(&d->new);
-		sort(&after);
-		same = is_same(&d->old, &after);
-	}
-	return r < 0 || same ? r
-			     : error_set(err, ATOLL_BUSY, 0, "diff", NULL, "others are changing definitions just now");
+	if (r < 0 || more == 0)
+		return r;
+	strbuf_addf(&note, "%zu more definitions are not listed", more);
+	tell('m', "more", &note);
+	return 0;
 }
 
 static int find_rights(struct schema *d, struct atoll_error *err)
@@ -294,23 +210,15 @@ static int check_isolation(struct sides *s, struct atoll_error *err)
 
 static int print_definitions(struct sides *s, struct atoll_error *err)
 {
-	struct schema d = { .s = s };
+	CLEANUP(schema_release) struct schema d = { .s = s };
 	int r = check_isolation(s, err);
 
 	if (r >= 0)
 		r = find_rights(&d, err);
 	if (r >= 0)
-		r = load_both(&d, err);
+		r = schema_compare(&d, err);
 	if (r >= 0)
 		r = tell_all(&d, err);
-	if (d.told > TOLD_MAX) {
-		AUTO_STRBUF note = STRBUF_INIT;
-
-		strbuf_addf(&note, "%zu more definitions are not listed", d.told - TOLD_MAX);
-		tell('m', "more", &note);
-	}
-	table_release(&d.old);
-	table_release(&d.new);
 	return r < 0 ? r : catalogs_print(s, err);
 }
 

@@ -117,13 +117,19 @@ struct strbuf;
  * ATOLL_REFUSED with the server's words if it fails, or takes longer. The same answers. */
 int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, struct strbuf *rows,
 		      struct atoll_error *err);
-/* Settings by which names and values have the same text on every connection, whatever a role or a client has set. */
+/* Settings by which names and values have the same text on every connection, and queries a quick plan, whatever a role or a client has set.
+ * Compiling the large queries of the diff (jit, since version 11) would take seconds. */
 #define PG_NEUTRAL                                                                                                        \
 	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off; SET LOCAL client_encoding = 'UTF8'; " \
 	"SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; "                             \
 	"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres'; SET LOCAL TimeZone = 'UTC'; "            \
 	"SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_monetary = 'C'; "                 \
-	"SET LOCAL default_text_search_config = 'pg_catalog.simple'; "
+	"SET LOCAL default_text_search_config = 'pg_catalog.simple'; "                                                    \
+	"SET LOCAL enable_seqscan = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_indexonlyscan = on; "           \
+	"SET LOCAL enable_bitmapscan = on; SET LOCAL enable_nestloop = on; SET LOCAL enable_hashjoin = on; "              \
+	"SET LOCAL enable_mergejoin = on; SET LOCAL enable_sort = on; SET LOCAL enable_hashagg = on; "                    \
+	"SET LOCAL enable_material = on; SET LOCAL join_collapse_limit = 8; SET LOCAL from_collapse_limit = 8; "          \
+	"SELECT set_config('jit', 'off', true) WHERE current_setting('jit', true) IS NOT NULL; "
 /* SQL, inside: whether the transaction itself has made the row version with this xmin. For a row that is visible to the query.
  *
  * Its ids, with those of its subtransactions, follow its own id, also into the next epoch. Below the end of the snapshot the server tells which

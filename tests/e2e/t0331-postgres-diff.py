@@ -337,6 +337,34 @@ def quoted(tap, place, server):
     tap.check("and a locked table has its plain name", "public.gone" in text and '"public"' not in text, text)
 
 
+def many(tap, place, server):
+    """Few changes among very many columns and constraints, for a role whose settings make plans slow."""
+    tables = ("DO $$BEGIN FOR i IN 1..800 LOOP EXECUTE format('CREATE TABLE t%s (id int PRIMARY KEY, %s)', i, "
+              "(SELECT string_agg(format('c%s int DEFAULT 1', k), ', ') FROM generate_series(1, 40) k)); END LOOP; END$$")
+    w = World(place, place.users()[0], server, tables)
+    server.sql("ALTER ROLE agent SET enable_seqscan = off; ALTER ROLE agent SET enable_hashjoin = off; ALTER ROLE agent SET enable_mergejoin = off")
+    try:
+        w.inside("ALTER TABLE t5 ADD COLUMN z int; ALTER TABLE t6 ALTER c2 SET DEFAULT 2; ALTER TABLE t7 RENAME CONSTRAINT t7_pkey TO t7_key; "
+                 "ALTER INDEX t9_pkey SET (fillfactor = 50); ALTER TABLE t10 RENAME COLUMN c1 TO d1; ALTER TABLE t11 DROP COLUMN c3; "
+                 "ALTER TABLE t12 ALTER c2 SET STATISTICS 5; ALTER TABLE t12 ALTER c2 SET STATISTICS -1; DROP TABLE t8")
+        began = time.monotonic()
+        w.shown()
+        took = time.monotonic() - began
+    finally:
+        server.sql("ALTER ROLE agent RESET ALL")
+    got = sorted(path for path, c in w.changes.items() if path.startswith("schema"))
+    tap.check("few changed definitions are found among very many", got == [
+        "schema public.t10.d1", "schema public.t11.c3", "schema public.t5.z", "schema public.t6.c2", "schema public.t8", "schema t7_key ON public.t7",
+        "schema t9_pkey ON public.t9"], got, [c["note"] for c in w.changes.values()])
+    tap.check("and soon", took < 20, took)
+    w.box.rollback()
+    w.inside("DO $$BEGIN FOR i IN 1..250 LOOP EXECUTE format('ALTER TABLE t%s ADD COLUMN z int', i); END LOOP; END$$")
+    w.shown()
+    got = [c["note"] for path, c in w.changes.items() if path.startswith("schema")]
+    tap.check("of very many that were changed the first are told, and how many more there are", len(got) == 201 and
+              "50 more definitions are not listed" in got, len(got), [note for note in got if "more" in note])
+
+
 def open_block(tap, w):
     """While a client is inside its own transaction, and somebody else than the sandbox."""
     script = ("BEGIN; SET LOCAL ROLE nobody_else; SET LOCAL search_path = nowhere; SET LOCAL work_mem = '5MB'; SAVEPOINT mine;\n"
@@ -565,6 +593,7 @@ def main(place, tap):
         server.sql("CREATE ROLE nobody_else; GRANT nobody_else TO agent")
         open_block(tap, World(place, place.users()[-1], server, "CREATE TABLE shared (a int PRIMARY KEY, b text); GRANT ALL ON shared TO nobody_else"))
         quoted(tap, place, server)
+        many(tap, place, server)
         schema(tap, World(place, place.users()[-1], server, OBJECTS))
         facts(tap, place, server)
         emptied(tap, World(place, place.users()[0], server, FILES))
