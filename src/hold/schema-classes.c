@@ -9,6 +9,7 @@
 const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_namespace n WHERE " USERS ITS_OWN("pg_namespace", "n.oid"),
+		.catalog = "pg_namespace",
 		.key = "n.oid",
 		.label = "format('%I', n.nspname)",
 		.print = "n.nspname::text",
@@ -20,6 +21,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_extension x",
 		.key = "x.oid",
+		.is_parent = true,
 		.label = "format('%I', x.extname)",
 		.print = "concat_ws(' ', x.extname, x.extversion)",
 		.facts = OWNER(
@@ -32,6 +34,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_type t" OF_NAMESPACE(
 			"t.typnamespace") " WHERE t.typtype IN ('e', 'd') AND " USERS ITS_OWN("pg_type", "t.oid"),
+		.catalog = "pg_type",
 		.key = "t.oid",
 		.label = "format('%I.%I', n.nspname, t.typname)",
 		.facts = OWNER("t.typowner") ", 'privileges', t.typacl::text",
@@ -51,6 +54,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_class c" OF_NAMESPACE(
 			"c.relnamespace") " WHERE c.relkind = 'c' AND " USERS ITS_OWN("pg_class", "c.oid"),
+		.catalog = "pg_class",
 		.key = "c.oid",
 		.label = RELATION,
 		.print =
@@ -63,6 +67,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_class c" OF_NAMESPACE(
 			"c.relnamespace") " WHERE c.relkind IN ('r', 'p', 'f') AND " USERS ITS_OWN("pg_class", "c.oid"),
+		.catalog = "pg_class",
 		.key = "c.oid",
 		.is_parent = true,
 		.label = RELATION,
@@ -151,6 +156,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_sequence s" OF_RELATION
 			"s.seqrelid" OF_NAMESPACE("c.relnamespace") " WHERE " USERS ITS_OWN("pg_class", "c.oid"),
+		.catalog = "pg_class",
 		.key = "c.oid",
 		.parent = "(SELECT concat(e.refobjid, '.', e.refobjsubid) FROM pg_depend e WHERE " OF_IDENTITY ")",
 		.with_parent = true,
@@ -171,6 +177,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_class c" OF_NAMESPACE(
 			"c.relnamespace") " WHERE c.relkind IN ('v', 'm') AND " USERS ITS_OWN("pg_class", "c.oid"),
+		.catalog = "pg_class",
 		.key = "c.oid",
 		.is_parent = true,
 		.label = RELATION,
@@ -195,6 +202,7 @@ const struct schema_class schema_classes[] = {
 	},
 	{
 		.from = "pg_proc p" OF_NAMESPACE("p.pronamespace") " WHERE " USERS ITS_OWN("pg_proc", "p.oid"),
+		.catalog = "pg_proc",
 		.key = "p.oid",
 		.label = "format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))",
 		.print = WHOLE(
@@ -278,6 +286,7 @@ const struct schema_class schema_classes[] = {
 	},
 	{
 		.from = "pg_cast k WHERE k.oid >= " FIRST_OWN ITS_OWN("pg_cast", "k.oid"),
+		.catalog = "pg_cast",
 		.key = "k.oid",
 		.label =
 			"format('cast from %s to %s', format_type(k.castsource, NULL), format_type(k.casttarget, NULL))",
@@ -291,6 +300,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_collation o" OF_NAMESPACE("o.collnamespace") " WHERE " USERS ITS_OWN("pg_collation",
 												 "o.oid"),
+		.catalog = "pg_collation",
 		.key = "o.oid",
 		.label = "format('%I.%I', n.nspname, o.collname)",
 		.print = WHOLE("o", " - 'collowner'"),
@@ -303,6 +313,7 @@ const struct schema_class schema_classes[] = {
 	},
 	{
 		.from = "pg_operator o" OF_NAMESPACE("o.oprnamespace") " WHERE " USERS ITS_OWN("pg_operator", "o.oid"),
+		.catalog = "pg_operator",
 		.key = "o.oid",
 		.label =
 			"format('%I.%s (%s, %s)', n.nspname, o.oprname, format_type(NULLIF(o.oprleft, 0), NULL), format_type(o.oprright, NULL))",
@@ -327,6 +338,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_ts_config f" OF_NAMESPACE("f.cfgnamespace") " WHERE " USERS ITS_OWN("pg_ts_config",
 												"f.oid"),
+		.catalog = "pg_ts_config",
 		.key = "f.oid",
 		.label = "format('%I.%I', n.nspname, f.cfgname)",
 		.print = "concat(" WHOLE(
@@ -344,6 +356,7 @@ const struct schema_class schema_classes[] = {
 	{
 		.from = "pg_foreign_data_wrapper w WHERE w.oid >= " FIRST_OWN ITS_OWN("pg_foreign_data_wrapper",
 										      "w.oid"),
+		.catalog = "pg_foreign_data_wrapper",
 		.key = "w.oid",
 		.label = "quote_ident(w.fdwname)",
 		.print = WHOLE("w", " - 'fdwowner' - 'fdwacl' - 'fdwoptions'"),
@@ -470,6 +483,7 @@ const struct schema_class schema_classes[] = {
 		.from = "pg_type t" OF_NAMESPACE(
 			"t.typnamespace") " WHERE t.typtype IN ('b', 'm', 'p', 'r') AND NOT EXISTS (SELECT 1 FROM pg_type e "
 					  "WHERE e.typarray = t.oid) AND " USERS ITS_OWN("pg_type", "t.oid"),
+		.catalog = "pg_type",
 		.key = "t.oid",
 		.is_parent = true,
 		.parent =
@@ -493,5 +507,22 @@ const struct schema_class schema_classes[] = {
 	NAMED("pg_opfamily",
 	      ", (SELECT md5(string_agg(m::text, ',' ORDER BY m.oid)) FROM pg_amop m WHERE m.amopfamily = x.oid), "
 	      "(SELECT md5(string_agg(m::text, ',' ORDER BY m.oid)) FROM pg_amproc m WHERE m.amprocfamily = x.oid)"),
+	{
+		.from = "pg_depend e JOIN pg_extension x ON x.oid = e.refobjid WHERE e.refclassid = 'pg_extension'::regclass AND e.deptype IN ('e', 'x') "
+			/* Since version 18 the types of a table and of arrays are members of their own. */
+			"AND NOT (e.classid = 'pg_type'::regclass AND EXISTS (SELECT 1 FROM pg_type y LEFT JOIN pg_class c ON c.oid = y.typrelid "
+			"WHERE y.oid = e.objid AND ((y.typcategory = 'A' AND y.typelem <> 0) OR c.relkind <> 'c')))",
+		.key = "concat(e.classid::regclass, '.', e.objid, CASE e.deptype WHEN 'x' THEN '.' || e.refobjid END)",
+		.lists_members = true,
+		.parent = "x.oid",
+		.with_parent = true,
+		.label = "format('%s of extension %I', pg_describe_object(e.classid, e.objid, e.objsubid), x.extname)",
+		.print = "concat(e.deptype, x.oid)",
+		.drop = "CASE e.deptype WHEN 'x' THEN format('ALTER %s NO DEPENDS ON EXTENSION %I', pg_describe_object(e.classid, e.objid, e.objsubid), x.extname) "
+			"ELSE format('ALTER EXTENSION %I DROP %s', x.extname, pg_describe_object(e.classid, e.objid, e.objsubid)) END",
+		.create =
+			"CASE e.deptype WHEN 'x' THEN format('ALTER %s DEPENDS ON EXTENSION %I', pg_describe_object(e.classid, e.objid, e.objsubid), x.extname) "
+			"ELSE format('ALTER EXTENSION %I ADD %s', x.extname, pg_describe_object(e.classid, e.objid, e.objsubid)) END",
+	},
 };
 const size_t schema_classes_count = sizeof schema_classes / sizeof *schema_classes;

@@ -105,11 +105,29 @@ static bool has_parent(const struct table *t, const char *parent)
 	return false;
 }
 
-/* It comes or goes with its parent, and is told there. */
+static bool is_member(const struct table *t, char *const *row)
+{
+	const struct schema_class *c = class_of(row);
+
+	for (size_t i = 0; c->catalog && i < schema_classes_count; i++) {
+		char class[24], member[80];
+		const char *const key[] = { class, member };
+
+		snprintf(class, sizeof class, "%02zu", i);
+		snprintf(member, sizeof member, "%s.%s", c->catalog, row[SCHEMA_KEY]);
+		if (schema_classes[i].lists_members && schema_find(t, key))
+			return true;
+	}
+	return false;
+}
+
+/* It comes or goes with its parent, and is told there; or it goes because it has become a member of an extension, which has a line of its own. */
 static bool is_told_elsewhere(const struct schema *d, char *const *row, bool added)
 {
 	const struct schema_class *c = class_of(row);
 
+	if (!added && is_member(&d->new, row))
+		return true;
 	if (!c->parent || !row[SCHEMA_PARENT])
 		return false;
 	return added ? c->with_parent && !has_parent(&d->old, row[SCHEMA_PARENT])
@@ -118,7 +136,9 @@ static bool is_told_elsewhere(const struct schema *d, char *const *row, bool add
 
 static void add_item(struct schema *d, char *const *now, char *const *was)
 {
-	d->items[d->n_items++] = (struct schema_item){ .now = now, .was = was };
+	bool was_member = !was && is_member(&d->old, now);
+
+	d->items[d->n_items++] = (struct schema_item){ .now = now, .was = was, .was_member = was_member };
 }
 
 /* In the order in which they are told. */

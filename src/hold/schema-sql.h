@@ -13,14 +13,14 @@
 	" AND e.deptype = 'e')"
 #define FIRST_OWN "16384" /* object ids below are the server's own */
 /* A kind that is told by its name alone. */
-#define NAMED(catalog, members)                                                                 \
-	{                                                                                       \
-		.from = catalog " x WHERE true" ITS_OWN(catalog, "x.oid"), .key = "x.oid",      \
-		.label = "pg_describe_object('" catalog "'::regclass, x.oid, 0)",               \
-		.print = "concat(" WHOLE("x", "") members ")",                                  \
-		.drop = "'DROP ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)",     \
-		.create = "'CREATE ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)", \
-		.alter = "'ALTER ' || pg_describe_object('" catalog "'::regclass, x.oid, 0)",   \
+#define NAMED(table_name, members)                                                                      \
+	{                                                                                               \
+		.from = table_name " x WHERE true" ITS_OWN(table_name, "x.oid"), .catalog = table_name, \
+		.key = "x.oid", .label = "pg_describe_object('" table_name "'::regclass, x.oid, 0)",    \
+		.print = "concat(" WHOLE("x", "") members ")",                                          \
+		.drop = "'DROP ' || pg_describe_object('" table_name "'::regclass, x.oid, 0)",          \
+		.create = "'CREATE ' || pg_describe_object('" table_name "'::regclass, x.oid, 0)",      \
+		.alter = "'ALTER ' || pg_describe_object('" table_name "'::regclass, x.oid, 0)",        \
 	}
 /* Of kinds of which there are very many: the versions of all rows that the object is made of. The name of another object, which is in
  * its definition, counts there. */

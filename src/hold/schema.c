@@ -126,7 +126,7 @@ static int tell_new(struct schema *d, const struct schema_item *item, const stru
 		return r;
 	if (item->was && differs(item, SCHEMA_LABEL))
 		strbuf_addf(&note, "; was %s", item->was_details[SCHEMA_LABEL]);
-	tell(item->was ? 'm' : 'a', item->now_details[SCHEMA_LABEL], &note);
+	tell(item->was || item->was_member ? 'm' : 'a', item->now_details[SCHEMA_LABEL], &note);
 	return 0;
 }
 

@@ -7,11 +7,14 @@
 
 struct schema_class {
 	const char *from;
-	const char *needs;  /* a catalog that not every role may read: left out where it may not; NULL: none */
+	const char *needs; /* a catalog that not every role may read: left out where it may not; NULL: none */
+	const char *
+		catalog; /* where key is an oid of this catalog, and members of an extension are left out; NULL: they are not */
 	const char *key;    /* the same on both sides as long as it is the same thing */
 	const char *parent; /* the relation or role it belongs to; NULL: none. With a dropped one it is not told */
 	bool with_parent;   /* a new parent's definition has it in it */
 	bool is_parent;     /* which others may belong to */
+	bool lists_members; /* of extensions: of these the key is the catalog and oid */
 	const char *label;
 	const char *version; /* cheap, and differs at least where print or facts do; NULL: made of these */
 	const char *print;   /* differs where its definition does; waits for no lock */
@@ -34,6 +37,7 @@ enum { SCHEMA_WORD = SCHEMA_KEY + 1 };
 struct schema_item {
 	char *const *now, *const *was; /* its rows of the lists inside and outside; NULL: it is not there */
 	char *const *now_details, *const *was_details; /* NULL: it was not there any more when they were asked for */
+	bool was_member;                               /* of an extension; it is no longer */
 	bool told;
 };
 struct schema {

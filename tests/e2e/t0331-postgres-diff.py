@@ -466,7 +466,9 @@ CREATE MATERIALIZED VIEW sorted AS SELECT 1 AS one; CREATE INDEX sorted_one ON s
 CREATE TYPE pair AS (a int); CREATE TYPE triple AS (a int); CREATE TYPE span AS RANGE (SUBTYPE = int);
 CREATE TABLE pieces (id int) PARTITION BY LIST (id); CREATE TABLE piece_1 PARTITION OF pieces FOR VALUES IN (1);
 CREATE TABLE piece_2 PARTITION OF pieces FOR VALUES IN (2); CREATE INDEX pieces_id ON ONLY pieces (id); CREATE INDEX piece_1_id ON piece_1 (id);
-CREATE TABLE numbered (id int, n int GENERATED ALWAYS AS IDENTITY);"""
+CREATE TABLE numbered (id int, n int GENERATED ALWAYS AS IDENTITY);
+CREATE FUNCTION joins() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION member() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION needs() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER EXTENSION plpgsql ADD FUNCTION member(); CREATE TABLE joining (id int);"""
 UNLISTED = "something that is not listed was changed in it"
 REST_CASES = (
     ("ALTER ROLE someone_{serial} PASSWORD 'x'", "schema password of role someone_{serial}", "set"),
@@ -508,6 +510,10 @@ REST_CASES = (
     ("ALTER TYPE span RENAME TO stretch", "schema public.stretch", "ALTER TYPE public.stretch; was public.span"),
     ("ALTER SEQUENCE numbered_n_seq RENAME TO n_seq", "schema public.n_seq",
      "ALTER SEQUENCE public.n_seq AS integer INCREMENT BY 1 MINVALUE 1 MAXVALUE 2147483647 START WITH 1 CACHE 1 NO CYCLE; was public.numbered_n_seq"),
+    ("ALTER EXTENSION plpgsql ADD FUNCTION joins()", "schema function public.joins() of extension plpgsql", "ALTER EXTENSION plpgsql ADD function public.joins()"),
+    ("ALTER EXTENSION plpgsql ADD TABLE joining", "schema table public.joining of extension plpgsql", "ALTER EXTENSION plpgsql ADD table public.joining"),
+    ("ALTER FUNCTION needs() DEPENDS ON EXTENSION plpgsql", "schema function public.needs() of extension plpgsql",
+     "ALTER function public.needs() DEPENDS ON EXTENSION plpgsql"),
     ("CREATE TYPE shell", "schema public.shell", "CREATE TYPE public.shell"),
     ("COMMENT ON FUNCTION pg_catalog.now() IS 'new'", "catalog pg_description", UNLISTED),
     ("GRANT SELECT ON pg_catalog.pg_authid TO someone_{serial}", "catalog pg_class", UNLISTED),
@@ -531,6 +537,12 @@ def unnamed(tap, place, server):
         path = path.format(**names)
         tap.check("told beside a row: " + text, got.get(path) == wanted[path], got.get(path))
     tap.check("and nothing else is", set(got) - set(wanted) == {"table public.beside"}, set(got) - set(wanted))
+    w.box.rollback()
+    w.inside("ALTER EXTENSION plpgsql DROP FUNCTION member()")
+    w.shown()
+    got = {path: c["change"] for path, c in w.changes.items()}
+    tap.check("what leaves an extension is neither made nor dropped",
+              got == {"schema function public.member() of extension plpgsql": "deleted", "schema public.member()": "modified"}, w.changes)
     w.box.rollback()
     if w.sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'") == "1":
         w.sql("CREATE EXTENSION pg_trgm; CREATE SCHEMA apart")
