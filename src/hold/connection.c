@@ -20,15 +20,39 @@ static const char *value_of(const PQconninfoOption *list, const char *keyword)
 	return NULL;
 }
 
+static bool is_parameter(const char *given, const char *name, size_t size)
+{
+	for (const char *at = strstr(given, name); at; at = strstr(at + 1, name))
+		if (at[size] == '=' && (at == given || strchr(" ?&", at[-1])) && !strchr(at, '@'))
+			return true;
+	return false;
+}
+
+/* The parameter that libpq does not know, or NULL. What it quotes may be a piece of a password that was not escaped. It is none if the
+ * string has no password among its parameters, and no user name with a password behind the name. */
+static char *unknown_parameter(const char *given, const char *why)
+{
+	const char *name = why ? strchr(why, '"') : NULL;
+	size_t size = name ? strspn(name + 1, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+	AUTO_FREE char *copy = size && name[1 + size] == '"' ? strndup(name + 1, size) : NULL;
+
+	return copy && !strstr(given, "password") && is_parameter(given, copy, size) ? TAKE_PTR(copy) : NULL;
+}
+
 /* What libpq says of a string may hold the string, and with it a password. */
 static int parse(const char *conninfo, PQconninfoOption **ret, struct atoll_error *err)
 {
 	char *why = NULL;
+	AUTO_FREE char *unknown = NULL;
 
 	*ret = PQconninfoParse(conninfo, &why);
+	unknown = *ret ? NULL : unknown_parameter(conninfo, why);
 	PQfreemem(why);
 	if (*ret)
 		return 0;
+	if (unknown)
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL,
+				 "the connection string has an unknown parameter \"%s\"", unknown);
 	return error_set(err, ATOLL_INVALID, 0, "new", NULL,
 			 "what was given is no connection string; give postgresql://USER@HOST:PORT/DATABASE");
 }
@@ -154,15 +178,19 @@ int connection_environment(const char *conninfo, const char *dir, char **ret, st
 {
 	AUTO_OPTIONS *o = NULL;
 	AUTO_STRBUF out = STRBUF_INIT;
-	const char *user, *database;
+	const char *user, *database, *application;
 	int r = parse(conninfo, &o, err);
 
 	if (r < 0)
 		return r;
 	user = or_else(value_of(o, "user"), "");
 	database = or_else(value_of(o, "dbname"), user);
-	if (strchr(user, '\n') || strchr(database, '\n'))
-		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "a name of a role or database holds a newline");
+	application = or_else(value_of(o, "application_name"), "");
+	if (strchr(user, '\n') || strchr(database, '\n') || strchr(application, '\n'))
+		return error_set(err, ATOLL_INVALID, 0, "new", NULL,
+				 "a name of a role, database or application holds a newline");
+	if (*application)
+		strbuf_addf(&out, "PGAPPNAME=%s\n", application);
 	strbuf_addf(&out, "PGHOST=%s\nPGPORT=5432\nPGUSER=%s\nPGDATABASE=%s\nDATABASE_URL=postgresql:///", dir, user,
 		    database);
 	add_encoded(&out, database);

@@ -110,6 +110,39 @@ TEST(commands_inside_are_led_to_the_socket_and_get_no_password)
 	CHECK_STR(lines, "PGHOST=/run/atoll/2\nPGPORT=5432\nPGUSER=ann\nPGDATABASE=my shop\n"
 			 "DATABASE_URL=postgresql:///my%20shop?host=/run/atoll/2&user=ann");
 	CHECK_EQ(connection_environment("user='a\nb'", "/run/atoll/2", &lines, &err), -ATOLL_INVALID);
+	CHECK_EQ(connection_environment("application_name='a\nb'", "/run/atoll/2", &lines, &err), -ATOLL_INVALID);
+}
+
+TEST(commands_inside_get_the_application_name)
+{
+	AUTO_FREE char *lines = NULL;
+
+	CHECK_EQ(connection_environment("user=ann application_name='my tool'", "/run/atoll/2", &lines, &err), 0);
+	CHECK(strncmp(lines, "PGAPPNAME=my tool\nPGHOST=/run/atoll/2\n", 38) == 0);
+}
+
+TEST(an_unknown_parameter_is_named_unless_it_may_be_a_piece_of_a_password)
+{
+	static const struct {
+		const char *given;
+		bool named;
+	} cases[] = {
+		{ "postgresql://ann@db.example/shop?bogus=1", true },
+		{ "postgresql://ann:secret@db.example/shop?sslmode=require&bogus=1", true },
+		{ "host=db.example bogus=1 user=ann", true },
+		{ "postgresql://ann:se/cret?bogus=1@db.example/shop", false },
+		{ "postgresql://ann@db.example/shop?password=se&bogus=1", false },
+		{ "host=db.example password=se bogus=1", false },
+	};
+
+	plain_environment();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *full = NULL;
+
+		CHECK_EQ(connection_resolve(cases[i].given, &full, &err), -ATOLL_INVALID);
+		CHECK_EQ(strstr(err.message, "unknown parameter \"bogus\"") != NULL, cases[i].named);
+		CHECK_EQ(strstr(err.message, "bogus") != NULL, cases[i].named);
+	}
 }
 
 TEST(what_is_no_connection_string_is_refused_without_being_repeated)
