@@ -62,6 +62,16 @@ static int check_selection(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
+static int skip_idle(struct op *op, struct atoll_error *err)
+{
+	bool ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS;
+	int r = 0;
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
+		r = plan_skip_idle(op->changes[i], &op->selections[i], ours);
+	return r < 0 ? error_oom(err, "commit") : 0;
+}
+
 static bool is_selected(const struct op *op, size_t index, const struct change *c)
 {
 	const struct selection *v = &op->selections[index];
@@ -388,6 +398,8 @@ static int commit_session(struct op *op, struct atoll_error *err)
 		r = gather(op, err);
 	if (r >= 0)
 		r = check_selection(op, err);
+	if (r >= 0)
+		r = skip_idle(op, err);
 	if (r >= 0)
 		r = list_changes(op, err);
 	if (r >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files with several names must land as copies. */
+/* Files with several names: which must land as copies, and which do not land without other names. */
 #include "engine/protocol.h"
 
 struct links {
@@ -8,10 +8,30 @@ struct links {
 	bool ours; /* the commit overrides changes of other processes */
 };
 
+static bool lands(const struct change *c, const void *links)
+{
+	const struct links *l = links;
+
+	return (!c->gone || l->ours) && selection_has(l->selection, c->path);
+}
+
 static bool lands_linked(const struct links *l, const struct change *c)
 {
 	return c->has_after && !S_ISDIR(c->after.mode) && c->after.nlink > 1 && c->kind != ATOLL_SKIPPED && !c->part &&
-	       (!c->gone || l->ours) && selection_has(l->selection, c->path);
+	       lands(c, l);
+}
+
+int plan_skip_idle(struct changes *changes, const struct selection *selection, bool ours)
+{
+	const struct links l = { changes, selection, ours };
+	int r = selection_has(selection, "") ? 0 : changes_find_idle(changes, lands, &l);
+
+	for (size_t i = 0; i < changes->n && r >= 0; i++)
+		if (changes->v[i].idle) {
+			changes->v[i].kind = ATOLL_SKIPPED;
+			changes->v[i].note = "only its hard links differ, and they land together with its other names";
+		}
+	return r;
 }
 
 /* Union-find over the changes. A group holds changes that must be copied together or not at all:

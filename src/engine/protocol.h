@@ -123,6 +123,9 @@ void own_release(struct op *op);
 
 /* plan.c */
 int plan_make(struct op *op, struct atoll_error *err);
+/* Skips each selected file that differs by nothing but its hard links, if names that are not selected
+ * make the difference. Landing it alone would change nothing in the original. 0 or -ENOMEM. */
+int plan_skip_idle(struct changes *changes, const struct selection *selection, bool ours);
 /* Marks each change that must land as a copy: if an inode landed while one of its names stays in the
  * workspace, the next command inside would write into the original. ours: the commit overrides
  * changes of other processes. 1 if there is such a change, 0, or -ENOMEM. */

@@ -327,7 +327,12 @@ struct changes *strategy_changes(struct resource *r, bool exact, struct atoll_er
 	changes_sort(c);
 	drop_times_of_others(c, r);
 	skip_usurped(c, r);
-	if (r->only)
-		keep_only(c, r);
+	if (!r->only)
+		return c;
+	keep_only(c, r);
+	if (changes_settle_links(c) < 0) {
+		error_oom(err, "diff");
+		return changes_free(c);
+	}
 	return c;
 }

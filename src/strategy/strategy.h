@@ -324,6 +324,7 @@ struct change {
 	bool on_request; /* skipped, unless what else was named inside is asked for: then added, or modified if `what` is set */
 	bool blocking;     /* skipped; part_prepare() says whether a commit may leave it behind */
 	bool maybe_linked; /* until changes_settle_links(): nothing but its hard links may differ */
+	bool idle;         /* after changes_find_idle(): landing it would change nothing */
 	bool shared;       /* its inode has a name that stays in the workspace: it lands as a copy */
 	bool judged;       /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
@@ -359,7 +360,11 @@ bool path_is_below(const char *path, const char *top); /* equal, or below it; to
 const char *path_base_name(const char *path);          /* the last name, within path */
 size_t path_parent_size(const char *path);             /* of the part before the last slash; 0: there is none */
 
-/* links.c: drops files that have several names and are unchanged. After all entries were classified. -ENOMEM. */
+/* links.c: after all entries were classified. Both return 0 or -ENOMEM. */
+/* Marks the files that differ by nothing but their hard links, and of which the names that land are
+ * one file in the original too. lands tells which names do; NULL: all. Skipped ones never do. */
+int changes_find_idle(struct changes *c, bool (*lands)(const struct change *c, const void *arg), const void *arg);
+/* Drops such files. To be repeated if names have become skipped since. */
 int changes_settle_links(struct changes *c);
 
 /* renames.c: pairs additions with the deletions they come from. */

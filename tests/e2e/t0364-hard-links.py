@@ -322,6 +322,59 @@ def one_file(tap, place, who):
     box.drop()
 
 
+def landed_once(tap, place, who, strategy):
+    """Of a file resource, one name lands. The other names of its file stay inside: that is no change, and no further commit lands it."""
+    for name, setup, inside, text in (
+            ("a name of the original", "echo x >a; ln a b", "echo y >>a", "x\ny\n"),
+            ("a new name", "echo x >a", "echo y >>a; ln a c", "x\ny\n"),
+            ("a new name of an unchanged file", "echo x >a; ln a b", "ln a c", "x\n")):
+        path = place.fresh("tree", who)
+        box = t.Box(place, who, strategy, files=[path + "/a"])
+        shell(box, setup, path)
+        before = timeless(mf.manifest(path))
+        box.new()
+        shell(box, inside, path, True)
+        listed = box.diff("--name-status").stdout
+        first = box.commit()
+        landed, left = mf.manifest(path), box.diff("--name-status").stdout.split(b"\n")
+        again = [box.commit() for _ in range(2)]
+        quiet = mf.manifest(path) == landed and not any(b"metadata" in done.stdout for done in again)
+        both = shared(box, path)
+        back = box.undo() if b"M\t" in listed else None
+        tap.check("a file with a name beside it lands once, and its undo is that of the edit: %s, %s, %s" % (name, strategy, who),
+                  all(done.returncode == 0 for done in [first] + again) and (not back or back.returncode == 0) and quiet and
+                  content(path + "/a") == "x\n" and landed[b"a"]["size"] == len(text) and timeless(mf.manifest(path)) == before and
+                  not both and all(not line or line.startswith(b"S\t") for line in left),
+                  listed, left, both, t.said(first), *map(t.said, again), *([t.said(back)] if back else []))
+        box.drop()
+
+
+def landed_by_path(tap, place, who, strategy, ground):
+    """One name of a file lands by path; what differs afterwards is that the other name is another file. By itself that does not land."""
+    path = place.fresh("tree", who, ground)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "mkdir d; echo x >d/a; ln d/a b; echo x >d/f", path)
+    before = mf.manifest(path)
+    box.new()
+    shell(box, "echo y >>b; ln -f b d/a", path, True)
+    done = [box.commit(path + "/d/a")]
+    landed = mf.manifest(path)
+    shell(box, "echo y >>d/f", path, True)
+    if strategy != "overlay":  # in an overlay the name that has landed is the original's again, and no change
+        done.append(box.commit(path + "/d/a"))
+    alone = mf.manifest(path) == landed
+    done.append(box.commit(path + "/d"))
+    two = not os.path.samefile(path + "/d/a", path + "/b") and content(path + "/d/f") == "x\ny\n"
+    both = shared(box, path)
+    done += [box.undo(), box.undo()]
+    undone = mf.differences(before, mf.manifest(path))
+    done.append(box.commit())
+    tap.check("a name that has landed by path does not land again without the other names, %s, %s" % (strategy, who),
+              all(d.returncode == 0 for d in done) and alone and two and not both and not undone and
+              os.path.samefile(path + "/d/a", path + "/b"), alone, two, both, undone, *map(t.said, done))
+    box.drop()
+
+
 def database_link(tap, place, who):
     path = place.fresh("tree", who)
     box = t.Box(place, who, dirs=[path])
@@ -461,6 +514,7 @@ def main(place, tap):
             for case in CASES:
                 there_and_back(tap, place, ground, who, strategy, case)
             another_name(tap, place, who, strategy, ground)
+            landed_by_path(tap, place, who, strategy, ground)
         for strategy in ("overlay", "copy_on_write"):
             by_path(tap, place, who, strategy)
             removed_after_by_path(tap, place, who, strategy)
@@ -469,6 +523,7 @@ def main(place, tap):
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
             nothing_done(tap, place, who, strategy)
+            landed_once(tap, place, who, strategy)
         chained(tap, place, who)
         copied_together(tap, place, who)
         one_file(tap, place, who)
