@@ -290,8 +290,11 @@ static int set_siblings(struct session *s, struct resource *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++)
 		if (&s->resources[i] != r && s->resources[i].only &&
-		    strcmp(s->resources[i].root_path, r->root_path) == 0)
+		    strcmp(s->resources[i].root_path, r->root_path) == 0) {
 			r->siblings[r->n_siblings++] = s->resources[i].only;
+			r->follows_sibling |= &s->resources[i] < r && s->resources[i].ops == r->ops &&
+					      shares_workspace(&s->resources[i], r);
+		}
 	return 0;
 }
 

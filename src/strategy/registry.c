@@ -227,7 +227,8 @@ static void keep_only(struct changes *c, const struct resource *r)
 			continue;
 		}
 		/* Entries of a directory that was added or removed as a whole are not listed. */
-		if (*change.path && !change.below && !change.gone && !is_sibling(r, change.path)) {
+		if (*change.path && !change.below && !change.gone && !r->follows_sibling &&
+		    !is_sibling(r, change.path)) {
 			change.kind = ATOLL_SKIPPED;
 			change.note = "lies outside the file resource";
 			c->v[kept++] = change;

@@ -240,8 +240,9 @@ struct resource {
 	char *root_path;
 	const char **siblings; /* names of other file resources in the same directory */
 	size_t n_siblings;
-	const char *only; /* file resource: the one name (points into row.path), else NULL */
-	char **excluded;  /* paths below the root that belong to Atoll or to a nested resource, sorted */
+	bool follows_sibling; /* an earlier one lists the edits beside the files */
+	const char *only;     /* file resource: the one name (points into row.path), else NULL */
+	char **excluded;      /* paths below the root that belong to Atoll or to a nested resource, sorted */
 	size_t n_excluded;
 	struct resource *host; /* of a guest: the resource in whose workspace it lies; NULL: in one of its own */
 	char **claimed;        /* paths below the root that lie in this workspace and belong to a guest */

@@ -349,6 +349,22 @@ def landed_once(tap, place, who, strategy):
         box.drop()
 
 
+def listed_once(tap, place, who, strategy):
+    """Two files of one directory have one workspace: an edit beside them is listed, and counted, once."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, files=[path + "/a", path + "/b"])
+    shell(box, "echo x >a; echo y >b", path)
+    box.new()
+    shell(box, "ln a c; echo z >>b", path, True)
+    listed = box.diff("--name-status").stdout.decode().splitlines()
+    done, removed = box.commit(), box.atoll("rm", box.name)
+    tap.check("an edit beside two file resources is listed once, %s, %s" % (strategy, who),
+              [line.rsplit("/", 1)[-1].split("\t")[-1] for line in listed] == ["c", "b"] and done.returncode == 0 and
+              done.stdout.count(b"skipped: ") == 1 and removed.returncode == 4 and b" 1 undecided change;" in removed.stderr,
+              listed, t.said(done), t.said(removed))
+    box.drop()
+
+
 def landed_by_path(tap, place, who, strategy, ground):
     """One name of a file lands by path; what differs afterwards is that the other name is another file. By itself that does not land."""
     path = place.fresh("tree", who, ground)
@@ -524,6 +540,7 @@ def main(place, tap):
             foreign(tap, place, who, strategy)
             nothing_done(tap, place, who, strategy)
             landed_once(tap, place, who, strategy)
+            listed_once(tap, place, who, strategy)
         chained(tap, place, who)
         copied_together(tap, place, who)
         one_file(tap, place, who)
