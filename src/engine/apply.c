@@ -53,7 +53,7 @@ static int leave(struct run *run, struct store_step *step, struct resource *r, e
 	/* Why it was to be taken back is told by the error; why it is not wholly back, by this item. */
 	free(line->cause);
 	line->cause = NULL;
-	step->dropped = true;
+	step->dropped = !part_is_undo_record(run->op, step);
 	run->left = true;
 	return 0;
 }
@@ -114,7 +114,7 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 {
 	int rc;
 
-	if (step->dropped)
+	if (step->dropped || (run->tolerate && part_is_unmoved(run->op, step)))
 		return 0;
 	rc = step_move(run->site, step, run->direction, !run->tolerate);
 	if (rc >= 0) {

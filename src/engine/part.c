@@ -142,6 +142,27 @@ int part_prepared_all(struct op *op, struct atoll_error *err)
 	return rc;
 }
 
+/* ---- an undo ---- */
+
+int part_lock_all(struct op *op, struct atoll_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+		struct resource *r = session_resource(op->s, step->resource);
+		AUTO_FD dir = -EBADF;
+
+		if (step->kind != STORE_STEP_PART || !op_resource(op, step->resource)->op || !r->ops->part_lock)
+			continue;
+		dir = open_slot(op, r, step->slot);
+		rc = dir < 0 ? error_sys(err, dir, "undo", r->row.path, "cannot read the undo data of \"%s\" in \"%s\"",
+					 r->row.path, r->row.stage)
+			     : r->ops->part_lock(r, dir, err);
+	}
+	return rc;
+}
+
 /* ---- moving ---- */
 
 /* As steps answer; what cannot be told by that is kept with the site. */
@@ -179,7 +200,7 @@ int part_state(struct step_site *site, const struct store_step *step)
 	return side < 0 ? answer(site, side) : states[side];
 }
 
-int part_move(struct step_site *site, const struct store_step *step, enum direction direction)
+static int move_it(struct step_site *site, const struct store_step *step, enum direction direction)
 {
 	AUTO_FD dir = -EBADF;
 	int r = part_state(site, step);
@@ -195,6 +216,37 @@ int part_move(struct step_site *site, const struct store_step *step, enum direct
 		return dir;
 	r = site->r->ops->part_move(site->r, dir, direction == FORWARD, &site->why);
 	return r < 0 ? answer(site, r) : 1;
+}
+
+int part_move(struct step_site *site, struct store_step *step, enum direction direction)
+{
+	int r = move_it(site, step, direction);
+
+	/* What another process has changed is left as it is. One that is locked may have been moved in part. */
+	step->reached |= r != -ESTALE;
+	return r;
+}
+
+bool part_is_unmoved(const struct op *op, const struct store_step *step)
+{
+	return step->kind == STORE_STEP_PART && !op->salvage && !step->reached;
+}
+
+bool part_is_undo_record(const struct op *op, const struct store_step *step)
+{
+	return step->kind == STORE_STEP_PART && op->row.kind == STORE_OP_UNDO;
+}
+
+int part_copy_record(struct step_site *site, const struct store_step *step, int to_dir, const char *name)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_FD from = part_open(site, step), to = -EBADF;
+	/* A recovery that was killed may have left a piece of it. */
+	int r = from < 0 ? from : tree_remove(to_dir, name);
+
+	if (r >= 0)
+		r = to = fd_make_path(to_dir, name);
+	return r < 0 ? r : tree_copy(from, to, 0, NULL, &report, NULL);
 }
 
 int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync)

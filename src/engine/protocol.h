@@ -140,10 +140,14 @@ bool part_is_changed(const struct changes *c, bool refs);
 bool part_is_selected(const struct resource *r, const struct selection *v);
 /* Of a dry run too. Whatever comes of it, part_end_all() must follow. */
 int part_prepare_all(struct op *op, struct atoll_error *err);
+/* Before an undo looks at the originals: takes the locks that a commit takes. part_end_all() drops
+ * them, or part_drop_left() while the undo is not on record. */
+int part_lock_all(struct op *op, struct atoll_error *err);
 /* Waits for what the parts have left running. */
 int part_prepared_all(struct op *op, struct atoll_error *err);
 int part_end_all(struct op *op, struct atoll_error *err);
-/* Drops what a commit that was killed before it was on record left in the originals. Under any lock of the sandbox: nobody is committing. */
+/* Drops what a commit or undo that was not on record left in the originals. Under any lock of the
+ * sandbox: no process is committing. */
 int part_drop_left(struct session *s, struct atoll_error *err);
 
 /* decide.c: the participant whose own commit is the decision; all of them do nothing where there is none */
@@ -223,7 +227,8 @@ int step_site_sync(struct step_site *site);
 
 /* apply.c */
 /* All steps of all resources. tolerate: the way back, on which a resource that fails does not stop the others (it is reported as stuck), and
- * foreign edits and losses are left, kept aside, reported and their steps dropped (*ret_left). Else the first failure ends it, a foreign edit with
+ * foreign edits and losses are left, kept aside, reported and their steps dropped (*ret_left). A part
+ * of an undo is not dropped, so that a later undo meets the conflict too. Else the first failure ends it, a foreign edit with
  * ATOLL_CONFLICT. */
 int apply(struct op *op, enum direction direction, bool tolerate, bool *ret_left, struct atoll_error *err);
 

@@ -551,7 +551,11 @@ static int keep(struct step_site *site, const struct store_step *step, const str
 		return -ENOMEM;
 	if (kept < 0)
 		return kept;
-	r = is_absent(from->dir) ? from->dir : rename_own(site, from, &(struct place){ kept, name }, &step->after);
+	if (part_is_undo_record(site->op, step))
+		r = part_copy_record(site, step, kept, name);
+	else
+		r = is_absent(from->dir) ? from->dir
+					 : rename_own(site, from, &(struct place){ kept, name }, &step->after);
 	if (is_absent(r))
 		r = tree_stat(kept, name, &st);
 	if (r < 0)

@@ -86,7 +86,14 @@ int step_is_newer(struct step_site *site, const char *top, const char *below, co
 /* part.c: as step_state() and step_move(). */
 int part_state(struct step_site *site, const struct store_step *step);
 int part_open(struct step_site *site, const struct store_step *step); /* its directory: an fd or -errno */
-int part_move(struct step_site *site, const struct store_step *step, enum direction direction);
+int part_move(struct step_site *site, struct store_step *step, enum direction direction);
+/* Whether the op in progress has not moved this part: there is nothing to put back, whatever another
+ * process has made of it since. Always false in recovery, which cannot know. */
+bool part_is_unmoved(const struct op *op, const struct store_step *step);
+/* Whether a later undo needs the part's directory: without it that would take back the files alone. */
+bool part_is_undo_record(const struct op *op, const struct store_step *step);
+/* Copies the part's directory to to_dir/name, in place of what is there. 0 or -errno. */
+int part_copy_record(struct step_site *site, const struct store_step *step, int to_dir, const char *name);
 /* Adds what part_move() has renamed to the closing flush. */
 int part_sync(struct step_site *site, const struct store_step *step, struct tree_sync *sync);
 int step_meta_state(struct step_site *site, const struct store_step *step);

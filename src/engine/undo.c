@@ -216,23 +216,41 @@ static int check_reversible(struct op *op, struct atoll_error *err)
 	return r;
 }
 
-static int run_undo(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
+static int check(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
 {
-	struct atoll_error later = { 0 };
 	int r = leave_others(op, options, err);
 
 	if (r >= 0)
 		r = check_reversible(op, err);
 	if (r >= 0)
 		r = check_undo_data(op, err);
-	if (r >= 0)
-		r = check_undo(op, err);
+	return r < 0 ? r : check_undo(op, err);
+}
+
+/* Under the locks that others know, so that what is checked stays so until it is taken back. */
+static int lock_and_record(struct op *op, struct atoll_error *err)
+{
+	struct atoll_error ignored;
+	int r = part_lock_all(op, err);
+
 	if (r >= 0)
 		r = conflict_check_undo(op, err);
 	if (r >= 0)
 		r = list_returned(op, err);
 	if (r >= 0)
 		r = record(op, err);
+	if (r < 0 && !store_is_in_doubt(op->s->store))
+		(void)part_drop_left(op->s, &ignored);
+	return r;
+}
+
+static int run_undo(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
+{
+	struct atoll_error later = { 0 };
+	int r = check(op, options, err);
+
+	if (r >= 0)
+		r = lock_and_record(op, err);
 	if (r < 0)
 		return r;
 	sys_fault_mark("apply");

@@ -186,6 +186,7 @@ struct store_step {
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
 	bool dropped;                  /* not stored: settled otherwise, left out from now on */
+	bool reached;                  /* not stored: PART: this process has moved it, perhaps not wholly */
 	bool stuck;            /* not stored: cannot be moved just now, or must not before another one that cannot */
 	bool single;           /* not stored: the workspace's entry is known to have no other name */
 	struct tree_stat seen; /* not stored: the original's entry when this op looked at it; mode 0: it did not */

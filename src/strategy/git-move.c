@@ -126,6 +126,14 @@ int git_part_lock(struct resource *r, const struct git_repo *repo, const char *b
 	return 0;
 }
 
+int git_part_lock_recorded(struct resource *r, int dir_fd, struct atoll_error *err)
+{
+	AUTO_PART p = { .repo = { .dir_fd = -EBADF } };
+	int rc = load(r, dir_fd, &p, err);
+
+	return rc < 0 ? rc : git_part_lock(r, &p.repo, p.branch, "undo", err);
+}
+
 static int drop_locks(struct resource *r, const struct git_repo *repo, const char *branch)
 {
 	const char *const locked[] = { branch, "HEAD", "index" };
@@ -498,15 +506,16 @@ static int complete(struct resource *r, int dir_fd, const struct part *p, int si
 	bool known = r->part_at == 1 + side;
 	int rc = 0;
 
+	/* Another process has moved the branch: nothing is left to complete. */
 	if (side != PART_NEW && side != PART_OLD)
-		return 0;
+		known = true;
 	if (!known && index_was_cut_off(r, dir_fd, p))
 		rc = follow_index(r, dir_fd, p, side == PART_NEW, err);
 	if (rc >= 0 && !known && (is_marked(dir_fd, MOVING) || is_marked(dir_fd, BEGUN)))
 		rc = git_moves_do(&p->repo, &p->moves, side == PART_NEW, err);
 	if (rc < 0)
 		return rc;
-	rc = unmark_move(dir_fd, side == PART_NEW);
+	rc = unmark_move(dir_fd, side != PART_OLD);
 	return rc < 0 ? error_sys(err, rc, "recover", r->row.path, "cannot write to \"%s\"", r->row.stage) : 0;
 }
 
@@ -540,6 +549,11 @@ int git_part_end(struct resource *r, int dir_fd, struct atoll_error *err)
 	if (dir_fd < 0 || load(r, dir_fd, &p, &ignored) < 0)
 		return end_unrecorded(r, err);
 	side = side_of(&p, &ignored);
+	/* The commit failed before it moved the branch, and another process has moved that. */
+	if (side == PART_FOREIGN && is_first(r, true)) {
+		r->part_at = 0;
+		return end_unrecorded(r, err);
+	}
 	rc = complete(r, dir_fd, &p, side, err);
 	if (rc >= 0)
 		rc = end_workspace(r, dir_fd, &p, side, err);

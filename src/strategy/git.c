@@ -308,6 +308,7 @@ const struct strategy_ops strategy_git = {
 	.part_prepared = git_part_prepared,
 	.part_side = git_part_side,
 	.part_move = git_part_move,
+	.part_lock = git_part_lock_recorded,
 	.part_same = git_judge_landed,
 	.part_touched = git_part_touched,
 	.part_end = git_part_end,

@@ -384,6 +384,7 @@ char *git_index_own_name(const struct resource *r, const char *what);
 /* ---- git-move.c ---- */
 int git_part_save(struct resource *r, int dir_fd, const struct git_work *w, const struct git_landing *l,
 		  const struct git_moves *m, struct tree_sync *sync);
+int git_part_lock_recorded(struct resource *r, int dir_fd, struct atoll_error *err);
 int git_part_lock(struct resource *r, const struct git_repo *repo, const char *branch, const char *operation,
 		  struct atoll_error *err);
 int git_part_side(struct resource *r, int dir_fd, struct atoll_error *err);

@@ -173,6 +173,9 @@ struct strategy_ops {
 	 * could tell. ATOLL_CONFLICT, and nothing changed, if somebody was quicker. A crash in the middle leaves one
 	 * of the two, as part_side() then tells. */
 	int (*part_move)(struct resource *r, int dir_fd, bool forward, struct atoll_error *err);
+	/* may. Before an undo looks whether it may take the part back: takes the locks that
+	 * part_prepare() takes. part_end() drops them, also if this has failed. */
+	int (*part_lock)(struct resource *r, int dir_fd, struct atoll_error *err);
 	/* may. Before an undo: which of these files of the original hold what landed with the part, as the strategy compares content, though they were
 	 * written, or replaced, since. same[i] is set for paths[i]. Changes nothing that others see. */
 	int (*part_same)(struct resource *r, int dir_fd, const char *const *paths, size_t n, bool *same,
@@ -183,7 +186,8 @@ struct strategy_ops {
 	/* may. The op is over, this way or that: drops locks, and what an undo does not need. Idempotent. dir_fd is -EBADF if nothing is on
 	 * record: whatever is found of this sandbox is dropped then. */
 	int (*part_end)(struct resource *r, int dir_fd, struct atoll_error *err);
-	/* may. Whether a commit that was killed before it was on record left a lock in the original. A few system calls at most. */
+	/* may. Whether a commit or undo that is not on record left a lock in the original. A few
+	 * system calls at most. */
 	bool (*part_left)(struct resource *r);
 
 	/* must, if DECIDES. Checks all that its commit would check, and may refuse. Nothing is durable. token: the name by which the outcome will be

@@ -7,6 +7,7 @@ The program stops before each call that changes something; between two stops the
 """
 import json
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from gitrepo import Repo  # noqa: E402
 from stepped import Stepped  # noqa: E402
 
 TREE = [["create", "first", "old\n", 0o644], ["create", "victim", "old\n", 0o644], ["mkdir", "dir", 0o755], ["create", "dir/f", "old\n", 0o644],
@@ -177,6 +179,130 @@ def settled(place, tap, who, strategy):
     box.drop()
 
 
+# ---- parts: a branch, rows of a database ----
+
+DROP_LOCKS = "rm -f .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock; "
+FOREIGN_COMMIT = "echo F >F; git add F; git commit -qm F F"
+
+
+def committed_repo(place, who):
+    repo = Repo(place, who, program=place.faults_bin)
+    repo.inside("echo two >>a; git commit -qam inside; echo u >u")
+    repo.commit()
+    return repo
+
+
+def stands(repo, *log):
+    return repo.log() == [*log, "inside", "first"] and repo.read("a") == "a\ntwo\n" and os.path.exists(repo.path + "/u")
+
+
+def git_is_locked_out(place, tap, who):
+    for what in (FOREIGN_COMMIT, "git reset -q --hard HEAD~1"):
+        repo = committed_repo(place, who)
+        undo = Stepped(repo.box, 1, "undo", "box")
+        undo.stopped()
+        tried = repo.box.command(["sh", "-ec", what], cwd=repo.path)
+        done = undo.finish()
+        tap.check("an undo holds git's locks from before its first step: %s, %s" % (what, who),
+                  tried.returncode == 128 and b".lock" in tried.stderr and done.returncode == 0 and repo.log() == ["first"] and
+                  repo.read("a") == "a\n" and not repo.problems(), t.said(tried), t.said(done), repo.log(), repo.problems())
+        repo.close()
+
+
+def git_refuses_an_undo_whole(place, tap, who):
+    """Another process removes the locks and commits: the undo is put back, and the next one meets the same conflict."""
+    repo = committed_repo(place, who)
+    undo = Stepped(repo.box, 1, "undo", "box")
+    undo.stopped()
+    repo.outside(DROP_LOCKS + FOREIGN_COMMIT)
+    done = undo.finish()
+    tap.check("an undo that meets a foreign commit at the last moment is a conflict, and the commit stands, %s" % who,
+              done.returncode == 3 and b'"F"' in done.stderr and stands(repo, "F") and not repo.problems(),
+              t.said(done), repo.log(), repo.problems())
+    recovered, again, gone = repo.box.recover(), repo.box.undo(), repo.box.rm()
+    tap.check("so is the next one, and nothing is kept, %s" % who,
+              b"nothing" in recovered.stdout and again.returncode == 3 and stands(repo, "F") and not repo.problems() and
+              gone.returncode == 0, t.said(recovered), t.said(again), repo.log(), repo.problems(), t.said(gone))
+    repo.close()
+
+
+def git_refuses_an_undo_after_a_crash(place, tap, who):
+    repo = committed_repo(place, who)
+    killed = repo.box.undo(fault="2:kill", program_environment={"ATOLL_FAULT_FROM": "apply"})
+    repo.outside(DROP_LOCKS + "git commit -q --allow-empty -m F")
+    recovered, again = repo.box.recover(), repo.box.undo()
+    tap.check("after an undo was killed and another process has committed, the next undo takes back nothing, %s" % who,
+              killed.returncode in (-9, 137) and recovered.returncode == 7 and again.returncode == 3 and stands(repo, "F") and
+              not repo.problems(), t.said(killed), t.said(recovered), t.said(again), repo.log(), repo.problems())
+    repo.close()
+
+
+def git_takes_a_commit_back_whole(place, tap, who):
+    repo = Repo(place, who, program=place.faults_bin)
+    repo.inside("echo two >>a; git commit -qam inside; echo u >u")
+    commit = Stepped(repo.box, 1, "commit", "box")
+    commit.stopped()
+    repo.outside(DROP_LOCKS + FOREIGN_COMMIT)
+    done = commit.finish()
+    before = repo.log()
+    again, undone = repo.box.commit(), repo.box.undo()
+    tap.check("a commit that meets a foreign one at the last moment is a conflict, and lands the next time, %s" % who,
+              done.returncode == 3 and before == ["F", "first"] and again.returncode == 0 and undone.returncode == 0 and
+              repo.log() == ["F", "first"] and repo.read("a") == "a\n" and not repo.problems(),
+              t.said(done), before, t.said(again), t.said(undone), repo.problems())
+    repo.close()
+
+
+def sql(path, *statements):
+    with sqlite3.connect(path) as database:
+        rows = [database.execute(statement).fetchall() for statement in statements]
+    database.close()
+    return rows[-1]
+
+
+def database_box(place, who, database_first):
+    path = t.build_tree(place, who, TREE)
+    base = os.path.join(place.fresh("database", who), "base.db")
+    sql(base, "CREATE TABLE t (k INTEGER PRIMARY KEY, v)", "INSERT INTO t VALUES (1, 'old')")
+    if place.is_root:
+        os.chown(base, place.uid(who), place.uid(who))
+    box = t.Box(place, who, program=place.faults_bin)
+    resources = [["--dir", path], ["--db", "sqlite:" + base]]
+    for done in (box.new(*sum(reversed(resources) if database_first else resources, [])),
+                 box.run("python3", "-c", "import sqlite3; c = sqlite3.connect(%r); c.execute(\"UPDATE t SET v = 'new'\"); c.commit()" % base),
+                 box.run("sh", "-c", "echo new >first", cwd=path)):
+        if done.returncode != 0:
+            raise RuntimeError(t.said(done))
+    return box, path, base
+
+
+def a_row_changes_meanwhile(place, tap, who):
+    """Of a directory and a database, taken back or landed as one, another process changes a row in between."""
+    for command, side, other in (("commit", "old", "new"), ("undo", "new", "old")):
+        # The directory moves first: the command must not stop within its transaction.
+        box, path, base = database_box(place, who, command == "undo")
+        if command == "undo" and box.commit().returncode:
+            raise RuntimeError("the commit failed")
+        stepped = Stepped(box, 1, command, "box")
+        stepped.stopped()
+        sql(base, "UPDATE t SET v = 'theirs'")
+        done = stepped.finish()
+        again = box.atoll(command, "box")
+        tap.check("a row that changes during %s is a conflict, then and the next time, and nothing else moves, %s" % (command, who),
+                  done.returncode == 3 and again.returncode == 3 and content(path + "/first") == side + "\n" and
+                  sql(base, "SELECT v FROM t") == [("theirs",)], t.said(done), t.said(again), content(path + "/first"))
+        sql(base, "UPDATE t SET v = '%s'" % side)
+        done = box.atoll(command, "box")
+        tap.check("and %s goes through once the row is as it was, %s" % (command, who),
+                  done.returncode == 0 and content(path + "/first") == other + "\n" and sql(base, "SELECT v FROM t") == [(other,)],
+                  t.said(done), content(path + "/first"), sql(base, "SELECT v FROM t"))
+        box.drop()
+
+
+PARTS = (git_is_locked_out, git_refuses_an_undo_whole, git_refuses_an_undo_after_a_crash, git_takes_a_commit_back_whole,
+         a_row_changes_meanwhile)
+
+
 def main(place, tap):
     if not place.faults_bin:
         tap.check("the fault-injection build is there", False, "ATOLL_FAULTS_BIN is not set")
@@ -185,6 +311,10 @@ def main(place, tap):
         for part in (in_between, in_a_directory, filled_again, settled):
             if t.only(part.__name__):
                 part(place, tap, who, strategy)
+    for part in PARTS:
+        for who in place.users():
+            if t.only(part.__name__):
+                part(place, tap, who)
 
 
 t.run(main)
