@@ -194,6 +194,8 @@ static int bring(struct git_work *w, const struct git_id *merged, struct atoll_e
 		rc = bring_objects(w, merged, err);
 	if (rc >= 0)
 		rc = bring_files(w, &to, &beyond, err);
+	if (rc >= 0)
+		rc = git_state_set_under(w->r, &w->head, err);
 	if (rc < 0)
 		return rc;
 	rc = bring_refs(w, merged);

@@ -524,6 +524,7 @@ static int complete(struct resource *r, int dir_fd, const struct part *p, int si
 static int end_workspace(struct resource *r, int dir_fd, const struct part *p, int side, struct atoll_error *err)
 {
 	bool committing = is_committing(r);
+	int rc = 0;
 
 	if (side == PART_OLD)
 		git_index_refresh(r, dir_fd, &p->repo);
@@ -533,6 +534,11 @@ static int end_workspace(struct resource *r, int dir_fd, const struct part *p, i
 		sys_unlink(r->work_fd, GIT_NEXT, 0);
 		return 0;
 	}
+	/* What landed is in the workspace again: below it is what the branch went back to. */
+	if (side == PART_OLD && r->work_fd >= 0 && !git_id_equal(&p->old, &p->new))
+		rc = git_state_set_under(r, &p->old, err);
+	if (rc < 0)
+		return rc;
 	return (side == PART_NEW && committing) || (side == PART_OLD && !committing)
 		       ? git_stale_renew(r, dir_fd, &p->repo, err)
 		       : 0;

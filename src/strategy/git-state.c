@@ -60,6 +60,7 @@ static char *value_of(const char *text, const char *key)
 static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
+	AUTO_FREE char *under = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
@@ -74,6 +75,9 @@ static int load(struct resource *r, const char *name, struct git_state *ret)
 		seen = value_of(text, "seen");
 		if (seen)
 			(void)git_id_parse(seen, &s.seen);
+		under = value_of(text, "under");
+		if (under)
+			(void)git_id_parse(under, &s.under);
 		left_out = value_of(text, "left-out");
 		s.left_out = left_out ? strtoul(left_out, NULL, 10) : 0;
 		if (!s.branch || !s.own || !base || !git_id_parse(base, &s.base) || !git_refs_is_name(s.branch) ||
@@ -101,6 +105,8 @@ static int format(const struct git_state *s, struct strbuf *text)
 {
 	strbuf_addf(text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
 		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
+	if (*s->under.hex)
+		strbuf_addf(text, "under %s\n", s->under.hex);
 	if (*s->seen.hex)
 		strbuf_addf(text, "seen %s\n", s->seen.hex);
 	if (s->left_out)
@@ -118,6 +124,17 @@ int git_state_save(struct resource *r, const struct git_state *s, struct atoll_e
 	return rc < 0 ? error_sys(err, rc, "new", r->row.path, "cannot write to \"%s\"", r->row.work) : 0;
 }
 
+int git_state_set_under(struct resource *r, const struct git_id *under, struct atoll_error *err)
+{
+	AUTO_GIT_STATE s = { 0 };
+	int rc = git_state_load(r, &s, err);
+
+	if (rc < 0 || git_id_equal(&s.under, under))
+		return rc;
+	s.under = *under;
+	return git_state_save(r, &s, err);
+}
+
 int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync)
 {
 	AUTO_GIT_STATE s = { 0 };
@@ -125,6 +142,7 @@ int git_state_stage_next(struct resource *r, const struct git_id *base, struct t
 	int rc = load(r, GIT_STATE, &s);
 
 	s.base = *base;
+	s.under = (struct git_id){ "" };
 	s.unsettled = true;
 	if (rc >= 0)
 		rc = format(&s, &text);
@@ -147,6 +165,7 @@ static int complete_next(struct resource *r)
 	if (rc < 0)
 		return rc;
 	s.base = base;
+	s.under = (struct git_id){ "" };
 	s.unsettled = true;
 	rc = format(&s, &whole);
 	return rc < 0 ? rc : git_put_file(r->work_fd, GIT_NEXT, whole.data, whole.size);

@@ -49,6 +49,31 @@ static bool has_edits(const struct git_work *w)
 	return false;
 }
 
+/* The commit that says what the layer below the workspace has. On another branch that is the original's. */
+static const struct git_id *commit_below(const struct git_work *w)
+{
+	return w->elsewhere ? &w->head : &w->base;
+}
+
+/* The original's branch may have gone back: an undo of another sandbox, a reset. Its files are gone
+ * then, and no command inside has removed them. */
+static int find_lost(struct git_work *w, struct atoll_error *err)
+{
+	const struct git_id *under = *w->state.under.hex ? &w->state.under : &w->state.base;
+	const struct git_call call = git_work_call(w);
+
+	return git_id_equal(commit_below(w), under)
+		       ? 0
+		       : git_entries_between(&call, commit_below(w), under, NULL, &w->lost, err);
+}
+
+static bool is_lost(const struct git_work *w, const char *path)
+{
+	const struct git_entry *e = git_entries_find(&w->lost, path);
+
+	return e && e->mode;
+}
+
 /* Added inside and removed again: it has left no trace in the upper layer. The index lists it, and it is nowhere, though no sparse checkout says so. */
 static bool has_vanished(const struct git_work *w, const struct git_entry *old, const struct git_entry *new)
 {
@@ -56,7 +81,7 @@ static bool has_vanished(const struct git_work *w, const struct git_entry *old, 
 	struct stat st;
 
 	if (old->mode || new->mode == GITLINK || changes_find(w->files, new->path) ||
-	    resource_is_others(w->r, new->path) || git_sparse_is_marked(w, new->path))
+	    resource_is_others(w->r, new->path) || git_sparse_is_marked(w, new->path) || is_lost(w, new->path))
 		return false;
 	there = fd_open_beneath(w->r->root_fd, new->path, O_PATH);
 	return there == -ENOENT || there == -ENOTDIR || (there >= 0 && fstat(there, &st) == 0 && S_ISDIR(st.st_mode));
@@ -359,8 +384,7 @@ static int collect_edited(const struct git_work *w, const struct git_entries *st
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
 static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
-	/* On another branch the original's commit says what the layer below the workspace has. */
-	const struct git_id *below = w->elsewhere ? &w->head : &w->base;
+	const struct git_id *below = commit_below(w);
 	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 }, edited = { 0 }, list = { 0 };
 	struct git_call call = git_work_call(w);
 	int rc;
@@ -535,10 +559,10 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 
 int git_tree_make(struct git_work *w, struct atoll_error *err)
 {
-	int rc;
+	int rc = find_lost(w, err);
 
-	if (take_tree(w) > 0)
-		return 0;
+	if (rc < 0 || take_tree(w) > 0)
+		return rc;
 	rc = put_copy(w);
 	return rc < 0 ? failed(w, rc, err) : write_tree(w, err);
 }

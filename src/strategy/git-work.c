@@ -43,6 +43,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->uncommitted);
 	git_entries_release(&w->staged);
 	git_entries_release(&w->discarded);
+	git_entries_release(&w->lost);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);

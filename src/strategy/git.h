@@ -54,6 +54,8 @@ struct git_state {
 	char *branch;       /* of the original: "refs/heads/main" */
 	char *own;          /* inside */
 	struct git_id base; /* what the sandbox was last made from */
+	/* The original's commit whose files were last known to show below the workspace; "": the base. */
+	struct git_id under;
 	struct git_id seen; /* what the copy of the original's branch inside was last set to; "": there is none yet */
 	size_t left_out;    /* uncommitted paths of the original when the sandbox was made, which stay out of it */
 	bool carried;       /* with what was uncommitted in the original's checkout */
@@ -72,6 +74,7 @@ int git_stage_file(int dir_fd, const char *name, const char *content, size_t siz
 int git_state_stage_next(struct resource *r, const struct git_id *base, struct tree_sync *sync);
 int git_state_load_next(struct resource *r, struct git_state *ret);
 int git_state_take_next(struct resource *r);
+int git_state_set_under(struct resource *r, const struct git_id *under, struct atoll_error *err);
 
 /* ---- git-carried.c ---- */
 
@@ -203,6 +206,8 @@ struct git_work {
 		staged; /* what the index inside alone has: the file was written too, and is as the base or tip has it */
 	struct git_entries discarded; /* likewise, and the file was removed again */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
+	/* From the commit that is below the workspace to the one that was: lost by the original. */
+	struct git_entries lost;
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */

@@ -778,6 +778,64 @@ def what_is_left_out_of_a_sandbox_is_said(repo, tap):
     tap.check("nothing is said where it comes along", done.returncode == 0 and done.stderr == b"", t.said(done))
 
 
+def not_in_its_files(repo, path, *extra):
+    """A commit that must be refused because the sandbox's commit has a file that the original has lost."""
+    done, unchanged = refused(repo, *extra)
+    return done, unchanged and b"%s: is in the sandbox's commit, but not so in its files" % path.encode() in done.stderr
+
+
+@scene
+def what_the_original_has_lost_is_not_deleted(repo, tap):
+    repo.box.rm()
+    repo.outside("echo x >x; git add x; git commit -qm two")
+    repo.must(repo.new())
+    repo.inside("echo mine >>a; git commit -qam mine")
+    repo.outside("git reset -q --hard HEAD~1")
+    done, kept = not_in_its_files(repo, "x")
+    tap.check("a file whose commit was reset away in the original is refused by name, and listed", kept and "index x" in diff(repo),
+              t.said(done), diff(repo))
+    repo.inside("git checkout x")
+    repo.commit()
+    tap.check("and lands when it is checked out inside", repo.log() == ["mine", "two", "first"] and repo.read("x") == "x\n" and
+              not repo.problems(), repo.log(), repo.problems())
+    repo.inside("echo n >n; git add n; git commit -qm n")
+    repo.commit()
+    repo.outside("git reset -q --hard HEAD~1")
+    repo.inside("echo more >>a")
+    done, kept = not_in_its_files(repo, "n")
+    tap.check("so is a file that the sandbox has landed", kept, t.said(done))
+
+
+@scene
+def what_a_neighbour_takes_back_is_not_deleted(repo, tap):
+    neighbour = ("run", "other", "--", "sh", "-ec", "cd %s; echo o >o; git add o; git commit -qm other" % repo.path)
+    for command in (("new", "other", "--git", repo.path), neighbour, ("commit", "other")):
+        repo.must(repo.box.atoll(*command))
+    repo.inside("echo n >n; git add n; git commit -qm n")
+    repo.commit()
+    repo.must(repo.box.undo())
+    repo.must(repo.box.atoll("undo", "other"))
+    done, kept = not_in_its_files(repo, "o")
+    tap.check("a file of a neighbour that is taken back is not deleted", kept, t.said(done))
+    repo.must(repo.box.atoll("commit", "other"))
+    repo.inside("rm n")
+    repo.commit()
+    tap.check("a file that came back by undo, and was removed inside, is deleted, and the neighbour's is not",
+              repo.git("ls-files n o") == "o" and repo.read("o") == "o\n" and not repo.problems(), repo.git("ls-files"), repo.problems())
+    repo.must(repo.box.atoll("rm", "other"))
+
+
+@scene
+def what_was_merged_and_is_lost_is_not_deleted(repo, tap):
+    repo.inside("echo n >n; git add n; git commit -qm n")
+    repo.outside("echo o >o; git add o; git commit -qm theirs; echo untracked >n")
+    done = repo.box.commit("--on-conflict=merge")
+    repo.outside("rm n; git reset -q --hard HEAD~1")
+    again, kept = not_in_its_files(repo, "o")
+    tap.check("a file that was merged inside by a commit that failed, and was reset away since, is not deleted",
+              done.returncode == 3 and kept, t.said(done), t.said(again))
+
+
 def main(place, tap):
     for function in SCENES:
         for who in place.users():
