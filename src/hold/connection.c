@@ -28,8 +28,9 @@ static bool is_parameter(const char *given, const char *name, size_t size)
 	return false;
 }
 
-/* The parameter that libpq does not know, or NULL. What it quotes may be a piece of a password that was not escaped. It is none if the
- * string has no password among its parameters, and no user name with a password behind the name. */
+/* Returns the parameter that libpq does not know, or NULL. The name that libpq quotes may be a piece
+ * of a password that was not escaped: it is given only if the string has no password among its
+ * parameters and no "@", which ends a password, behind the name. */
 static char *unknown_parameter(const char *given, const char *why)
 {
 	const char *name = why ? strchr(why, '"') : NULL;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the definitions that differ between the catalogs as the transaction sees them and as everybody else does.
+ * Finds the definitions that differ between the catalogs as the transaction sees them and as other
+ * sessions do.
  *
- * There may be thousands of tables, of which the transaction has changed a few. So each side first lists every object with a version that is
- * cheap to compute; names, definitions and facts are asked only for the objects whose versions differ.
+ * There may be thousands of tables, of which the transaction has changed a few. So each side first
+ * lists every object with a version that is cheap to compute. Names, definitions and facts are asked
+ * for only of objects whose versions differ.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +123,8 @@ static bool is_member(const struct table *t, char *const *row)
 	return false;
 }
 
-/* It comes or goes with its parent, and is told there; or it goes because it has become a member of an extension, which has a line of its own. */
+/* An object that comes or goes with its parent is told there. One that has become a member of an
+ * extension is not dropped; its membership has a line of its own. */
 static bool is_told_elsewhere(const struct schema *d, char *const *row, bool added)
 {
 	const struct schema_class *c = class_of(row);
@@ -274,7 +277,8 @@ static int compare_once(struct schema *d, bool *ret_same, struct atoll_error *er
 	return r;
 }
 
-/* What others define meanwhile must not look like the sandbox's doing: outside it is the same before and after, or it is done again. */
+/* Definitions that other sessions change meanwhile must not look like the sandbox's: if the list
+ * outside has changed in between, all is compared again. */
 int schema_compare(struct schema *d, struct atoll_error *err)
 {
 	bool same = false;

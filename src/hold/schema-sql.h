@@ -22,8 +22,8 @@
 		.create = "'CREATE ' || pg_describe_object('" table_name "'::regclass, x.oid, 0)",      \
 		.alter = "'ALTER ' || pg_describe_object('" table_name "'::regclass, x.oid, 0)",        \
 	}
-/* Of kinds of which there are very many: the versions of all rows that the object is made of. The name of another object, which is in
- * its definition, counts there. */
+/* For kinds with very many objects: the version of an object is that of its catalog rows. Names of
+ * other objects in its definition do not count: these objects have their own lines. */
 #define ROW_VERSION(row) row ".ctid, " row ".xmin"
 #define WHOLE(row, but) "md5((to_jsonb(" row ")" but ")::text)"
 
@@ -40,7 +40,8 @@
 #define COLUMNS                                                                   \
 	"(SELECT string_agg(" COLUMN ", ', ' ORDER BY a.attnum) FROM " ATTRIBUTES \
 	" WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"
-/* Since version 18 NOT NULL is a constraint of its own. The definition of the column says all of a plain one. */
+/* Since version 18 NOT NULL is a constraint with a name. If it is valid and inherited, the
+ * definition of the column says all of it. */
 #define IS_PLAIN_NOT_NULL "(k.contype = 'n' AND k.convalidated AND NOT k.connoinherit)"
 #define CONSTRAINTS                                                                                                                        \
 	"(SELECT string_agg(format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid)), ', ' ORDER BY k.contype DESC, k.conname) " \
@@ -82,7 +83,8 @@
 				   "'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o "  \
 				   "JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                     \
 				   "'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
-/* Of the columns of a view, for which there is no line of their own. pg_attver is a mark of the server in newer minor versions. */
+/* Facts of columns; those of a view are told with the view. pg_attver is a mark that the server
+ * itself sets, in newer minor versions. */
 #define OPTIONS_OF_COLUMN "(SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver=')"
 #define EACH_COLUMN(what)                                                                                \
 	"(SELECT string_agg(concat(quote_ident(a.attname), ' ', " what "), ', ' ORDER BY a.attnum) "     \

@@ -138,7 +138,8 @@ static void tell_dropped(const struct schema_item *item)
 	tell('d', item->was_details[SCHEMA_LABEL], &note);
 }
 
-/* Not so where only its version differs, nor where a client has taken it back since the lists were made. */
+/* False if only the version differs, or if a client has undone the change since the lists were
+ * made. */
 static bool is_change(const struct schema_item *item)
 {
 	if ((item->now && !item->now_details) || (item->was && !item->was_details))

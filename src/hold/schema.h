@@ -7,19 +7,19 @@
 
 struct schema_class {
 	const char *from;
-	const char *needs; /* a catalog that not every role may read: left out where it may not; NULL: none */
-	const char *
-		catalog; /* where key is an oid of this catalog, and members of an extension are left out; NULL: they are not */
+	const char *needs; /* a catalog that some roles may not read, and then left out; NULL: none */
+	/* The catalog of which key is the oid, if members of extensions are left out; else NULL. */
+	const char *catalog;
 	const char *key;    /* the same on both sides as long as it is the same thing */
-	const char *parent; /* the relation or role it belongs to; NULL: none. With a dropped one it is not told */
+	const char *parent; /* the object it belongs to, with which it goes untold; NULL: none */
 	bool with_parent;   /* a new parent's definition has it in it */
 	bool is_parent;     /* which others may belong to */
-	bool lists_members; /* of extensions: of these the key is the catalog and oid */
+	bool lists_members; /* of extensions; the key is the name of the member's catalog and its oid */
 	const char *label;
-	const char *version; /* cheap, and differs at least where print or facts do; NULL: made of these */
+	const char *version; /* cheap; differs at least where print or facts do; NULL: made of these */
 	const char *print;   /* differs where its definition does; waits for no lock */
-	const char *
-		facts; /* what a definition does not say, as key and value pairs of jsonb_build_object(); NULL: nothing */
+	/* What a definition does not say: key and value pairs of jsonb_build_object(); NULL: nothing. */
+	const char *facts;
 	const char *drop, *create;
 	const char *alter; /* NULL: as it is created now */
 };
@@ -35,9 +35,11 @@ enum { SCHEMA_WORD = SCHEMA_KEY + 1 };
 
 /* An object whose version differs, or that is on one side only. */
 struct schema_item {
-	char *const *now, *const *was; /* its rows of the lists inside and outside; NULL: it is not there */
-	char *const *now_details, *const *was_details; /* NULL: it was not there any more when they were asked for */
-	bool was_member;                               /* of an extension; it is no longer */
+	/* Its rows in the lists inside and outside; NULL: it is not there. */
+	char *const *now, *const *was;
+	/* NULL: it was no longer there when the details were asked for. */
+	char *const *now_details, *const *was_details;
+	bool was_member; /* of an extension; it is no longer */
 	bool told;
 };
 struct schema {
@@ -52,7 +54,8 @@ struct schema {
 int schema_compare(struct schema *d, struct atoll_error *err);
 void schema_release(struct schema *d);
 
-/* Asks for the columns that add_columns() adds, of each item that is wanted; the answer begins with class and key. */
+/* Asks for the columns that add_columns() adds, of each item that is wanted. The rows begin with
+ * class and key. */
 typedef void schema_columns(struct strbuf *sql, const struct schema_class *c);
 int schema_ask(struct schema *d, bool inside, schema_columns *add_columns,
 	       bool (*is_wanted)(const struct schema_item *), struct table *ret, struct atoll_error *err);

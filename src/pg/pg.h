@@ -117,8 +117,9 @@ struct strbuf;
  * ATOLL_REFUSED with the server's words if it fails, or takes longer. The same answers. */
 int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, struct strbuf *rows,
 		      struct atoll_error *err);
-/* Settings by which names and values have the same text on every connection, and queries a quick plan, whatever a role or a client has set.
- * Compiling the large queries of the diff (jit, since version 11) would take seconds. */
+/* Settings by which names and values have the same text on every connection, and queries a quick
+ * plan, whatever a role or a client has set. To compile the large queries of the diff (jit, since
+ * version 11) would take seconds. */
 #define PG_NEUTRAL                                                                                                        \
 	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off; SET LOCAL client_encoding = 'UTF8'; " \
 	"SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; "                             \
