@@ -14,8 +14,9 @@ static const struct sqlite_column *find_column(const struct sqlite_table *t, con
 	return NULL;
 }
 
-/* Columns go by name. One that has the place of a column that is gone counts as that column,
- * renamed: if it was not, the rows are listed with both values all the same. */
+/* Links each column to the column of the same name in the old definition. A column at the place of
+ * one that is gone counts as that column, renamed. If a command inside did not rename it, the rows
+ * are listed with both values all the same. */
 static void link_columns(struct sqlite_table *new, const struct sqlite_table *old)
 {
 	for (size_t i = 0; i < new->n; i++) {

@@ -222,7 +222,8 @@ int part_move(struct step_site *site, struct store_step *step, enum direction di
 {
 	int r = move_it(site, step, direction);
 
-	/* What another process has changed is left as it is. One that is locked may have been moved in part. */
+	/* -ESTALE: another process has changed the part, and the strategy has left it alone. After any
+	 * other failure the strategy may have moved some of it. */
 	step->reached |= r != -ESTALE;
 	return r;
 }

@@ -123,8 +123,8 @@ static bool is_member(const struct table *t, char *const *row)
 	return false;
 }
 
-/* An object that comes or goes with its parent is told there. One that has become a member of an
- * extension is not dropped; its membership has a line of its own. */
+/* The diff lists an object that comes or goes with its parent only at the parent. An object that
+ * has become a member of an extension is not dropped: its membership has a line of its own. */
 static bool is_told_elsewhere(const struct schema *d, char *const *row, bool added)
 {
 	const struct schema_class *c = class_of(row);
@@ -144,7 +144,7 @@ static void add_item(struct schema *d, char *const *now, char *const *was)
 	d->items[d->n_items++] = (struct schema_item){ .now = now, .was = was, .was_member = was_member };
 }
 
-/* In the order in which they are told. */
+/* Lists the items in the order of the diff. */
 static int list_items(struct schema *d, struct atoll_error *err)
 {
 	d->items = calloc(d->new.n_rows + d->old.n_rows + 1, sizeof *d->items);

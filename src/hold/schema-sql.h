@@ -12,7 +12,7 @@
 	" AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '" catalog "'::regclass AND e.objid = " oid \
 	" AND e.deptype = 'e')"
 #define FIRST_OWN "16384" /* object ids below are the server's own */
-/* A kind that is told by its name alone. */
+/* A kind of which the diff lists the name alone. */
 #define NAMED(table_name, members)                                                                      \
 	{                                                                                               \
 		.from = table_name " x WHERE true" ITS_OWN(table_name, "x.oid"), .catalog = table_name, \
@@ -83,8 +83,8 @@
 				   "'foreign server', (SELECT concat_ws(' ', quote_ident(v.srvname), o.ftoptions::text) FROM pg_foreign_table o "  \
 				   "JOIN pg_foreign_server v ON v.oid = o.ftserver WHERE o.ftrelid = c.oid), "                                     \
 				   "'checks of foreign keys', (SELECT 'disabled' FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgisinternal AND g.tgenabled = 'D' LIMIT 1)"
-/* Facts of columns; those of a view are told with the view. pg_attver is a mark that the server
- * itself sets, in newer minor versions. */
+/* Facts of columns. The diff lists those of a view's columns with the view. Newer minor versions of
+ * the server set the mark pg_attver themselves. */
 #define OPTIONS_OF_COLUMN "(SELECT array_agg(o)::text FROM unnest(a.attoptions) o WHERE left(o, 10) <> 'pg_attver=')"
 #define EACH_COLUMN(what)                                                                                \
 	"(SELECT string_agg(concat(quote_ident(a.attname), ' ', " what "), ', ' ORDER BY a.attnum) "     \
@@ -95,7 +95,7 @@
 	"(SELECT CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END " \
 	"FROM pg_type y WHERE y.oid = a.atttypid AND y.typstorage <> a.attstorage)"
 #define COMPRESSION_OF_COLUMN "NULLIF(to_jsonb(a)->>'attcompression', '')"
-/* Of an index, also of one that serves a constraint. */
+/* Facts of an index, also of the index of a constraint. */
 #define INDEX_FACTS(oid)                                                                                                                  \
 	"'tablespace', (SELECT quote_ident(b.spcname) FROM pg_class x JOIN pg_tablespace b ON b.oid = x.reltablespace WHERE x.oid = " oid \
 	"), "                                                                                                                             \

@@ -49,7 +49,7 @@ static bool is_new(const struct schema_item *item)
 	return item->told && !item->was;
 }
 
-/* A definition is put into words where it has changed; the rest is told by what has. */
+/* Whether the definition itself changed. If only other facts changed, the diff lists those. */
 static bool is_altered(const struct schema_item *item)
 {
 	return item->told && item->now && item->was && differs(item, SCHEMA_PRINT);
