@@ -226,6 +226,7 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 		     struct pg_answer *ret, struct atoll_error *err)
 {
 	size_t size = ret->rows ? ret->rows->size : 0;
+	struct atoll_error why = { 0 }; /* of an attempt: the caller's error stays untouched if a later one succeeds */
 	int64_t took;
 	int r, attempts = 0;
 	bool again;
@@ -235,10 +236,12 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 		*ret = (struct pg_answer){ .rows = ret->rows };
 		if (ret->rows)
 			strbuf_truncate(ret->rows, size);
-		r = try_question(p, settings, sql, ret, &took, err);
+		r = try_question(p, settings, sql, ret, &took, &why);
 		again = r < 0 && took < limit_ms * 1000000LL && !(p->owner && p->owner->broken) &&
 			pg_was_too_slow(p, ret, &attempts);
 	} while (again);
+	if (r < 0 && err)
+		*err = why;
 	return r;
 }
 
