@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "pg/private.h"
 
-#define LATE_CANCEL_MS 10000
+#define LATE_CANCEL_NS (500 * 1000000LL)
 #define SLOW_ATTEMPTS 2000 /* go on for some seconds: a stalled machine is no reason to give up */
 
 void pg_answer_release(struct pg_answer *a)
@@ -221,9 +221,9 @@ static int try_question(struct pg_proxy *p, const char *settings, const char *sq
 }
 
 /* If a client's statement_timeout runs out at the very end of its statement, the server may cancel
- * the next statement instead, before that one's own limit. Such a question is asked again. */
-int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, unsigned limit_ms,
-		     struct pg_answer *ret, struct atoll_error *err)
+ * the next statement instead, long before that one's own limit. Such a question is asked again. */
+int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+		     struct atoll_error *err)
 {
 	size_t size = ret->rows ? ret->rows->size : 0;
 	struct atoll_error why = { 0 }; /* of an attempt: the caller's error stays untouched if a later one succeeds */
@@ -237,7 +237,7 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 		if (ret->rows)
 			strbuf_truncate(ret->rows, size);
 		r = try_question(p, settings, sql, ret, &took, &why);
-		again = r < 0 && took < limit_ms * 1000000LL && !(p->owner && p->owner->broken) &&
+		again = r < 0 && took < LATE_CANCEL_NS && !(p->owner && p->owner->broken) &&
 			pg_was_too_slow(p, ret, &attempts);
 	} while (again);
 	if (r < 0 && err)
@@ -247,5 +247,5 @@ int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, 
 
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err)
 {
-	return pg_question_with(p, PG_NEUTRAL "SET LOCAL lock_timeout = 0", sql, LATE_CANCEL_MS, ret, err);
+	return pg_question_with(p, PG_NEUTRAL "SET LOCAL lock_timeout = 0", sql, ret, err);
 }

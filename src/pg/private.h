@@ -392,10 +392,9 @@ bool pg_was_too_slow(const struct pg_proxy *p, const struct pg_answer *a, int *a
 int pg_go_back(struct pg_proxy *p);
 /* Something that only reads, whatever a client has set, and at any moment at which the server can be asked. */
 int pg_question(struct pg_proxy *p, const char *sql, struct pg_answer *ret, struct atoll_error *err);
-/* The same with settings of its own, for that question only: "SET LOCAL …; …". The server may cancel
- * the question for its own sake after limit_ms, not before. */
-int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, unsigned limit_ms,
-		     struct pg_answer *ret, struct atoll_error *err);
+/* The same with settings of its own, for that question only: "SET LOCAL …; …". */
+int pg_question_with(struct pg_proxy *p, const char *settings, const char *sql, struct pg_answer *ret,
+		     struct atoll_error *err);
 /* inspect.c: whether the server can be asked something just now: 0, ATOLL_STATE or ATOLL_BUSY. */
 int pg_proxy_can_ask(const struct pg_proxy *p, struct atoll_error *err);
 

@@ -15,7 +15,7 @@ int pg_proxy_question(struct pg_proxy *p, const char *sql, unsigned timeout_ms, 
 	int r = settings ? pg_proxy_can_ask(p, err) : error_oom(err, "ask");
 
 	if (r == 0)
-		r = pg_question_with(p, settings, sql, timeout_ms, &a, err);
+		r = pg_question_with(p, settings, sql, &a, err);
 	if (r == 0 && a.too_long)
 		return error_set(err, ATOLL_REFUSED, 0, "ask", NULL, "the answer is longer than %zu bytes",
 				 PG_ROWS_MAX);
