@@ -188,7 +188,7 @@ static bool has_same_content(const struct resource *r, int upper_fd, const struc
 	       tree_same_content(inside, inside_name, outside, outside_name) > 0;
 }
 
-static bool is_like_original(const struct git_work *w, int upper_fd, const struct change *c)
+bool git_carried_is_like_original(const struct git_work *w, int upper_fd, const struct change *c)
 {
 	return c->has_before && c->has_after && !S_ISDIR(c->after.mode) &&
 	       !((c->before.mode ^ c->after.mode) & (S_IFMT | S_IXUSR)) && has_same_content(w->r, upper_fd, c);
@@ -197,7 +197,7 @@ static bool is_like_original(const struct git_work *w, int upper_fd, const struc
 bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c)
 {
 	return w->state.carried && c->kind != ATOLL_DELETED && c->has_before &&
-	       c->before.ctime < resource_stamp(w->r, c->path) && is_like_original(w, upper_fd, c);
+	       c->before.ctime < resource_stamp(w->r, c->path) && git_carried_is_like_original(w, upper_fd, c);
 }
 
 /* Not so if the index inside has another commit's entry by now: then the work that came along has landed, or something else was committed. */
@@ -213,5 +213,5 @@ static bool came_along(const struct git_work *w, const char *path)
 bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c)
 {
 	return c->has_after && c->kind != ATOLL_DELETED && !git_entries_find(&w->base_new, c->path) &&
-	       came_along(w, c->path) && !is_like_original(w, upper_fd, c);
+	       came_along(w, c->path) && !git_carried_is_like_original(w, upper_fd, c);
 }

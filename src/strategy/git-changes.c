@@ -19,6 +19,8 @@ static bool is_directory(const struct change *c)
 #define NOT_ON_BRANCH "was edited on another branch inside, and does not land"
 #define COMMITTED_SINCE "was taken back to its commit inside, and does not land: the original has committed it since"
 
+#define EDITED_UNTRACKED "was edited inside, where git does not track it, and the original has committed it since"
+#define REMOVED_UNTRACKED "was removed inside, where git did not track it, and the original has committed it since"
 #define NOT_CARRIED                                                                                       \
 	"was taken back to its commit inside, and does not land: the original's index marks the file as " \
 	"assume-unchanged or skip-worktree"
@@ -53,6 +55,12 @@ static void mark_reverted(const struct git_work *w, struct change *c)
 		c->kind = ATOLL_SKIPPED;
 }
 
+/* Below a directory that was removed as a whole that is said of the directory: see mark_removed(). */
+static bool is_crossed(const struct git_work *w, const struct change *c)
+{
+	return !(c->below && !c->has_after) && git_entries_find(&w->crossed, c->path);
+}
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
@@ -64,6 +72,11 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 
 		if (is_directory(c) || c->kind == ATOLL_SKIPPED)
 			continue;
+		if (is_crossed(w, c)) {
+			c->kind = ATOLL_SKIPPED;
+			c->note = c->has_after ? EDITED_UNTRACKED : REMOVED_UNTRACKED;
+			continue;
+		}
 		if (w->elsewhere && git_entries_find(&w->base_new, c->path) && !git_entries_find(&w->hidden, c->path)) {
 			c->kind = ATOLL_SKIPPED;
 			c->note = NOT_ON_BRANCH;
@@ -158,6 +171,10 @@ static int mark_removed(struct git_work *w, struct changes *list, size_t i)
 {
 	struct change *c = &list->v[i];
 	bool stays = false, goes = false;
+
+	/* It held files that git did not track inside. */
+	for (size_t k = 0; k < w->crossed.n && !goes; k++)
+		goes = path_is_below(w->crossed.v[k].path, c->path);
 
 	for (size_t k = i + 1; k < list->n && path_is_below(list->v[k].path, c->path); k++)
 		if (!is_directory(&list->v[k]))
@@ -431,6 +448,11 @@ static int add_blocking(const struct git_work *w, struct changes *list, struct a
 		label = w->torn;
 		note = str_format(
 			"was removed inside, and the original has committed files in it since: run git merge %s inside",
+			w->state.branch + strlen("refs/heads/"));
+	} else if (w->crossed.n) {
+		label = w->state.branch;
+		note = str_format(
+			"has committed files that were edited or removed inside, where git does not track them: run git add and git commit for the edited ones, and git merge %s, inside",
 			w->state.branch + strlen("refs/heads/"));
 	} else if (git_work_is_in_the_middle(w)) {
 		note = str_format("%s is in progress inside, and is to be finished or aborted there", w->busy);

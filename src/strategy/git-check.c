@@ -189,7 +189,7 @@ static void check_files(struct report *p, const struct git_landing *l, const str
 		    resource_is_others(p->w->r, e->path))
 			continue;
 		there = l->from.v[i].mode ? -ENOENT : fd_open_beneath(p->w->r->root_fd, e->path, O_PATH);
-		if (there < 0)
+		if (there < 0 || is_directory(p->w, e->path))
 			tell(p, ATOLL_ITEM_REFUSED, e->path,
 			     "is in the sandbox's commit, but not so in its files; check it out inside");
 	}
@@ -218,6 +218,27 @@ int git_check_submodules(const struct git_work *w, const struct part_request *q,
 		    (git_work_touches(q->changes, e->path) || git_entries_find(&w->base_new, e->path)))
 			tell(&p, ATOLL_ITEM_REFUSED, e->path,
 			     "is a submodule, and was changed; a submodule can be a resource of its own");
+	}
+	return conclude(&p, err);
+}
+
+int git_check_crossed(const struct git_work *w, const struct part_request *q, struct atoll_error *err)
+{
+	struct report p = { .w = w, .q = q };
+	const char *branch = w->state.branch + strlen("refs/heads/");
+
+	for (size_t i = 0; i < w->crossed.n; i++) {
+		const struct git_entry *e = &w->crossed.v[i];
+		AUTO_FREE char *why = str_format(
+			e->mode ? "was edited in the sandbox, where git does not track it, and the original has committed it since; "
+				  "git add and commit it inside, and run git merge %s there"
+				: "was removed in the sandbox, where git did not track it, and the original has committed it since; "
+				  "run git merge %s inside, and remove it there",
+			branch);
+
+		if (!why)
+			return error_oom(err, "commit");
+		tell(&p, ATOLL_ITEM_CONFLICT, e->path, why);
 	}
 	return conclude(&p, err);
 }

@@ -211,8 +211,8 @@ int git_merge(struct resource *r, const char *message, struct atoll_error *err)
 	if (rc < 0)
 		return rc;
 	/* What would be refused anyway is left as it is. */
-	if (w.lost_index || w.unmerged || w.unrelated || w.elsewhere || w.strays.on_own || w.torn || w.staged.n ||
-	    git_work_is_in_the_middle(&w) || git_id_equal(&w.base, &w.head))
+	if (w.lost_index || w.unmerged || w.unrelated || w.elsewhere || w.strays.on_own || w.torn || w.crossed.n ||
+	    w.staged.n || git_work_is_in_the_middle(&w) || git_id_equal(&w.base, &w.head))
 		return 0;
 	rc = git_landing_merge(&w, message, &merged, err);
 	return rc <= 0 ? rc : bring(&w, &merged, err);

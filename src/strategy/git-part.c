@@ -230,7 +230,9 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 	rc = check_inside(&w, q->refs, err);
 	if (rc < 0)
 		return rc;
-	rc = git_check_submodules(&w, q, err);
+	rc = git_check_crossed(&w, q, err);
+	if (rc >= 0)
+		rc = git_check_submodules(&w, q, err);
 	if (rc >= 0)
 		rc = prepare(&w, dir_fd, q, err);
 	if (rc > 0 && w.landing.started)

@@ -282,33 +282,59 @@ static int collect_staged(struct git_work *w, const struct git_entries *old, con
 	return rc;
 }
 
-static int collect_vanished(const struct git_work *w, const struct git_entries *old, const struct git_entries *new,
-			    struct git_entries *list)
-{
-	int rc = 0;
+/* From two commits to the index: the one below the workspace, and HEAD inside, if that is another one. */
+struct index_edits {
+	bool committed; /* HEAD is another one */
+	struct git_entries old, new, tip_old, tip_new;
+};
 
-	for (size_t i = 0; i < new->n &&rc >= 0; i++)
-		if (has_vanished(w, &old->v[i], &new->v[i]))
-			rc = git_entries_add(list, new->v[i].path, 0, &new->v[i].id, 0);
-	return rc;
+static void index_edits_release(struct index_edits *e)
+{
+	git_entries_release(&e->old);
+	git_entries_release(&e->new);
+	git_entries_release(&e->tip_old);
+	git_entries_release(&e->tip_new);
 }
 
-/* What only the index inside has. old and new: from the commit below the workspace to the index. */
-static int collect_index_only(struct git_work *w, const struct git_id *below, const struct git_entries *old,
-			      const struct git_entries *new, struct atoll_error *err)
+static int find_index_edits(const struct git_work *w, struct index_edits *ret, struct atoll_error *err)
 {
-	AUTO_GIT_ENTRIES tip_old = { 0 }, tip_new = { 0 };
-	bool committed = !git_id_equal(below, &w->tip);
 	struct git_call call = git_work_call(w);
-	int rc = 0;
+	int rc;
 
 	call.index = w->index;
-	if (committed && new->n)
-		rc = git_entries_since(&call, &w->tip, &tip_old, &tip_new, err);
-	if (rc < 0)
+	rc = git_entries_since(&call, commit_below(w), &ret->old, &ret->new, err);
+	ret->committed = !git_id_equal(commit_below(w), &w->tip);
+	if (rc < 0 || !ret->committed || !ret->new.n)
 		return rc;
-	rc = committed ? collect_staged(w, &tip_old, &tip_new) : collect_staged(w, old, new);
-	return rc < 0 ? error_oom(err, w->operation) : 0;
+	return git_entries_since(&call, &w->tip, &ret->tip_old, &ret->tip_new, err);
+}
+
+/* Whether HEAD inside has a file that the commit below does not have. */
+static bool is_in_tip(const struct index_edits *e, const char *path)
+{
+	const struct git_entry *old = git_entries_find(&e->tip_old, path);
+
+	return e->committed && (!old || old->mode);
+}
+
+/* What was committed inside, and then removed outside, was not removed by the sandbox. */
+static int collect_vanished(const struct git_work *w, const struct index_edits *e, struct git_entries *list)
+{
+	AUTO_GIT_ENTRIES vanished = { 0 }, outside = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < e->new.n &&rc >= 0; i++)
+		if (has_vanished(w, &e->old.v[i], &e->new.v[i]))
+			rc = git_entries_add(&vanished, e->new.v[i].path, 0, &e->new.v[i].id, 0);
+	if (rc >= 0 && vanished.n && e->committed)
+		rc = git_outside_find_removed(w, &vanished, &outside);
+	for (size_t i = 0; i < vanished.n && rc >= 0; i++) {
+		const struct git_entry *v = &vanished.v[i];
+
+		if (!is_in_tip(e, v->path) || !git_entries_find(&outside, v->path))
+			rc = git_entries_add(list, v->path, 0, &v->id, 0);
+	}
+	return rc;
 }
 
 /* What was staged in the original, and is in the index inside as it came along, is not the sandbox's doing: it is as HEAD has it. If the file was
@@ -384,27 +410,23 @@ static int collect_edited(const struct git_work *w, const struct git_entries *st
 /* Entries as they are, without what was known of the file, so that its content is looked at; or, where none is left, gone. */
 static int collect(struct git_work *w, struct strbuf *info, struct strbuf *paths, struct atoll_error *err)
 {
-	const struct git_id *below = commit_below(w);
-	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 }, edited = { 0 }, list = { 0 };
-	struct git_call call = git_work_call(w);
-	int rc;
+	CLEANUP(index_edits_release) struct index_edits e = { 0 };
+	AUTO_GIT_ENTRIES edited = { 0 }, list = { 0 };
+	int rc = find_index_edits(w, &e, err);
 
-	call.index = w->index;
-	rc = git_entries_since(&call, below, &old, &new, err);
 	if (rc < 0)
 		return rc;
-	rc = collect_edited(w, &new, &edited);
+	rc = collect_edited(w, &e.new, &edited);
 	if (rc < 0)
 		return failed(w, rc, err);
 	for (size_t i = 0; i < edited.n; i++)
 		if (edited.v[i].mode)
 			strbuf_add(paths, edited.v[i].path, strlen(edited.v[i].path) + 1);
 	if (git_entries_copy(&edited, &list) < 0 || add_unmerged(w, &list) < 0 ||
-	    collect_vanished(w, &old, &new, &list) < 0)
+	    collect_staged(w, e.committed ? &e.tip_old : &e.old, e.committed ? &e.tip_new : &e.new) < 0)
 		return error_oom(err, w->operation);
-	rc = collect_index_only(w, below, &old, &new, err);
-	if (rc >= 0)
-		rc = collect_carried(w, &edited, &list, err);
+	rc = collect_vanished(w, &e, &list);
+	rc = rc < 0 ? failed(w, rc, err) : collect_carried(w, &edited, &list, err);
 	git_entries_format(&list, strlen(w->tip.hex), info);
 	return rc < 0 ? rc : info->failed || paths->failed ? error_oom(err, w->operation) : 0;
 }

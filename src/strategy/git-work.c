@@ -43,6 +43,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->uncommitted);
 	git_entries_release(&w->staged);
 	git_entries_release(&w->discarded);
+	git_entries_release(&w->crossed);
 	git_entries_release(&w->lost);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
@@ -314,14 +315,15 @@ static bool is_untracked(const struct git_work *w, const struct change *c)
 
 bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_judged)
 {
-	const struct git_entry *before = git_work_original(w, c->path);
+	const struct git_entry *before = git_work_original(w, c->path), *to = git_entries_find(&w->base_new, c->path);
 
 	*ret_judged = false;
 	if (w->elsewhere)
 		return !before && is_untracked(w, c);
 	*ret_judged = before && before->mode;
-	if (git_entries_find(&w->base_new, c->path))
-		return before != NULL;
+	/* What both sides have taken out of git is an untracked file like any other. */
+	if (to)
+		return before || !to->mode;
 	*ret_judged = false;
 	/* What the original's branch has, and inside is as it was before that, is not the sandbox's doing: nor is that it is not there yet. */
 	return !before && is_untracked(w, c);
@@ -363,6 +365,8 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 		rc = compare(w, err);
 	if (rc >= 0)
 		rc = drop_written(w, err);
+	if (rc >= 0)
+		rc = git_outside_find_crossed(w, err);
 	return rc < 0 ? rc : git_strays_find(w, &inside, err);
 }
 

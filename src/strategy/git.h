@@ -96,6 +96,8 @@ struct git_work;
 /* Whether a written file has the content and git's own mode of the original's file, which no process has changed since the sandbox began. If the
  * original's file is uncommitted work that came along, a command inside has written the file, but not edited it. */
 bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c);
+/* Whether a written file has the type, the content and git's own mode of the original's. */
+bool git_carried_is_like_original(const struct git_work *w, int upper_fd, const struct change *c);
 /* Whether a command inside has taken a file that came along back to the version of its commit, which the original's file is not. */
 bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c);
 
@@ -121,6 +123,16 @@ int git_settle_files(struct resource *r, const struct git_repo *repo, const stru
 		     struct atoll_error *err);
 /* Makes the directories above a path in the upper layer, looking like the original's. -errno. */
 int git_settle_parents(struct resource *r, int upper_fd, const char *path);
+
+/* ---- git-outside.c: files that only the original has ---- */
+
+/* Fills w->crossed: files that git does not track inside, that a command there has edited or removed, and that the
+ * original's branch has added since. */
+int git_outside_find_crossed(struct git_work *w, struct atoll_error *err);
+/* Of entries of the index inside whose files are nowhere, puts those into ret that a process
+ * outside has removed: the files were only in the original. Where the times do not prove it, an
+ * entry is left out. -errno. */
+int git_outside_find_removed(const struct git_work *w, const struct git_entries *vanished, struct git_entries *ret);
 
 /* ---- git-pin.c ---- */
 
@@ -206,6 +218,7 @@ struct git_work {
 		staged; /* what the index inside alone has: the file was written too, and is as the base or tip has it */
 	struct git_entries discarded; /* likewise, and the file was removed again */
 	struct git_entries hidden; /* of these, files that a sparse checkout inside has removed: they are not deleted */
+	struct git_entries crossed; /* see git_outside_find_crossed(); mode 0: removed inside */
 	/* From the commit that is below the workspace to the one that was: lost by the original. */
 	struct git_entries lost;
 	struct git_entries base_old, base_new; /* from base to tree */
@@ -358,6 +371,8 @@ int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool fo
 /* ---- git-check.c: what is in the way of a commit ---- */
 /* Submodules that were changed inside. */
 int git_check_submodules(const struct git_work *w, const struct part_request *q, struct atoll_error *err);
+/* Untracked files that both sides have changed: w->crossed. */
+int git_check_crossed(const struct git_work *w, const struct part_request *q, struct atoll_error *err);
 /* Somebody's uncommitted work in the original, and files that are not what the commit has. Fills l->index. */
 int git_check_landing(const struct git_work *w, struct git_landing *l, const struct part_request *q,
 		      struct atoll_error *err);

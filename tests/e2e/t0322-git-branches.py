@@ -836,6 +836,90 @@ def what_was_merged_and_is_lost_is_not_deleted(repo, tap):
               done.returncode == 3 and kept, t.said(done), t.said(again))
 
 
+# Files that only the original has: where, and what makes them before the sandbox begins.
+UNTRACKED = {"an untracked file": ("u", "echo u >u"), "an ignored file": ("u.o", "echo u >u.o"),
+             "a file of an untracked directory": ("o/u", "mkdir o; echo u >o/u; echo other >o/other")}
+
+
+def again(repo, script, *extra):
+    """Another sandbox over the repository, which has its first commit and what a script makes."""
+    repo.must(repo.box.atoll("rm", "box", "--force"))
+    repo.outside("git reset -q --hard $(git rev-list --max-parents=0 HEAD); git clean -qfdx; " + script)
+    repo.must(repo.new(*extra))
+
+
+@scene
+def what_the_user_removes_is_not_deleted_by_a_commit_made_inside(repo, tap):
+    for name, (path, script) in UNTRACKED.items():
+        for what, outside in (("removes", "rm " + path), ("renames", "mv %s elsewhere" % path), ("replaces by a directory", "rm %s; mkdir %s" % (path, path))):
+            again(repo, script)
+            repo.inside("git add -f %s; git commit -qm mine" % path)
+            repo.outside(outside)
+            done, kept = not_in_its_files(repo, path)
+            tap.check("%s, committed inside, which the user %s: a commit is refused by name" % (name, what), kept, t.said(done))
+            tap.check("%s, which the user %s: diff names it" % (name, what), "A  index " + path in diff(repo), diff(repo))
+        repo.outside("rmdir " + path)
+        repo.inside("git checkout -q " + path)
+        repo.commit()
+        tap.check("%s: it lands when it is checked out inside" % name, repo.read(path) == "u\n" and repo.git("ls-files " + path) == path and
+                  not repo.problems(), repo.problems())
+    again(repo, "true")
+    repo.inside("echo new >new; git add new; git commit -qm new; rm new")
+    repo.commit()
+    tap.check("a file that was made, committed and removed inside is deleted", repo.git("ls-files new") == "" and not repo.problems(),
+              repo.git("ls-files new"), repo.problems())
+
+
+@scene
+def an_untracked_file_that_both_sides_change_is_a_conflict(repo, tap):
+    edits = {"edited": "echo mine >>%s", "removed": "rm %s", "renamed": "mv %s elsewhere", "made executable": "chmod +x %s",
+             "removed on another branch": "git switch -qc feature; rm %s"}
+    for number, (name, (path, script)) in enumerate(UNTRACKED.items()):
+        for k, (what, inside) in enumerate(edits.items()):
+            also = "echo theirs >>%s; " % path if (number + k) % 2 else ""
+            again(repo, script, *(["--dirty"] if k % 2 else []))
+            repo.inside(inside % path)
+            repo.outside("%sgit add -f %s; git commit -qm theirs" % (also, path))
+            said = diff(repo)
+            word = "edited" if what in ("edited", "made executable") else "removed"
+            tap.check("%s, %s inside and committed outside: diff names it" % (name, what), "S  %s  (" % path in said and
+                      "was %s inside, where git" % word in said, said)
+            done, unchanged = refused(repo, status=3)
+            tap.check("%s, %s inside and committed outside: a commit is refused by name" % (name, what), unchanged and
+                      ("conflict: %s: was %s in the sandbox" % (path, word)).encode() in done.stderr, t.said(done))
+            tap.check("%s, %s inside and committed outside: rm asks first" % (name, what), keeps(repo))
+    again(repo, "echo u >u")
+    repo.inside("echo mine >>u")
+    repo.outside("git add u; git commit -qm theirs")
+    repo.inside("git add u; git commit -qm mine; git merge -q main && exit 1; git checkout -q --ours u; git add u; git commit -qm merged")
+    repo.commit()
+    tap.check("an edit lands when it is added to git and merged inside", repo.read("u") == "u\nmine\n" and not repo.problems(),
+              repo.log(), repo.problems())
+    again(repo, "echo v >v; mkdir w; echo w >w/w")
+    repo.inside("rm -r v w")
+    repo.outside("git add v w; git commit -qm theirs")
+    done, unchanged = refused(repo)
+    tap.check("a removed directory whose files the original has committed is refused by name", unchanged and b'"w" was removed' in done.stderr and
+              "S  w  (was removed inside" in diff(repo), t.said(done), diff(repo))
+    repo.inside("git merge -q main; git rm -qr v w")
+    repo.commit()
+    tap.check("a removal lands when it is repeated after the merge", repo.git("ls-files v w") == "" and not os.path.exists(repo.path + "/v") and
+              not os.path.exists(repo.path + "/w") and not repo.problems(), repo.problems())
+
+
+@scene
+def what_both_sides_take_out_of_git_is_an_untracked_file(repo, tap):
+    for what, inside, wanted in (("removed", "git rm -q d/b", None), ("edited", "git rm -q --cached d/b; echo mine >d/b", "mine\n")):
+        again(repo, "true")
+        repo.inside(inside)
+        repo.outside("git rm -q --cached d/b; git commit -qm 'no more'")
+        tap.check("a file that the original keeps untracked, %s inside, is listed" % what, "  d/b" in diff(repo), diff(repo))
+        repo.commit()
+        there = repo.read("d/b") if os.path.exists(repo.path + "/d/b") else None
+        tap.check("a file that the original keeps untracked, %s inside, lands" % what, there == wanted and repo.git("ls-files d/b") == "" and
+                  diff(repo) == "no changes\n" and not repo.problems(), there, diff(repo), repo.problems())
+
+
 def main(place, tap):
     for function in SCENES:
         for who in place.users():
