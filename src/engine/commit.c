@@ -150,6 +150,17 @@ static bool stays_active(const struct op *op, size_t index)
 	return false;
 }
 
+/* On record for each resource: an undo, also of some of them alone, reports the same numbers. */
+static void keep_counts(struct op *op, size_t index)
+{
+	const struct atoll_resource_result *res = result_find(op->result, op->s->resources[index].row.seq);
+
+	op->resources[index].counted = res;
+	if (res)
+		op->resources[index].counts =
+			(struct store_counts){ res->added, res->modified, res->deleted, res->meta };
+}
+
 static int write_plan(struct op *op, struct atoll_error *err)
 {
 	int r = store_begin(op->s->store, true, err);
@@ -162,6 +173,7 @@ static int write_plan(struct op *op, struct atoll_error *err)
 			continue;
 		op->resources[i].op = op->row.id;
 		op->resources[i].stays_active = stays_active(op, i);
+		keep_counts(op, i);
 		r = store_op_resource_put(op->s->store, &op->resources[i], err);
 	}
 	if (r >= 0)

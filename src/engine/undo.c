@@ -186,15 +186,43 @@ static int list_returned(struct op *op, struct atoll_error *err)
 	return 0;
 }
 
-/* Steps stand for everything below them; with one resource the commit's own counts are at hand. */
-static void set_counts(struct op *op)
+static void set_counts(struct atoll_resource_result *res, const struct store_counts *counts)
 {
-	if (op->result->n_resources != 1)
+	res->added = counts->added;
+	res->modified = counts->modified;
+	res->deleted = counts->deleted;
+	res->meta = counts->meta;
+}
+
+/* The commit's own counts, of each resource that is taken back: a step stands for everything below
+ * it. A commit of an older version has its sum alone on record, which is that of its only resource;
+ * where it had several, the steps are what can be counted. */
+static void count_returned(struct op *op)
+{
+	const struct store_counts all = { op->row.added, op->row.modified, op->row.deleted, op->row.meta };
+	struct store_counts sum = { 0 };
+	bool counted = true;
+
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct store_op_resource *how = &op->resources[i];
+
+		if (!how->op)
+			continue;
+		counted &= how->counted;
+		if (how->counted || op->s->n == 1)
+			set_counts(result_find(op->result, op->s->resources[i].row.seq),
+				   how->counted ? &how->counts : &all);
+		sum.added += how->counts.added;
+		sum.modified += how->counts.modified;
+		sum.deleted += how->counts.deleted;
+		sum.meta += how->counts.meta;
+	}
+	if (!counted)
 		return;
-	op->result->resources[0].added = op->row.added;
-	op->result->resources[0].modified = op->row.modified;
-	op->result->resources[0].deleted = op->row.deleted;
-	op->result->resources[0].meta = op->row.meta;
+	op->row.added = sum.added;
+	op->row.modified = sum.modified;
+	op->row.deleted = sum.deleted;
+	op->row.meta = sum.meta;
 }
 
 static int check_reversible(struct op *op, struct atoll_error *err)
@@ -238,6 +266,8 @@ static int lock_and_record(struct op *op, struct atoll_error *err)
 	if (r >= 0)
 		r = list_returned(op, err);
 	if (r >= 0)
+		count_returned(op);
+	if (r >= 0)
 		r = record(op, err);
 	if (r < 0 && !store_is_in_doubt(op->s->store))
 		(void)part_drop_left(op->s, &ignored);
@@ -270,7 +300,6 @@ static int run_undo(struct op *op, const struct atoll_undo_options *options, str
 		return put_back(op, r, err);
 	sys_fault_mark("finish");
 	op_set_outcomes(op, ATOLL_OUTCOME_ROLLED_BACK);
-	set_counts(op);
 	op->result->commit = op->row.number;
 	if (finish_undo(op, &later) < 0)
 		return error_set(

@@ -167,13 +167,32 @@ int store_op_unfinished(struct store *s, int64_t sandbox, struct store_op *ret, 
 	return r < 0 ? r : 1;
 }
 
+static void bind_counts(sqlite3_stmt *stmt, int i, const struct store_op_resource *o)
+{
+	if (!o->counted)
+		return;
+	sqlite3_bind_int64(stmt, i++, (int64_t)o->counts.added);
+	sqlite3_bind_int64(stmt, i++, (int64_t)o->counts.modified);
+	sqlite3_bind_int64(stmt, i++, (int64_t)o->counts.deleted);
+	sqlite3_bind_int64(stmt, i++, (int64_t)o->counts.meta);
+}
+
+static void column_counts(sqlite3_stmt *stmt, int i, struct store_op_resource *ret)
+{
+	ret->counted = sqlite3_column_type(stmt, i) != SQLITE_NULL;
+	ret->counts.added = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->counts.modified = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->counts.deleted = (uint64_t)sqlite3_column_int64(stmt, i++);
+	ret->counts.meta = (uint64_t)sqlite3_column_int64(stmt, i++);
+}
+
 int store_op_resource_put(struct store *s, const struct store_op_resource *o, struct atoll_error *err)
 {
 	sqlite3_stmt *stmt;
 	int r = store_prepare(
 		s,
-		"INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at,stays_active)"
-		" VALUES(?,?,?,?,?,?,?,?)",
+		"INSERT OR REPLACE INTO op_resource(op,resource,source,switches,fresh,prepared_at,landed_at,stays_active,"
+		"added,modified,deleted,meta) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
 		&stmt, err);
 
 	if (r < 0)
@@ -186,6 +205,7 @@ int store_op_resource_put(struct store *s, const struct store_op_resource *o, st
 	sqlite3_bind_int64(stmt, 6, o->prepared_at);
 	sqlite3_bind_int64(stmt, 7, o->landed_at);
 	sqlite3_bind_int(stmt, 8, o->stays_active);
+	bind_counts(stmt, 9, o);
 	return store_run(s, stmt, err);
 }
 
@@ -209,8 +229,8 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 	size_t n = 0;
 	int r = store_prepare(
 		s,
-		"SELECT op,resource,source,switches,fresh,prepared_at,landed_at,stays_active FROM op_resource"
-		" WHERE op=? ORDER BY resource",
+		"SELECT op,resource,source,switches,fresh,prepared_at,landed_at,stays_active,added,modified,deleted,meta"
+		" FROM op_resource WHERE op=? ORDER BY resource",
 		&stmt, err);
 
 	if (r < 0)
@@ -230,6 +250,7 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 		o->prepared_at = sqlite3_column_int64(stmt, 5);
 		o->landed_at = sqlite3_column_int64(stmt, 6);
 		o->stays_active = sqlite3_column_int(stmt, 7);
+		column_counts(stmt, 8, o);
 	}
 	if (r < 0)
 		return r;

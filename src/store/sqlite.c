@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 8
+#define SCHEMA_VERSION 9
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -32,6 +32,11 @@
 	"CREATE TABLE base(id INTEGER PRIMARY KEY, resource INTEGER NOT NULL REFERENCES resource(id) ON DELETE CASCADE," \
 	" kind INTEGER NOT NULL, records BLOB NOT NULL);"                                                                \
 	"CREATE INDEX base_of ON base(resource, kind);"
+
+/* How many changes each resource had in the op; NULL in an op of an older version. */
+#define COUNT_COLUMNS                                                                                            \
+	"ALTER TABLE op_resource ADD COLUMN added INTEGER; ALTER TABLE op_resource ADD COLUMN modified INTEGER;" \
+	"ALTER TABLE op_resource ADD COLUMN deleted INTEGER; ALTER TABLE op_resource ADD COLUMN meta INTEGER;"
 
 /* Of thousands of ops one or none is unfinished. */
 #define UNFINISHED_INDEX "CREATE INDEX op_unfinished ON op(sandbox) WHERE phase<2;"
@@ -53,7 +58,8 @@ static const char schema[] =
 	"CREATE TABLE op_resource(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, resource INTEGER NOT NULL,"
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
 	" landed_at INTEGER NOT NULL, stays_active INTEGER NOT NULL DEFAULT 0,"
-	" PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES UNFINISHED_INDEX REGISTRY_COLUMN;
+	" PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES UNFINISHED_INDEX REGISTRY_COLUMN
+		COUNT_COLUMNS;
 
 /* What brings a database of version i + 1 to the next one. */
 static const struct {
@@ -67,6 +73,7 @@ static const struct {
 	{ "", migrate_areas },
 	{ REGISTRY_COLUMN, NULL },
 	{ "ALTER TABLE op_resource ADD COLUMN stays_active INTEGER NOT NULL DEFAULT 0;", NULL },
+	{ COUNT_COLUMNS, NULL },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

@@ -116,6 +116,10 @@ struct store_op {
 };
 void store_op_release(struct store_op *op);
 
+struct store_counts {
+	uint64_t added, modified, deleted, meta;
+};
+
 /* How an op treats one resource. */
 enum store_source {
 	STORE_SOURCE_MOVE, /* workspace inodes are exchanged in place; at the end the workspace layer is switched as a whole */
@@ -127,11 +131,13 @@ enum store_source {
 struct store_op_resource {
 	int64_t op, resource;
 	enum store_source source;
-	bool switches;        /* the workspace layer is switched as a whole */
-	struct tree_id fresh; /* identity of the empty layer that takes its place */
-	int64_t prepared_at;  /* stamp on the original's filesystem when the plan was complete */
-	int64_t landed_at;    /* stamp taken when everything was in place; written with the decision */
-	bool stays_active;    /* the commit leaves further edits in the workspace */
+	bool switches;              /* the workspace layer is switched as a whole */
+	struct tree_id fresh;       /* identity of the empty layer that takes its place */
+	int64_t prepared_at;        /* stamp on the original's filesystem when the plan was complete */
+	int64_t landed_at;          /* stamp taken when everything was in place; written with the decision */
+	bool stays_active;          /* the commit leaves further edits in the workspace */
+	bool counted;               /* false: the op is one of an older version, which kept the op's sum alone */
+	struct store_counts counts; /* the changes of this resource */
 };
 
 enum store_step_kind {

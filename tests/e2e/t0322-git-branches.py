@@ -920,6 +920,26 @@ def what_both_sides_take_out_of_git_is_an_untracked_file(repo, tap):
                   diff(repo) == "no changes\n" and not repo.problems(), there, diff(repo), repo.problems())
 
 
+@scene
+def an_undo_reports_the_counts_of_the_commit(repo, tap):
+    repo.box.rm()
+    repo.outside("mkdir ../dir ../dir/sub; touch ../dir/sub/1 ../dir/sub/2 ../dir/x")
+    repo.must(repo.box.atoll("new", "box", "--dir", repo.top + "/dir", "--git", repo.path))
+    repo.inside("echo 1 >>a; git commit -qam one; echo n >n; git add n; rm -r ../dir/sub; mkdir ../dir/m; touch ../dir/m/1 ../dir/m/2")
+
+    def counts(done):
+        return [[r[key] for key in ("path", "added", "modified", "deleted", "meta")] for r in json.loads(done.stdout)["resources"]]
+    committed = counts(repo.commit("--json"))
+    undone = counts(repo.must(repo.box.undo("--json")))
+    tap.check("an undo of two resources reports the counts of the commit", committed == undone, committed, undone)
+    repo.commit()
+    alone = counts(repo.must(repo.box.undo("--json", "--only", "1")))
+    tap.check("an undo of one of them reports its counts alone", alone == [committed[0], committed[1][:1] + [0] * 4], committed, alone)
+    logged = json.loads(repo.must(repo.box.atoll("log", "box", "--json")).stdout)
+    undos = [[e[key] for key in ("added", "modified", "deleted", "meta")] for e in logged if e["operation"] == "undo"]
+    tap.check("and so does the log", committed[0][1:] in undos and [sum(n) for n in zip(committed[0][1:], committed[1][1:])] in undos, logged)
+
+
 def main(place, tap):
     for function in SCENES:
         for who in place.users():

@@ -328,6 +328,8 @@ def make_old(state):
     """Makes the registry one of a version before there were marks."""
     database = sqlite3.connect(state + "/atoll.db")
     database.executescript("ALTER TABLE owner DROP COLUMN registry; ALTER TABLE op_resource DROP COLUMN stays_active;"
+                           "ALTER TABLE op_resource DROP COLUMN added; ALTER TABLE op_resource DROP COLUMN modified;"
+                           "ALTER TABLE op_resource DROP COLUMN deleted; ALTER TABLE op_resource DROP COLUMN meta;"
                            "PRAGMA user_version=6")
     database.close()
 

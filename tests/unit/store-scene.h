@@ -9,6 +9,11 @@
 /* Quotes, newline, control characters, invalid UTF-8, SQL's and LIKE's own characters. */
 #define ODD_BYTES "o'd\"d\n\t\x01\xff\xfe%_;--\\ \xc3("
 
+/* What version 9 has added. */
+#define DROP_COUNTS                                                                                \
+	"ALTER TABLE op_resource DROP COLUMN added; ALTER TABLE op_resource DROP COLUMN modified;" \
+	"ALTER TABLE op_resource DROP COLUMN deleted; ALTER TABLE op_resource DROP COLUMN meta;"
+
 #define AUTO_STORE CLEANUP(cleanup_store) struct store
 
 /* A result of the kind "0, or a negative code and *err". */

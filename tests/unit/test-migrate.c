@@ -8,7 +8,7 @@
 /* What version 3 had, with two commits and two resources. */
 static const char version_3[] =
 	"ALTER TABLE owner DROP COLUMN registry; DROP INDEX op_unfinished; DROP TABLE plan; DROP TABLE base;"
-	"ALTER TABLE op_resource DROP COLUMN stays_active;"
+	"ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS
 	"CREATE TABLE step(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
 	" resource INTEGER NOT NULL, kind INTEGER NOT NULL, path BLOB NOT NULL, slot BLOB, change INTEGER NOT NULL,"
 	" b_id BLOB, b_mode INTEGER, b_uid INTEGER, b_gid INTEGER, b_size INTEGER, b_mtime INTEGER, b_atime INTEGER,"
@@ -140,7 +140,7 @@ static void make_version_5(const char *top, bool owner)
 	snprintf(sql, sizeof sql,
 		 "UPDATE resource SET work=CAST('%s/boxes/u/1' AS BLOB), stage=CAST('/elsewhere/.atoll-0/u/1' AS BLOB);"
 		 "ALTER TABLE owner DROP COLUMN registry; DELETE FROM owner;"
-		 "ALTER TABLE op_resource DROP COLUMN stays_active; %s%s%s PRAGMA user_version=5",
+		 "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS "%s%s%s PRAGMA user_version=5",
 		 top, owner ? "INSERT INTO owner VALUES(1,NULL,0,CAST('" : "", owner ? top : "",
 		 owner ? "' AS BLOB));" : "");
 	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);

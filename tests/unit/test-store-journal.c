@@ -194,7 +194,8 @@ TEST(how_an_op_treats_a_resource_is_kept_and_replaced)
 {
 	AUTO_STORE *s = scene_store();
 	struct store_op op = add_op(s, scene_box(s, "one"), STORE_OP_COMMIT, 0);
-	struct store_op_resource a = { op.id, 2, STORE_SOURCE_COPY, true, scene_id(3, 9), INT64_MAX, INT64_MIN, true };
+	struct store_op_resource a = { op.id, 2,    STORE_SOURCE_COPY,      true, scene_id(3, 9), INT64_MAX, INT64_MIN,
+				       true,  true, { 1, 2, 3, UINT32_MAX } };
 	struct store_op_resource b = { op.id, 1, STORE_SOURCE_RETIRE, false, scene_id(0, 0), 1, 2, false },
 				 *list = NULL;
 	struct atoll_error err = { 0 };
@@ -216,6 +217,11 @@ TEST(how_an_op_treats_a_resource_is_kept_and_replaced)
 	CHECK_EQ(list[1].prepared_at, INT64_MAX);
 	CHECK_EQ(list[1].landed_at, 99);
 	CHECK(list[1].stays_active && !list[0].stays_active);
+	CHECK(list[1].counted && !list[0].counted);
+	CHECK_EQ(list[1].counts.added, 1);
+	CHECK_EQ(list[1].counts.modified, 2);
+	CHECK_EQ(list[1].counts.deleted, 3);
+	CHECK_EQ(list[1].counts.meta, UINT32_MAX);
 	free(list);
 }
 
