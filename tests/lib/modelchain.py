@@ -627,9 +627,11 @@ class World:
             self.worked_in(box, commit.all() | commit.names)
             box.history.pop()
             self.uncommitted(box, record, commit)
+            retimed = {p for p in set(record.after) & set(old)  # also by what another sandbox landed and took back
+                       if old[p].kind == "dir" and old[p].mtime != record.after[p].mtime}
             for path in box.stale_times & {p[len(box.root) + 1:] if box.root != "." and
                                            p != box.root else "." if p == box.root else p
-                                           for p in foreign.names | foreign.metas}:
+                                           for p in foreign.names | foreign.metas | retimed}:
                 if not box.layered and path in box.view:
                     # the copy may follow the time that others have given the original's directory
                     box.view[path].mtime = None
