@@ -16,8 +16,8 @@ static void json_text(struct json *j, const char *text)
 
 	fputc('"', j->out);
 	while (*text) {
-		size_t size = utf8_sequence(text);
-		unsigned char c = (unsigned char)*text;
+		uint32_t c = 0;
+		size_t size = utf8_decode(text, &c);
 		const char *e = escaped;
 
 		while (*e && *e != *text)
@@ -25,8 +25,8 @@ static void json_text(struct json *j, const char *text)
 		if (*e)
 			fprintf(j->out, "\\%c", letters[e - escaped]);
 		else if (size == 0)
-			fprintf(j->out, "\\udc%02x", (unsigned)c);
-		else if (c < 0x20 || c == 0x7f)
+			fprintf(j->out, "\\udc%02x", (unsigned)(unsigned char)*text);
+		else if (utf8_printable(text) == 0) /* all of these are below U+10000: one escape */
 			fprintf(j->out, "\\u%04x", (unsigned)c);
 		else
 			fwrite(text, 1, size, j->out);

@@ -28,8 +28,8 @@ static size_t decode(const unsigned char *p, uint32_t *ret)
 
 static bool is_unsafe(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2066 && c <= 0x2069);
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 size_t utf8_sequence(const char *text)
@@ -37,6 +37,11 @@ size_t utf8_sequence(const char *text)
 	uint32_t c;
 
 	return decode((const unsigned char *)text, &c);
+}
+
+size_t utf8_decode(const char *text, uint32_t *ret_character)
+{
+	return decode((const unsigned char *)text, ret_character);
 }
 
 size_t utf8_printable(const char *text)

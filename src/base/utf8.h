@@ -4,13 +4,18 @@
 #define BASE_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* How many bytes (1..4) the valid UTF-8 sequence at the start of text takes; 0 if there is none, or at the end of text. Over-long
  * forms, surrogates and what lies above U+10FFFF are not valid. */
 size_t utf8_sequence(const char *text);
 
-/* The same, but 0 also for what could change a terminal's state or the look of the text around it: control characters (C0, DEL,
- * C1), line and paragraph separators, changes of writing direction. */
+/* The same; *ret_character is its code point, set only if the sequence is valid. */
+size_t utf8_decode(const char *text, uint32_t *ret_character);
+
+/* As utf8_sequence(), but 0 also for what could change a terminal's state or the look of the
+ * text around it: control characters (C0, DEL, C1), line and paragraph separators, changes of
+ * writing direction. */
 size_t utf8_printable(const char *text);
 
 #endif

@@ -2,6 +2,7 @@
 /* A patch as unified diff. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/patch.h"
 
 struct printer {
@@ -11,20 +12,29 @@ struct printer {
 	bool escape;
 };
 
-/* What a terminal could take for a command is shown as cat -v shows it: control characters, C1 in UTF-8 among them. */
+/* What a terminal would obey is shown in letters: ^[ for a control character, <U+202E> for a C1
+ * control or a change of writing direction, <9B> for a byte that is no UTF-8 (an 8-bit terminal
+ * takes some of them for C1 controls). */
 static void put_escaped(FILE *out, const char *data, size_t size)
 {
-	for (size_t i = 0; i < size; i++) {
-		unsigned char c = (unsigned char)data[i], next = i + 1 < size ? (unsigned char)data[i + 1] : 0;
+	while (size > 0) {
+		char text[5] = { 0 }; /* the data may end within a sequence, and without a NUL */
+		uint32_t c = 0;
+		size_t n;
 
-		if ((c < 0x20 && c != '\t') || c == 0x7f) {
-			fprintf(out, "^%c", c ^ 0x40);
-		} else if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-			fprintf(out, "M-^%c", next ^ 0xc0);
-			i++;
-		} else {
-			putc(c, out);
-		}
+		memcpy(text, data, MIN(size, sizeof(text) - 1));
+		n = utf8_decode(text, &c);
+		if (*text == '\t' || utf8_printable(text) > 0)
+			fwrite(data, 1, n, out);
+		else if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			fprintf(out, "^%c", *text ^ 0x40);
+		else if (n > 0)
+			fprintf(out, "<U+%04X>", (unsigned)c);
+		else
+			fprintf(out, "<%02X>", (unsigned)(unsigned char)*text);
+		n = MAX(n, (size_t)1);
+		data += n;
+		size -= n;
 	}
 }
 

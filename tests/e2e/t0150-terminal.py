@@ -3,6 +3,7 @@
 # timeout: 300
 """At a terminal: the question after a run, its answers, Ctrl-C, and a shell inside that takes the terminal for itself."""
 import fcntl
+import json
 import os
 import pty
 import select
@@ -189,8 +190,50 @@ def removal(place, tap, who):
     tap.check("rm removes after a yes, %s" % who, done.returncode == 0 and box.atoll("show", "full").returncode == 5, done)
 
 
+# What a terminal would obey: ESC, C1 controls as UTF-8 and as single bytes, changes of writing direction.
+HOSTILE = """
+open(b"x\\xc2\\x9b2J\\xc2\\x9d0;pwned\\xc2\\x9cy", "w")
+open("a\\u202etxt.exe", "w")
+open("p", "wb").write(b"old\\x9b31m c1\\n\\xe2\\x80\\xaebidi \\xd8\\x9c \\xe2\\x81\\xa6\\n\\x1b[31mesc\\n\\xc2\\x9b2J\\nplain \\xc3\\xbc \\xe2\\x98\\x83 \\xff\\n")
+"""
+OBEYED = (b"\x1b[31mesc", b"\x9b", b"\x9c", b"\x9d", b"\xe2\x80\xae", b"\xe2\x81\xa6", b"\xd8\x9c")
+
+
+def hostile(place, tap, who):
+    path = t.build_tree(place, who, [["create", "p", "old\n", 0o644], ["stamp_all", 1000000000]])
+    box = t.Box(place, who, name="hostile", dirs=[path])
+    box.new()
+    box.run("python3", "-c", HOSTILE, cwd=path)
+    for what, arguments in (("diff", ()), ("diff --patch", ("--patch",)), ("diff --json", ("--json",)), ("diff --stat", ("--stat",)),
+                            ("diff --name-status", ("--name-status",))):
+        done = Talk(box, path, ["diff", "hostile", *arguments], [])
+        tap.check("%s shows a terminal nothing that it would obey, %s" % (what, who), done.returncode == 0 and b"txt.exe" in done.said and
+                  not any(word in done.said for word in OBEYED), done)
+    done = Talk(box, path, ["diff", "hostile", "--patch", "p"], [])
+    tap.check("the patch names on a terminal what it does not show, %s" % who, all(word in done.said for word in (
+        b"+old<9B>31m c1", b"+<U+202E>bidi <U+061C> <U+2066>", b"+^[[31mesc", b"+<U+009B>2J", b"+plain \xc3\xbc \xe2\x98\x83 <FF>")), done)
+    with open(path + "/p", "rb") as file:
+        old = file.read()
+    piped = box.diff("--patch", "p", cwd=path).stdout
+    other = place.fresh("patched", who)
+    with open(other + "/p", "wb") as file:
+        file.write(old)
+    t.give(other, place.uid(who))
+    applied = subprocess.run(["patch", "-s", "-p1"], cwd=other, input=piped, capture_output=True, check=False)
+    box.atoll("commit", "hostile", "p", cwd=path)
+    with open(other + "/p", "rb") as left, open(path + "/p", "rb") as right:
+        tap.check("a pipe gets the patch as it is, and it applies, %s" % who, applied.returncode == 0 and left.read() == right.read(), applied, piped)
+    piped = box.diff("--json").stdout
+    names = {change["path"] for change in json.loads(piped)}
+    tap.check("JSON is escaped in a pipe too, and gives the same names, %s" % who, not any(word in piped for word in OBEYED) and
+              names == {"x\x9b2J\x9d0;pwned\x9cy", "a\u202etxt.exe"}, piped)
+    box.drop()
+    t.remove_tree(path)
+
+
 def main(place, tap):
     for who in place.users():
+        hostile(place, tap, who)
         question(place, tap, who)
         job_control(place, tap, who)
         removal(place, tap, who)

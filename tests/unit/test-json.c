@@ -81,6 +81,18 @@ TEST(special_characters_are_escaped)
 	check_output(write_escapes, false, "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f é☃\"\n");
 }
 
+static void write_controls(struct json *j)
+{
+	json_string(j, NULL,
+		    "\xc2\x9b"
+		    "2J\xc2\x80 \xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xc2\xa0");
+}
+
+TEST(what_a_terminal_would_obey_is_escaped)
+{
+	check_output(write_controls, false, "\"\\u009b2J\\u0080 \\u202e\\u2066\\u061c\xc2\xa0\"\n");
+}
+
 static void write_bytes(struct json *j)
 {
 	json_string(j, "\xfe", "a\xff\x80\xed\xb3\xbf\xc3");

@@ -215,7 +215,13 @@ TEST(missing_newline_is_a_difference_and_said)
 
 TEST(control_characters_are_escaped_when_asked)
 {
-	check_prints("", "\033[31m\302\233x\t\177\n", "@@ -0,0 +1 @@\n+^[[31mM-^[x\t^?\n");
+	check_prints("", "\033[31m\302\233x\t\177\n", "@@ -0,0 +1 @@\n+^[[31m<U+009B>x\t^?\n");
+}
+
+TEST(what_is_no_utf8_and_changes_of_direction_are_named_when_asked)
+{
+	check_prints("", "a\xe2\x80\xae\xff\x9b\xc3\xbc\xc3\n", "@@ -0,0 +1 @@\n+a<U+202E><FF><9B>\xc3\xbc<C3>\n");
+	check_prints("", "\xe2\x80", "@@ -0,0 +1 @@\n+<E2><80>\n\\ No newline at end of file\n");
 }
 
 TEST(changes_seven_lines_apart_make_two_hunks)

@@ -52,9 +52,8 @@ TEST(over_long_and_too_large_forms_are_no_sequence)
 
 TEST(control_characters_separators_and_direction_marks_are_not_printable)
 {
-	static const uint32_t unsafe[] = {
-		1, '\n', 0x1b, 0x7f, 0x80, 0x9b, 0x9f, 0x200e, 0x2028, 0x202e, 0x2066, 0x2069
-	};
+	static const uint32_t unsafe[] = { 1,     '\n',   0x1b,   0x7f,   0x80,   0x9b,  0x9f,
+					   0x61c, 0x200e, 0x2028, 0x202e, 0x2066, 0x2069 };
 	static const uint32_t safe[] = { ' ', 'a', '~', 0xa0, 0xe4, 0x2014, 0x2603, 0x1f600 };
 	char text[8];
 
