@@ -172,6 +172,11 @@ struct atoll_new_options {
 	const struct atoll_settings *settings; /* kept with the sandbox, for all its runs */
 	atoll_cost_fn cost; /* NULL, or called for each resource that must be copied, before that begins */
 	void *cost_arg;
+	/* NULL, or asked many times while the sandbox is made, from the calling thread, also
+	 * with no time between: true gives it up. Then nothing is left of it, and the error's
+	 * sys_errno is ECANCELED. */
+	bool (*cancelled)(void *arg);
+	void *cancelled_arg;
 };
 
 struct atoll_resource_info {

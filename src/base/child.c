@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/stop.h"
 #include "base/strbuf.h"
 
 /* A killed process that still does not end waits inside the kernel (a dead disk, say): not worth waiting with it. */
@@ -143,18 +144,22 @@ static int remaining_ms(int64_t deadline)
 	return left <= 0 ? 0 : (int)MIN((left + 999999) / 1000000, (int64_t)1 << 30);
 }
 
-/* Reads its output until it ends: 0, or -ETIMEDOUT. Its end counts, not that of the output: a grandchild may hold that. */
+/* Reads its output until it ends: 0, or -ETIMEDOUT, or -ECANCELED. Its end counts, not that of
+ * the output: a grandchild may hold that. */
 static int wait_for_end(int pidfd, int output, int timeout_ms, struct tail *t)
 {
 	int64_t deadline = timeout_ms < 0 ? -1 : clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
 	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = output, .events = POLLIN } };
 
 	for (;;) {
-		int r = poll(fds, ARRAY_SIZE(fds), remaining_ms(deadline));
+		int left = remaining_ms(deadline), wait = stop_wait_ms(left), r = stop_check();
 
+		if (r < 0)
+			return r;
+		r = poll(fds, ARRAY_SIZE(fds), wait);
 		if (r < 0 && errno != EINTR)
 			return -errno;
-		if (r == 0)
+		if (r == 0 && wait == left)
 			return -ETIMEDOUT;
 		if (r > 0 && fds[1].revents && !tail_read(t, output))
 			fds[1].fd = -1;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/cost.h"
 #include "cli/info.h"
+#include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/resolve.h"
 #include "cli/settings.h"
@@ -134,8 +135,8 @@ int cmd_new(struct cli *cli, const struct options *o)
 	options.name = o->n_operands > 0 ? o->operands[0] : NULL;
 	options.settings = settings;
 	options.durable_workspace = options_has(o, "durable-workspace");
-	if (atoll_new(cli->a, &options, &info, &err) < 0)
-		return message_fail(cli, &err);
+	if (interrupt_new(cli, &options, &info, &err) < 0)
+		return interrupt_status(message_fail(cli, &err));
 	tell_left_out(cli, info);
 	if (options_has(o, "json")) {
 		struct json j;

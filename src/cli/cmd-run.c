@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/cost.h"
 #include "cli/decide.h"
+#include "cli/interrupt.h"
 #include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
@@ -68,7 +69,7 @@ static int make_sandbox(struct cli *cli, const struct run_settings *s, struct at
 		return r;
 	options.resources = resources.v;
 	options.n_resources = resources.n;
-	return atoll_new(cli->a, &options, ret, err);
+	return interrupt_new(cli, &options, ret, err);
 }
 
 /* A sandbox in which nothing could be run is of no use, unless something got in nevertheless. */
@@ -314,7 +315,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	if (r < 0)
-		return message_fail(cli, &err);
+		return interrupt_status(message_fail(cli, &err));
 	if (keep_ms > 0 &&
 	    atoll_keep(cli->a, info->name,
 		       &(struct atoll_run_options){

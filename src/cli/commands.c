@@ -201,6 +201,8 @@ static const struct command commands[] = {
 		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"
 		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
 		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
+		  "Ctrl-C, SIGTERM and SIGHUP give it up, also in the middle of a long copy: nothing is left of it, and the "
+		  "exit status is 128 + the signal's number.\n\n"
 		  "The options that atoll run has too are kept with the sandbox and hold for all its runs.",
 	  .examples =
 		  "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
@@ -378,7 +380,8 @@ static const struct command commands[] = {
 		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a "
 		  "sandbox of that name exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
 		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a "
-		  "terminal the output goes through a pager.\n\n"
+		  "terminal the output goes through a pager, and a patch shows control characters, changes of writing "
+		  "direction and bytes that are no UTF-8 as ^[, <U+202E> and <9B>; a pipe gets them as they are.\n\n"
 		  "--json prints an array with an object for each change. A relation that a database's transaction "
 		  "locks so that others wait is no change; its object has \"change\": \"locked\", the relation as \"path\", "
 		  "the \"mode\" of the lock, for how many \"seconds\" the transaction has been open, and, if an idle "

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "database/private.h"
 #include "tree/tree.h"
@@ -71,8 +72,8 @@ static int copy_pages(sqlite3_backup *b, int64_t end)
 			sqlite3_sleep(1);
 			rc = SQLITE_OK;
 		}
-	} while (rc == SQLITE_OK);
-	return rc;
+	} while (rc == SQLITE_OK && stop_check() == 0);
+	return rc == SQLITE_OK ? SQLITE_INTERRUPT : rc;
 }
 
 static int back_up(struct sqlite_db *from, struct sqlite_db *to, int busy_ms, struct atoll_error *err)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "engine/claim.h"
 #include "engine/settings.h"
@@ -302,7 +303,25 @@ static int make(struct maker *m, struct atoll_error *err)
 		r = hand_over(m, err);
 	if (r >= 0)
 		r = begin_all(m, err);
+	if (r >= 0 && stop_check() < 0)
+		r = -ATOLL_FAILED;
 	return r < 0 ? r : record_created(s, err);
+}
+
+/* A caller who gives it up is told so, and not what happened to be interrupted. */
+static int make_unless_cancelled(struct maker *m, struct atoll_error *err)
+{
+	int r = stop_begin(m->options->cancelled, m->options->cancelled_arg);
+	bool cancelled;
+
+	if (r < 0)
+		return error_oom(err, "new");
+	r = make(m, err);
+	cancelled = r < 0 && stop_check() < 0;
+	stop_end();
+	if (!cancelled)
+		return r;
+	return error_set(err, ATOLL_FAILED, ECANCELED, "new", m->options->name, "interrupted; no sandbox was made");
 }
 
 /* Nothing of a failed new stays. What cannot be removed is known by its records, and recovery tries again. */
@@ -355,7 +374,7 @@ int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct a
 	if (r >= 0)
 		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
-		r = make(&m, &local);
+		r = make_unless_cancelled(&m, &local);
 		if (r >= 0 && ret)
 			r = describe(&m, ret, &local);
 		if (r < 0)

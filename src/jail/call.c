@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fork-gate.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "jail/private.h"
 #include "tree/tree.h"
@@ -71,8 +72,11 @@ static bool wait_for_answer(pid_t pid, int socket, int *help, struct answer *ret
 		struct pollfd fds[] = { { .fd = socket, .events = POLLIN },
 					{ .fd = pidfd, .events = POLLIN },
 					{ .fd = *help, .events = POLLIN } };
-		int n = poll(fds, ARRAY_SIZE(fds), -1);
+		int n = poll(fds, ARRAY_SIZE(fds), stop_wait_ms(-1));
 
+		(void)stop_check(); /* the child sees the answer, and ends by itself */
+		if (n == 0)
+			continue;
 		if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM))
 			continue;
 		if (n < 0 || fds[0].revents || fds[1].revents)
@@ -92,6 +96,7 @@ static _Noreturn void child(int socket, int help, int wide_fd, const struct ids_
 	struct answer answer = { 0 };
 
 	sys_fault_child();
+	stop_in_child();
 	answer.entered = spawn_enter_userns(wide_fd, own) == 0;
 	tree_outside_use(help);
 	if (answer.entered)

@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "tree/private.h"
 
 /* At most so much per call, so that a signal is not kept waiting for a whole large file. */
 #define CHUNK ((size_t)256 << 20)
+#define STOPPABLE_CHUNK ((size_t)16 << 20)
 #define BUFFER_SIZE ((size_t)128 << 10)
 
 /* The ways to copy a range, best first. Once one has proved unfit for two files, the next is tried and kept. */
@@ -68,8 +70,13 @@ static ssize_t copy_some(struct data_copy *c, off_t at, size_t size)
 /* 1, or 0 if the file ended before. */
 static int copy_range(struct data_copy *c, uint64_t at, uint64_t end)
 {
+	uint64_t chunk = stop_is_possible() ? STOPPABLE_CHUNK : CHUNK;
+
 	while (at < end) {
-		ssize_t got = copy_some(c, (off_t)at, (size_t)MIN(end - at, (uint64_t)CHUNK));
+		ssize_t got = stop_check();
+
+		if (got == 0)
+			got = copy_some(c, (off_t)at, (size_t)MIN(end - at, chunk));
 
 		/* Some filesystems answer what they cannot copy with "nothing": believe only the simplest way. */
 		if (c->way != WAY_READ_WRITE && (got == 0 || is_unfit(got))) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "tree/private.h"
 
 #define DENTS_SIZE (64 * 1024)
@@ -269,8 +270,10 @@ static int walk_visit(struct walk *w, int dirfd, const char *name)
 {
 	struct tree_entry entry = { .dirfd = dirfd, .name = name, .path = strbuf_str(&w->path) };
 	AUTO_FD fd = -EBADF;
-	int r;
+	int r = stop_check();
 
+	if (r < 0)
+		return r;
 	r = is_told(w, name, &entry.stat) ? 0 : look(w, dirfd, name, &entry.stat, &fd);
 	if (r == -ENOENT)
 		return TREE_WALK_GO;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "base/error.h"
+
+/* While it waits, a signal is blocked and only looked at: no handler has to interrupt anything. */
+struct interrupt {
+	sigset_t signals, before;
+};
+
+/* A signal that the caller ignores (nohup) ends nothing. */
+static void interrupt_begin(struct interrupt *i)
+{
+	static const int all[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action;
+
+	sigemptyset(&i->signals);
+	for (size_t k = 0; k < ARRAY_SIZE(all); k++)
+		if (sigaction(all[k], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&i->signals, all[k]);
+	sigprocmask(SIG_BLOCK, &i->signals, &i->before);
+}
+
+static bool is_pending(void *arg)
+{
+	const struct interrupt *i = arg;
+	sigset_t pending;
+
+	sigemptyset(&pending);
+	sigpending(&pending);
+	sigandset(&pending, &pending, &i->signals);
+	return !sigisemptyset(&pending);
+}
+
+/* Takes the signals off the queue: the program ends by itself, with a status of its own. Returns
+ * the first one, or 0. */
+static int interrupt_end(struct interrupt *i)
+{
+	const struct timespec now = { 0 };
+	int first = 0, sig;
+
+	while (is_pending(i) && (sig = sigtimedwait(&i->signals, NULL, &now)) > 0)
+		first = first ? first : sig;
+	sigprocmask(SIG_SETMASK, &i->before, NULL);
+	return first;
+}
+
+static int ended_by;
+
+int interrupt_status(int status)
+{
+	return ended_by ? 128 + ended_by : status;
+}
+
+int interrupt_new(struct cli *cli, const struct atoll_new_options *options, struct atoll_info **ret,
+		  struct atoll_error *err)
+{
+	struct atoll_new_options stoppable = *options;
+	struct atoll_error ignored;
+	struct interrupt i;
+	int r, sig;
+
+	stoppable.cancelled = is_pending;
+	stoppable.cancelled_arg = &i;
+	interrupt_begin(&i);
+	r = atoll_new(cli->a, &stoppable, ret, err);
+	if (r >= 0 && is_pending(&i)) {
+		(void)atoll_remove(cli->a, (*ret)->name, &(struct atoll_remove_options){ .force = true }, &ignored);
+		*ret = atoll_info_free(*ret);
+		r = error_set(err, ATOLL_FAILED, ECANCELED, "new", options->name, "interrupted; no sandbox was made");
+	}
+	sig = interrupt_end(&i);
+	ended_by = r < 0 ? sig : 0;
+	return r;
+}
