@@ -356,7 +356,7 @@ enum atoll_change_kind {
 	ATOLL_DELETED,
 	ATOLL_TYPE,    /* file <-> link <-> directory */
 	ATOLL_META,    /* only mode, owner, xattrs, times or link count */
-	ATOLL_RENAMED, /* from old_path, perhaps with changes too */
+	ATOLL_RENAMED, /* from old_path; ATOLL_WHAT_CONTENT if it was edited too */
 	ATOLL_SKIPPED  /* FIFO, socket, device, or outside a file resource: stays in the sandbox; see note */
 };
 const char *atoll_change_kind_name(enum atoll_change_kind kind); /* "added" */

@@ -103,8 +103,10 @@ int changes_json_print(struct json *j, const struct atoll_change *change)
 	json_string(j, "path", change->path);
 	if (change->part)
 		json_bool(j, "part", true);
-	if (change->old_path)
+	if (change->old_path) {
 		json_string(j, "old_path", change->old_path);
+		json_bool(j, "modified", change->what & (ATOLL_WHAT_CONTENT | ATOLL_WHAT_TARGET));
+	}
 	json_int(j, "resource", change->resource);
 	json_string(j, "resource_path", change->resource_path);
 	put_what(j, change->what);

@@ -379,10 +379,12 @@ static const struct command commands[] = {
 		  "only what lies there or below.\n\n"
 		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a "
 		  "sandbox of that name exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
+		  "A file that was renamed and edited too is R, with the word content, and --patch shows its lines.\n\n"
 		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a "
 		  "terminal the output goes through a pager, and a patch shows control characters, changes of writing "
 		  "direction and bytes that are no UTF-8 as ^[, <U+202E> and <9B>; a pipe gets them as they are.\n\n"
-		  "--json prints an array with an object for each change. A relation that a database's transaction "
+		  "--json prints an array with an object for each change; that of a renamed file has \"old_path\", and "
+		  "\"modified\" says whether its content changed too. A relation that a database's transaction "
 		  "locks so that others wait is no change; its object has \"change\": \"locked\", the relation as \"path\", "
 		  "the \"mode\" of the lock, for how many \"seconds\" the transaction has been open, and, if an idle "
 		  "transaction is ended by a limit, in how many: \"given_up_in_seconds\".",
@@ -411,7 +413,10 @@ static const struct command commands[] = {
 		  "--json prints the result as one object. After a commit that did not land, or a dry run, the object of a "
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
-		  "Operands are read as by atoll diff.",
+		  "Operands are read as by atoll diff.\n\n"
+		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
+		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
+		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",
 	  .examples = "atoll commit fix -m 'port to v2' # everything\n"
 		      "atoll commit fix src/a.c # one file; the rest stays\n"
 		      "atoll commit fix --dry-run # what would be done\n" },

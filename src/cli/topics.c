@@ -64,7 +64,7 @@ static bool change_row(size_t i, struct topic_row *ret)
 		[ATOLL_DELETED] = "deleted",
 		[ATOLL_TYPE] = "another type: file, link or directory",
 		[ATOLL_META] = "only mode, owner, attributes, times or links",
-		[ATOLL_RENAMED] = "renamed, perhaps with changes too",
+		[ATOLL_RENAMED] = "renamed; if it was edited too, the word content follows",
 		[ATOLL_SKIPPED] = "stays in the sandbox: FIFO, socket, device",
 	};
 

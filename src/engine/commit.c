@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "engine/exclusion.h"
+#include "engine/recount.h"
 
 /* ---- gathering ---- */
 
@@ -31,6 +32,8 @@ static int gather(struct op *op, struct atoll_error *err)
 			return -(int)MAX(err->code, ATOLL_FAILED);
 		if (op->options->refs)
 			take_requested(op->changes[i]);
+		if (changes_find_renames(&op->s->resources[i], op->changes[i], err) < 0)
+			return -(int)MAX(err->code, ATOLL_FAILED);
 	}
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }
@@ -79,36 +82,52 @@ static bool is_selected(const struct op *op, size_t index, const struct change *
 	return c->part ? part_is_selected(&op->s->resources[index], v) : selection_has(v, c->path);
 }
 
+static int list_change(struct op *op, struct atoll_resource_result *res, const struct change *c,
+		       enum atoll_change_kind kind)
+{
+	AUTO_FREE char *note = c->old_path ? str_format("renamed from \"%s\"", c->old_path) : NULL;
+	struct atoll_item *item;
+
+	result_count(res, kind);
+	if (kind == ATOLL_SKIPPED || op->options->dry_run)
+		return 0;
+	item = result_add(op->result, ATOLL_ITEM_CHANGE, res->seq, c->path, note);
+	if (!item)
+		return -ENOMEM;
+	item->change = kind;
+	return 0;
+}
+
+static int list_of_resource(struct op *op, size_t index, struct atoll_resource_result *res)
+{
+	const struct changes *changes = op->changes[index];
+	enum atoll_change_kind kind;
+	struct recount recount;
+	int r = 0;
+
+	recount_begin(&recount, &op->s->resources[index], changes);
+	for (size_t k = 0; k < changes->n && r >= 0; k++)
+		if (is_selected(op, index, &changes->v[k]) && recount_change(&recount, &changes->v[k], &kind))
+			r = list_change(op, res, &changes->v[k], kind);
+	recount_end(&recount);
+	op->row.added += res->added;
+	op->row.modified += res->modified;
+	op->row.deleted += res->deleted;
+	op->row.meta += res->meta;
+	return r;
+}
+
 /* Lists what is selected, and fills the counts of each resource and of the op. */
 static int list_changes(struct op *op, struct atoll_error *err)
 {
 	for (size_t i = 0; i < op->s->n; i++) {
-		const struct store_resource *row = &op->s->resources[i].row;
-		struct atoll_resource_result *res = result_resource(op->result, row,
-								    resource_isolates(&op->s->resources[i])
-									    ? ATOLL_OUTCOME_NOT_ATTEMPTED
-									    : ATOLL_OUTCOME_NOT_ISOLATED);
+		const struct resource *r = &op->s->resources[i];
+		struct atoll_resource_result *res = result_resource(op->result, &r->row,
+								    resource_isolates(r) ? ATOLL_OUTCOME_NOT_ATTEMPTED
+											 : ATOLL_OUTCOME_NOT_ISOLATED);
 
-		if (!res)
+		if (!res || list_of_resource(op, i, res) < 0)
 			return error_oom(err, "commit");
-		for (size_t k = 0; k < op->changes[i]->n; k++) {
-			const struct change *c = &op->changes[i]->v[k];
-			struct atoll_item *item;
-
-			if (c->implied || !is_selected(op, i, c))
-				continue;
-			result_count(res, c->kind);
-			if (c->kind == ATOLL_SKIPPED || op->options->dry_run)
-				continue;
-			item = result_add(op->result, ATOLL_ITEM_CHANGE, row->seq, c->path, NULL);
-			if (!item)
-				return error_oom(err, "commit");
-			item->change = c->kind;
-		}
-		op->row.added += res->added;
-		op->row.modified += res->modified;
-		op->row.deleted += res->deleted;
-		op->row.meta += res->meta;
 	}
 	return 0;
 }

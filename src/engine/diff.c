@@ -13,7 +13,8 @@ struct shown {
 	int workspace_fd;
 };
 
-/* A rename is shown as one: what it was before is what was deleted. */
+/* A rename is shown as one: what it was before is what was deleted. changes_compare_renames()
+ * has set what differs besides. */
 static void fill_renamed(struct shown *shown, const struct changes *changes)
 {
 	const struct change *old = changes_find(changes, shown->change.old_path);
@@ -24,10 +25,6 @@ static void fill_renamed(struct shown *shown, const struct changes *changes)
 	c->kind = ATOLL_RENAMED;
 	c->has_before = true;
 	c->before = old->before;
-	if (c->before.size != c->after.size || c->before.mtime != c->after.mtime)
-		c->what |= ATOLL_WHAT_CONTENT;
-	if ((c->before.mode & 07777) != (c->after.mode & 07777))
-		c->what |= ATOLL_WHAT_MODE;
 }
 
 static void fill(const struct shown *shown, struct atoll_change *ret)
@@ -61,6 +58,14 @@ static void fill(const struct shown *shown, struct atoll_change *ret)
 	}
 }
 
+/* A rename is wanted by either of its paths. */
+static bool is_wanted(const struct resource *r, const struct selection *selection, const struct change *c)
+{
+	if (c->part)
+		return part_is_selected(r, selection);
+	return selection_has(selection, c->path) || (c->old_path && selection_has(selection, c->old_path));
+}
+
 static int show_resource(struct resource *r, const struct changes *changes, const struct selection *selection,
 			 atoll_change_fn fn, void *arg)
 {
@@ -70,10 +75,7 @@ static int show_resource(struct resource *r, const struct changes *changes, cons
 		struct shown shown = { .r = r, .change = changes->v[i], .workspace_fd = workspace };
 		struct atoll_change change;
 
-		bool wanted = changes->v[i].part ? part_is_selected(r, selection)
-						 : selection_has(selection, changes->v[i].path);
-
-		if (changes->v[i].implied || changes->v[i].renamed || !wanted)
+		if (changes->v[i].implied || changes->v[i].renamed || !is_wanted(r, selection, &changes->v[i]))
 			continue;
 		shown.c = &shown.change;
 		if (shown.change.old_path)

@@ -93,6 +93,13 @@ static struct changes *read_changes(FILE *f)
 	return TAKE_PTR(c);
 }
 
+static int compare_renames(struct resource *r, struct changes *c, struct atoll_error *err)
+{
+	AUTO_FD workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
+
+	return changes_compare_renames(r, c, workspace, err);
+}
+
 static int find_changes(void *arg, int out)
 {
 	struct gathering *g = arg;
@@ -115,6 +122,8 @@ static int find_changes(void *arg, int out)
 		}
 		if (g->exact)
 			r = changes_find_renames(&g->s->resources[i], c, &g->error);
+		if (g->exact && r >= 0)
+			r = compare_renames(&g->s->resources[i], c, &g->error);
 		write_changes(f, c);
 	}
 	if (fclose(f) != 0 && r >= 0)

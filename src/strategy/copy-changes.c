@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-static bool untouched(const struct base_entry *b, const struct tree_stat *st)
+bool copy_is_untouched(const struct base_entry *b, const struct tree_stat *st)
 {
 	return b->ctime == st->ctime && b->ino == st->ino && b->mtime == st->mtime && b->mode == st->mode &&
 	       b->uid == st->uid && b->gid == st->gid && (S_ISDIR(st->mode) || b->size == st->size);
@@ -167,7 +167,8 @@ int copy_visit(const struct tree_entry *e, void *arg)
 		return r;
 	if (b)
 		b->seen = true;
-	if (b && !b->special && (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : untouched(b, &e->stat))) {
+	if (b && !b->special &&
+	    (S_ISDIR(e->stat.mode) ? directory_unchanged(b, &e->stat) : copy_is_untouched(b, &e->stat))) {
 		r = note_linked(w, e);
 		return r < 0 ? r : TREE_WALK_GO;
 	}

@@ -350,6 +350,19 @@ static int copy_origin(struct resource *r, const struct change *c, struct tree_i
 	return found != NULL;
 }
 
+/* The copy's ctime is the one that it got when it was made: it lies in a directory that was
+ * renamed. And nobody has changed the original since. */
+static bool copy_is_as_origin(struct resource *r, const struct change *c, const struct change *old)
+{
+	const struct base_entry *found;
+	struct baseline *b = NULL;
+
+	if (copy_load(r, &b, NULL) < 0)
+		return false;
+	found = baseline_find_inode(b, c->after.ino, c->after.btime);
+	return found && copy_is_untouched(found, &c->after) && old->before.ctime < resource_stamp(r, old->path);
+}
+
 const struct strategy_ops strategy_copy = {
 	.name = "copy_on_write",
 	.summary = "a private copy of the tree, by reflink where the filesystem can; works everywhere",
@@ -363,6 +376,7 @@ const struct strategy_ops strategy_copy = {
 	.changes = copy_changes,
 	.base = copy_base,
 	.origin = copy_origin,
+	.is_as_origin = copy_is_as_origin,
 	.landed = copy_landed,
 	.returned = copy_returned,
 	.release = copy_release,

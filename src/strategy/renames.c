@@ -2,6 +2,9 @@
 /*
  * Renames, where the workspace knows them: a file that was added and has its origin in an original that was deleted. To everything that
  * lands changes they are an addition and a deletion; they are shown as one, and a part of one is not committed alone.
+ *
+ * A renamed file may have been edited too, and size and mtime prove nothing: the sandboxed command
+ * sets both as it likes.
  */
 #include "strategy/strategy.h"
 
@@ -52,12 +55,20 @@ static int collect_deleted(struct resource *r, const struct changes *c, struct d
 	return list ? 0 : -ENOMEM;
 }
 
+static bool has_candidate(const struct changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (may_be_renamed(&c->v[i]))
+			return true;
+	return false;
+}
+
 int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err)
 {
 	AUTO_FREE struct deleted *deleted = NULL;
 	size_t n = 0;
 
-	if (!r->ops->origin)
+	if (!r->ops->origin || !has_candidate(c))
 		return 0;
 	if (collect_deleted(r, c, &deleted, &n) < 0)
 		return error_oom(err, "diff");
@@ -76,4 +87,42 @@ int changes_find_renames(struct resource *r, struct changes *c, struct atoll_err
 		c->v[found->index].renamed = true;
 	}
 	return 0;
+}
+
+static int compare(struct resource *r, struct change *c, const struct change *old, struct peer *workspace,
+		   struct peer *original)
+{
+	struct pair pair = { .name_a = path_base_name(c->path),
+			     .a = &c->after,
+			     .name_b = path_base_name(old->path),
+			     .b = &old->before,
+			     .uid = old->before.uid,
+			     .gid = old->before.gid,
+			     .marks = resource_marks(r) };
+	unsigned what = 0;
+	int rc;
+
+	pair.dir_a = peer_dir(workspace, c->path, path_parent_size(c->path));
+	pair.dir_b = peer_dir(original, old->path, path_parent_size(old->path));
+	rc = pair.dir_a < 0 ? pair.dir_a : pair.dir_b < 0 ? pair.dir_b : pair_differs(&pair, true, &what);
+	/* What cannot be read, or has just gone, cannot be proven equal. */
+	c->what |= rc < 0 ? (unsigned)ATOLL_WHAT_CONTENT : what;
+	return rc == -ENOMEM ? rc : 0;
+}
+
+int changes_compare_renames(struct resource *r, struct changes *c, int workspace_fd, struct atoll_error *err)
+{
+	struct peer workspace = { workspace_fd, NULL, -EBADF };
+	struct peer original = { r->root_fd, NULL, -EBADF };
+	int rc = 0;
+
+	for (size_t i = 0; i < c->n && rc >= 0; i++) {
+		const struct change *old = c->v[i].old_path ? changes_find(c, c->v[i].old_path) : NULL;
+
+		if (old && old->renamed && !(r->ops->is_as_origin && r->ops->is_as_origin(r, &c->v[i], old)))
+			rc = compare(r, &c->v[i], old, &workspace, &original);
+	}
+	peer_release(&workspace);
+	peer_release(&original);
+	return rc < 0 ? error_oom(err, "diff") : 0;
 }

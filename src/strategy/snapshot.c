@@ -317,6 +317,16 @@ static int snapshot_origin(struct resource *r, const struct change *c, struct tr
 	return 0;
 }
 
+/* In a snapshot a file has the inode number and the ctime that it has in the original: where
+ * both sides still have them, neither was changed. */
+static bool snapshot_is_as_origin(struct resource *r, const struct change *c, const struct change *old)
+{
+	(void)r;
+	return c->after.ino == old->before.ino && c->after.btime == old->before.btime &&
+	       c->after.ctime == old->before.ctime && c->after.mtime == old->before.mtime &&
+	       c->after.size == old->before.size;
+}
+
 /* ---- after a commit or undo ---- */
 
 /* In the beginning the workspace was what the original was. */
@@ -373,6 +383,7 @@ const struct strategy_ops strategy_snapshot = {
 	.changes = changes_quickly,
 	.base = snapshot_base,
 	.origin = snapshot_origin,
+	.is_as_origin = snapshot_is_as_origin,
 	.landed = snapshot_landed,
 	.returned = snapshot_returned,
 	.release = snapshot_release,
