@@ -217,7 +217,8 @@ struct atoll_info {
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
 	      struct atoll_error *err);
 int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err);
-/* name NULL in any call below means: the only sandbox there is. Ordered by creation. */
+/* name NULL in any call below means: the only sandbox there is or, of several, the one with the
+ * innermost resource around the current directory. atoll_list() orders by creation. */
 int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err);
 struct atoll_info *atoll_info_free(struct atoll_info *info);
 void atoll_info_list_free(struct atoll_info **list, size_t n);
@@ -393,6 +394,8 @@ struct atoll_selection {
 		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it */
 	size_t n_paths; /* 0: everything */
 };
+/* A path that is neither in the original nor in the sandbox nor among its changes is
+ * ATOLL_NOT_FOUND, with the path as given in the error's object. */
 
 /* Calls fn for each change, resources in order, paths sorted, parents before children. fn returning non-zero stops. */
 typedef int (*atoll_change_fn)(const struct atoll_change *change, void *arg);

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/locks.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/quote.h"
 
@@ -200,6 +201,35 @@ static void print_name_status(struct changes_printer *p, const struct atoll_chan
 	fwrite(strbuf_str(&line), 1, line.size, p->style.out);
 }
 
+/* A listing that fails before its first change leaves standard output to the error. */
+static void begin_json(struct changes_printer *p)
+{
+	if (p->begun)
+		return;
+	p->begun = true;
+	message_json_begin(p->state);
+	json_array(p->state, NULL);
+}
+
+/* An array that ends in an element with an error is not whole. */
+static void end_json(struct changes_printer *p, const struct atoll_info *info, int r, const struct atoll_error *err)
+{
+	struct json *j = p->state;
+
+	if (r < 0 && !p->begun)
+		return;
+	begin_json(p);
+	if (r < 0) {
+		json_object(j, NULL);
+		message_json_error(j, err, atoll_code_exit_status(err->code));
+		json_object_end(j);
+	} else {
+		locks_json_elements(j, info);
+	}
+	json_array_end(j);
+	json_finish(j);
+}
+
 static int print_change(const struct atoll_change *c, void *arg)
 {
 	struct changes_printer *p = arg;
@@ -220,6 +250,7 @@ static int print_change(const struct atoll_change *c, void *arg)
 		p->failure = changes_patch_print(p, c);
 		break;
 	case CHANGES_JSON:
+		begin_json(p);
 		p->failure = changes_json_print(p->state, c);
 		break;
 	}
@@ -252,17 +283,11 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 
 	if (style->format == CHANGES_STAT)
 		p.state = table = changes_stat_new();
-	if (style->format == CHANGES_JSON) {
+	if (style->format == CHANGES_JSON)
 		p.state = &j;
-		json_init(&j, style->out, true);
-		json_array(&j, NULL);
-	}
 	r = list(cli, info, selection, &p, err);
-	if (style->format == CHANGES_JSON) {
-		locks_json_elements(&j, info);
-		json_array_end(&j);
-		json_finish(&j);
-	}
+	if (style->format == CHANGES_JSON)
+		end_json(&p, info, r, err);
 	if (r == 0 && table)
 		changes_stat_print(table, style->out, style->color);
 	changes_stat_free(table);

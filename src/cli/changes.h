@@ -51,6 +51,7 @@ struct changes_printer {
 	struct changes_counts counts;
 	bool several; /* resources */
 	void *state;  /* of the format */
+	bool begun;   /* something of the JSON was printed */
 	int failure;  /* -errno that ended the listing */
 };
 

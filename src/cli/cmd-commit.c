@@ -35,7 +35,11 @@ static int commit_target(struct cli *cli, const struct options *o, struct atoll_
 	if (r >= 0)
 		r = resolve_end_runs(cli, o, target.info->name, &options->wait_ms, err);
 	options->selection = target.selection;
-	return r < 0 ? r : atoll_commit(cli->a, target.info->name, options, result, err);
+	if (r >= 0)
+		r = resolve_failed(cli, &target, atoll_commit(cli->a, target.info->name, options, result, err), err);
+	if (r < 0 && *result)
+		(*result)->error = *err;
+	return r;
 }
 
 static enum atoll_on_conflict read_on_conflict(const char *word)

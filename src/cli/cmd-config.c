@@ -72,7 +72,7 @@ int cmd_config(struct cli *cli, const struct options *o)
 	if (options_has(o, "json")) {
 		struct json j;
 
-		json_init(&j, stdout, true);
+		message_json_begin(&j);
 		json_array(&j, NULL);
 		each_effective(lists, ARRAY_SIZE(lists), print_json, &j);
 		json_array_end(&j);

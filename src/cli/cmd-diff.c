@@ -70,7 +70,7 @@ int cmd_diff(struct cli *cli, const struct options *o)
 	style.escape = isatty(STDOUT_FILENO);
 	if (is_for_people(style.format))
 		output_pager_start();
-	r = show(cli, &target, &style, &err);
+	r = resolve_failed(cli, &target, show(cli, &target, &style, &err), &err);
 	output_pager_end();
 	if (!cli->quiet)
 		locks_warn(target.info);

@@ -14,7 +14,7 @@ static void print_json(struct atoll_info **list, size_t n)
 {
 	struct json j;
 
-	json_init(&j, stdout, true);
+	message_json_begin(&j);
 	json_array(&j, NULL);
 	for (size_t i = 0; i < n; i++)
 		info_json(&j, list[i]);

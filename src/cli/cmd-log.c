@@ -14,7 +14,7 @@ static void print_json(const struct atoll_log_entry *entries, size_t n)
 {
 	struct json j;
 
-	json_init(&j, stdout, true);
+	message_json_begin(&j);
 	json_array(&j, NULL);
 	for (size_t i = 0; i < n; i++) {
 		json_object(&j, NULL);

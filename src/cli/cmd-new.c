@@ -141,7 +141,7 @@ int cmd_new(struct cli *cli, const struct options *o)
 	if (options_has(o, "json")) {
 		struct json j;
 
-		json_init(&j, stdout, true);
+		message_json_begin(&j);
 		info_json(&j, info);
 		json_finish(&j);
 	} else {

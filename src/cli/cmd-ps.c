@@ -10,11 +10,23 @@
 #include "cli/quote.h"
 #include "cli/runs.h"
 
+/* What still runs has not ended in any way, and of what was lost nobody knows how it did. */
+static void put_end(struct json *j, const struct atoll_run_info *run)
+{
+	if (run->running || run->lost) {
+		json_null(j, "exit_status");
+		json_null(j, "signal");
+		return;
+	}
+	json_int(j, "exit_status", run->exit_status);
+	json_int(j, "signal", run->signal);
+}
+
 static void print_json(const struct atoll_run_info *runs, size_t n, bool all)
 {
 	struct json j;
 
-	json_init(&j, stdout, true);
+	message_json_begin(&j);
 	json_array(&j, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (!all && !runs[i].running)
@@ -34,8 +46,7 @@ static void print_json(const struct atoll_run_info *runs, size_t n, bool all)
 		json_string(&j, "started_at", runs[i].started_at);
 		json_string(&j, "ended_at", runs[i].ended_at);
 		json_int(&j, "pid", runs[i].pid);
-		json_int(&j, "exit_status", runs[i].exit_status);
-		json_int(&j, "signal", runs[i].signal);
+		put_end(&j, &runs[i]);
 		json_int(&j, "elapsed_ns", runs[i].elapsed_ns);
 		json_int(&j, "user_ns", runs[i].user_ns);
 		json_int(&j, "system_ns", runs[i].system_ns);

@@ -5,14 +5,21 @@
 #include "cli/report.h"
 #include "cli/resolve.h"
 
-static void print_json(struct atoll_result **results, size_t n)
+/* failure: one that no result tells of, or NULL. */
+static void print_json(struct atoll_result **results, size_t n, const struct atoll_error *failure)
 {
 	struct json j;
 
-	json_init(&j, stdout, true);
+	message_json_begin(&j);
 	json_array(&j, NULL);
 	for (size_t i = 0; i < n; i++)
 		report_json(&j, results[i], NULL);
+	if (failure) {
+		json_object(&j, NULL);
+		json_bool(&j, "success", false);
+		message_json_error(&j, failure, atoll_code_exit_status(failure->code));
+		json_object_end(&j);
+	}
 	json_array_end(&j);
 	json_finish(&j);
 }
@@ -50,9 +57,9 @@ int cmd_recover(struct cli *cli, const struct options *o)
 	if (!resolve_wait(cli, o, &options.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
 	r = atoll_recover(cli->a, o->n_operands > 0 ? o->operands[0] : NULL, &options, &results, &n, &err);
-	if (json)
-		print_json(results, n);
 	status = print_results(cli, results, n, json);
+	if (json && (r >= 0 || n > 0))
+		print_json(results, n, r < 0 && status == 0 ? &err : NULL);
 	if (n == 0 && r == 0 && !json && !cli->quiet)
 		puts("nothing to recover");
 	/* A failure that a result tells of has been printed with it. */

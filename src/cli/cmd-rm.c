@@ -2,6 +2,7 @@
 /* atoll rm: remove sandboxes. */
 #include <inttypes.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "cli/ask.h"
@@ -12,30 +13,26 @@
 
 #define COUNT_LIMIT 1000
 
-/* Whether undecided changes may be lost: 0 if so (*ret_force is set) or if there are none, else the exit status. */
-static int check_pending(struct cli *cli, const char *name, bool *ret_force)
+/* Whether undecided changes may be lost: 0 if so (*ret_force is set) or if there are none, else
+ * a negative code. */
+static int check_pending(struct cli *cli, const char *name, bool *ret_force, struct atoll_error *err)
 {
-	struct atoll_error err;
 	char question[512];
 	uint64_t n;
+	int r = atoll_pending(cli->a, name, COUNT_LIMIT, &n, err);
 
-	if (atoll_pending(cli->a, name, COUNT_LIMIT, &n, &err) < 0)
-		return message_fail(cli, &err);
-	if (n == 0)
-		return 0;
-	if (!ask_is_possible()) {
-		message_error("sandbox \"%s\" holds %" PRIu64
-			      "%s undecided change%s; commit first, or remove it with --force",
-			      name, n, n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
-		return atoll_code_exit_status(ATOLL_REFUSED);
-	}
+	if (r < 0 || n == 0)
+		return r;
+	if (!ask_is_possible())
+		return error_set(err, ATOLL_REFUSED, 0, "rm", name,
+				 "sandbox \"%s\" holds %" PRIu64
+				 "%s undecided change%s; commit first, or remove it with --force",
+				 name, n, n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
 	snprintf(question, sizeof(question),
 		 "sandbox \"%s\" holds %" PRIu64 "%s undecided change%s; remove it and lose them? [y/N] ", name, n,
 		 n >= COUNT_LIMIT ? " or more" : "", n == 1 ? "" : "s");
-	if (!ask_yes(question)) {
-		message_error("sandbox \"%s\" was not removed", name);
-		return atoll_code_exit_status(ATOLL_REFUSED);
-	}
+	if (!ask_yes(question))
+		return error_set(err, ATOLL_REFUSED, 0, "rm", name, "sandbox \"%s\" was not removed", name);
 	*ret_force = true;
 	return 0;
 }
@@ -79,15 +76,12 @@ static int remove_one(struct cli *cli, const struct options *o, const char *name
 {
 	struct atoll_result *result = NULL;
 	struct atoll_error err = { 0 };
-	int status = 0, r;
+	int status, r = options.force ? 0 : check_pending(cli, name, &options.force, &err);
 
-	if (!options.force)
-		status = check_pending(cli, name, &options.force);
-	if (status != 0)
-		return status;
-	if (resolve_end_runs(cli, o, name, &options.wait_ms, &err) < 0)
-		return message_fail(cli, &err);
-	r = atoll_remove_told(cli->a, name, &options, &result, &err);
+	if (r >= 0)
+		r = resolve_end_runs(cli, o, name, &options.wait_ms, &err);
+	if (r >= 0)
+		r = atoll_remove_told(cli->a, name, &options, &result, &err);
 	status = removed(cli, name, r, result, &err, j);
 	atoll_result_free(result);
 	return status;
@@ -104,7 +98,7 @@ int cmd_rm(struct cli *cli, const struct options *o)
 	if (!resolve_wait(cli, o, &options.wait_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);
 	if (json) {
-		json_init(&j, stdout, true);
+		message_json_begin(&j);
 		json_array(&j, NULL);
 	}
 	/* One that cannot be removed does not keep the others; the first reason is the exit status. */

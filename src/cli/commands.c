@@ -377,8 +377,10 @@ static const struct command commands[] = {
 	  .description =
 		  "Lists every change with a letter (atoll help changes explains them) and what changed. With PATH "
 		  "only what lies there or below.\n\n"
-		  "NAME may be left out if there is only one sandbox. The first operand is taken as NAME if a "
-		  "sandbox of that name exists, or if there is not exactly one sandbox; else it is a PATH.\n\n"
+		  "NAME may be left out if there is only one sandbox, or if the current directory is in one: of several, "
+		  "the one of the innermost resource is taken, as by every command. The first operand is taken as NAME if "
+		  "a sandbox of that name exists, or if none is meant without a name; else it is a PATH. A PATH must be in "
+		  "the original or among the changes: a misspelt one is an error (5), as is a misspelt NAME.\n\n"
 		  "A file that was renamed and edited too is R, with the word content, and --patch shows its lines.\n\n"
 		  "Names with unusual bytes are quoted as git does. Patches can be applied with patch -p1. On a "
 		  "terminal the output goes through a pager, and a patch shows control characters, changes of writing "
@@ -413,7 +415,7 @@ static const struct command commands[] = {
 		  "--json prints the result as one object. After a commit that did not land, or a dry run, the object of a "
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
-		  "Operands are read as by atoll diff.\n\n"
+		  "Operands are read as by atoll diff. A PATH without changes is an error (5), and nothing is committed.\n\n"
 		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
 		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
 		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",

@@ -69,6 +69,23 @@ static int run_command(const struct command *command, const struct options *befo
 	return command->run(&cli, o);
 }
 
+/* Before the options are understood: a failure to understand them has its JSON form too. */
+static bool is_json_given(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--json") == 0)
+			return true;
+	return false;
+}
+
+static bool wants_json(const struct command *command, const struct options *o)
+{
+	for (const struct option_spec *spec = command->options; spec && spec->name; spec++)
+		if (strcmp(spec->name, "json") == 0)
+			return options_has(o, "json");
+	return false;
+}
+
 static int parse_and_run(int argc, char **argv, const struct options *before)
 {
 	const struct command *command = commands_find(argv[0]);
@@ -85,6 +102,7 @@ static int parse_and_run(int argc, char **argv, const struct options *before)
 		help_print_command(command, stdout);
 		return 0;
 	}
+	message_json_want(wants_json(command, &o));
 	return run_command(command, before, &o);
 }
 
@@ -112,5 +130,6 @@ int main(int argc, char **argv)
 	output_init();
 	if (argc < 1)
 		return atoll_code_exit_status(ATOLL_INVALID);
-	return output_finish(start(argc, argv));
+	message_json_want(is_json_given(argc, argv));
+	return output_finish(message_json_finish(start(argc, argv)));
 }

@@ -2,6 +2,7 @@
 /* A result as JSON object. */
 #include "base/json.h"
 #include "cli/locks.h"
+#include "cli/message.h"
 #include "cli/report.h"
 
 static void put_error(struct json *j, const struct atoll_result *result)
@@ -12,14 +13,7 @@ static void put_error(struct json *j, const struct atoll_result *result)
 		json_null(j, "error");
 		return;
 	}
-	json_object(j, "error");
-	json_string(j, "code", atoll_code_name(e->code));
-	json_int(j, "exit_status", atoll_code_exit_status(e->code));
-	json_int(j, "errno", e->sys_errno);
-	json_string(j, "operation", e->operation);
-	json_string(j, "object", e->object);
-	json_string(j, "message", e->message);
-	json_object_end(j);
+	message_json_error(j, e, atoll_code_exit_status(e->code));
 }
 
 static void put_locks(struct json *j, const struct atoll_info *info, int seq)

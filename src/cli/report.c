@@ -231,7 +231,7 @@ int report_result_with(struct cli *cli, int r, const struct atoll_result *result
 	struct json j;
 
 	if (result && json) {
-		json_init(&j, out, true);
+		message_json_begin(&j);
 		report_json(&j, result, info);
 		json_finish(&j);
 	} else if (result && r == 0) {

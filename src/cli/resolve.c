@@ -6,29 +6,9 @@
 #include "base/error.h"
 #include "cli/message.h"
 
-static int find_only(struct cli *cli, struct atoll_info **ret, struct atoll_error *err)
-{
-	struct atoll_info **list;
-	size_t n;
-	int r = atoll_list(cli->a, &list, &n, err);
-
-	if (r < 0)
-		return r;
-	if (n == 1)
-		*ret = TAKE_PTR(list[0]);
-	atoll_info_list_free(list, n);
-	if (n == 0)
-		return error_set(err, ATOLL_NOT_FOUND, 0, cli->command->name, NULL,
-				 "there is no sandbox; make one with: atoll new");
-	if (n > 1)
-		return error_set(err, ATOLL_INVALID, 0, cli->command->name, NULL,
-				 "there are %zu sandboxes; name one of those that atoll list shows", n);
-	return 0;
-}
-
 int resolve_sandbox(struct cli *cli, const char *name, struct atoll_info **ret, struct atoll_error *err)
 {
-	return name ? atoll_show(cli->a, name, ret, err) : find_only(cli, ret, err);
+	return atoll_show(cli->a, name, ret, err);
 }
 
 /* Whether the word is a sandbox's name, by the rule in the header. */
@@ -41,7 +21,8 @@ static int find_named(struct cli *cli, const char *word, struct atoll_info **ret
 	*ret_is_name = true;
 	if (r == 0)
 		return 0;
-	if ((unnamed.code == ATOLL_NOT_FOUND || unnamed.code == ATOLL_INVALID) && find_only(cli, ret, &other) == 0) {
+	if ((unnamed.code == ATOLL_NOT_FOUND || unnamed.code == ATOLL_INVALID) &&
+	    atoll_show(cli->a, NULL, ret, &other) == 0) {
 		*ret_is_name = false;
 		return 0;
 	}
@@ -75,14 +56,34 @@ int resolve_target(struct cli *cli, const struct options *o, struct resolve_targ
 	bool is_name = false;
 	int r;
 
-	r = o->n_operands > 0 ? find_named(cli, o->operands[0], &t.info, &is_name, err) : find_only(cli, &t.info, err);
+	r = o->n_operands > 0 ? find_named(cli, o->operands[0], &t.info, &is_name, err)
+			      : atoll_show(cli->a, NULL, &t.info, err);
 	if (r < 0)
 		return r;
 	if (!list_paths(o, is_name, &t))
 		return error_oom(err, cli->command->name);
+	if (o->n_operands > 0 && !is_name)
+		t.word = o->operands[0];
 	*ret = t;
 	t = (struct resolve_target){ 0 };
 	return 0;
+}
+
+/* A word with a slash was meant for a path, whatever it names. */
+int resolve_failed(const struct cli *cli, const struct resolve_target *t, int r, struct atoll_error *err)
+{
+	struct atoll_error selected = *err;
+	AUTO_STRBUF near = STRBUF_INIT;
+
+	if (r >= 0 || !t->word || strchr(t->word, '/') || selected.code != ATOLL_NOT_FOUND ||
+	    strcmp(selected.operation, "select") != 0 || strcmp(selected.object, t->word) != 0)
+		return r;
+	message_add_nearest(cli, t->word, &near);
+	if (near.size)
+		return error_set(err, ATOLL_NOT_FOUND, 0, "open", t->word, "there is no sandbox \"%s\"%s", t->word,
+				 strbuf_str(&near));
+	return error_set(err, ATOLL_NOT_FOUND, 0, "open", t->word, "there is no sandbox \"%s\", and %s", t->word,
+			 selected.message);
 }
 
 void resolve_target_release(struct resolve_target *t)

@@ -49,7 +49,9 @@ static bool is_meant(const struct change *c, const char *path)
 /* A path that was named and has no change is a mistake, not an empty commit. */
 static int check_selection(struct op *op, struct atoll_error *err)
 {
-	for (size_t i = 0; i < op->s->n && op->selections; i++)
+	int r = selection_check(op->selections, op->s, op->changes, err);
+
+	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		for (size_t k = 0; k < op->selections[i].n; k++) {
 			const struct changes *changes = op->changes[i];
 			const char *path = op->selections[i].paths[k];
@@ -59,10 +61,11 @@ static int check_selection(struct op *op, struct atoll_error *err)
 				found = changes->v[c].part ? part_is_selected(&op->s->resources[i], &op->selections[i])
 							   : is_meant(&changes->v[c], path);
 			if (!found)
-				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", path,
-						 "\"%s\" has no changes in the sandbox \"%s\"", path, op->s->box.name);
+				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", op->selections[i].given[k],
+						 "\"%s\" has no changes in the sandbox \"%s\"",
+						 op->selections[i].given[k], op->s->box.name);
 		}
-	return 0;
+	return r;
 }
 
 static int skip_idle(struct op *op, struct atoll_error *err)

@@ -188,12 +188,18 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 /* ---- selection.c ---- */
 
 struct selection {
-	char **paths; /* relative to one resource, sorted; NULL with all set: everything */
-	size_t n;
+	char **paths;       /* relative to one resource; NULL with all set: everything */
+	const char **given; /* parallel to paths: the caller's words for them, borrowed */
+	size_t n, n_given;
 	bool all;
 };
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
 		  struct atoll_error *err);
+/* With the changes of each resource at hand: a path that names nothing, neither in the original
+ * nor in the workspace nor among the changes, is misspelt. ATOLL_NOT_FOUND; the error's object
+ * is the caller's word, and the message offers the nearest changed path. */
+int selection_check(const struct selection *selections, struct session *s, struct changes *const *changes,
+		    struct atoll_error *err);
 void selection_free(struct selection *v, size_t n);
 bool selection_has(const struct selection *v, const char *path);
 /* The selected path that is above path or path itself; NULL if none. */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the changes is meant: paths as a user gives them, found in the resources. */
+/* Which part of the changes is meant: paths as a user gives them, found in the resources. A path
+ * that names nothing is an error, never an empty selection. */
 #include "engine/engine.h"
 
+#include <fcntl.h>
 #include <string.h>
+
+#include "base/similar.h"
 
 /* Removes ".", empty parts and "..", by text. Absolute paths only. */
 static char *normalise(const char *path)
@@ -125,6 +129,21 @@ static int add_wanted(struct session *s, struct selection *v, const char *path)
 	return 0;
 }
 
+/* The caller's word for all paths that were added since. */
+static int note_given(struct selection *v, size_t n, const char *given)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char **words = reallocarray(v[i].given, v[i].n + 1, sizeof *words);
+
+		if (!words)
+			return -ENOMEM;
+		v[i].given = words;
+		while (v[i].n_given < v[i].n)
+			words[v[i].n_given++] = given;
+	}
+	return 0;
+}
+
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
 		  struct atoll_error *err)
 {
@@ -138,6 +157,8 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 		const char *path = wanted->paths[i];
 		int found = path && *path ? add_wanted(s, v, path) : -EINVAL;
 
+		if (found > 0 && note_given(v, s->n, path) < 0)
+			found = -ENOMEM;
 		if (found > 0)
 			continue;
 		selection_free(v, s->n);
@@ -158,6 +179,7 @@ void selection_free(struct selection *v, size_t n)
 		for (size_t k = 0; k < v[i].n; k++)
 			free(v[i].paths[k]);
 		free(v[i].paths);
+		free(v[i].given);
 	}
 	free(v);
 }
@@ -173,4 +195,69 @@ const char *selection_cover(const struct selection *v, const char *path)
 bool selection_has(const struct selection *v, const char *path)
 {
 	return v->all || selection_cover(v, path);
+}
+
+/* ---- misspelt paths ---- */
+
+static bool is_there(int root_fd, const char *path)
+{
+	AUTO_FD node = fd_open_beneath(root_fd, path, O_PATH);
+
+	/* What may not be looked at may be there. */
+	return node >= 0 || (node != -ENOENT && node != -ENOTDIR && node != -ELOOP && node != -EBADF);
+}
+
+static bool names_something(const struct resource *r, const struct changes *changes, const char *path)
+{
+	AUTO_FD workspace = -EBADF;
+
+	if (!*path || (r->only && strcmp(path, r->only) == 0) || changes_find(changes, path) ||
+	    is_there(r->root_fd, path))
+		return true;
+	workspace = r->ops->workspace ? resource_workspace(r) : -EBADF;
+	return is_there(workspace, path);
+}
+
+/* The changed path that is spelt most like this one, as it can be typed where the caller is;
+ * NULL if there is none. */
+static char *nearest_change(const struct resource *r, const struct changes *changes, const char *path)
+{
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	AUTO_FREE char *full = NULL;
+	struct similar near = similar_to(path);
+
+	for (size_t i = 0; i < changes->n; i++)
+		if (!changes->v[i].implied && !changes->v[i].part)
+			similar_try(&near, changes->v[i].path);
+	if (!near.best)
+		return NULL;
+	full = str_format("%s%s%s", r->root_path, strcmp(r->root_path, "/") == 0 ? "" : "/", near.best);
+	if (full && cwd && strcmp(full, cwd) != 0 && strcmp(cwd, "/") != 0 && path_is_below(full, cwd))
+		return strdup(full + strlen(cwd) + 1);
+	return TAKE_PTR(full);
+}
+
+static int misspelt(const struct session *s, const struct resource *r, const struct changes *changes, const char *path,
+		    const char *given, struct atoll_error *err)
+{
+	AUTO_FREE char *near = nearest_change(r, changes, path);
+
+	return error_set(
+		err, ATOLL_NOT_FOUND, 0, "select", given,
+		"\"%s\" is no path of the sandbox \"%s\": it is neither in the original nor among the changes%s%s%s",
+		given, s->box.name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+int selection_check(const struct selection *selections, struct session *s, struct changes *const *changes,
+		    struct atoll_error *err)
+{
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < selections[i].n; k++) {
+			const struct resource *r = &s->resources[i];
+			const char *path = selections[i].paths[k];
+
+			if (!names_something(r, changes[i], path))
+				return misspelt(s, r, changes[i], path, selections[i].given[k], err);
+		}
+	return 0;
 }

@@ -24,22 +24,87 @@ bool name_is_valid(const char *name)
 	return true;
 }
 
-static int find_only(struct store *store, struct store_sandbox *ret, struct atoll_error *err)
+/* How long the path of the sandbox's innermost resource around the directory is; 0 if none is
+ * around it. */
+static int measure_around(struct store *store, int64_t sandbox, const char *dir, size_t *ret, struct atoll_error *err)
+{
+	struct store_resource *rows = NULL;
+	size_t n = 0;
+	int r = store_resource_list(store, sandbox, &rows, &n, err);
+
+	*ret = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct store_resource *row = &rows[i];
+
+		if ((row->kind == ATOLL_KIND_DIR || row->kind == ATOLL_KIND_GIT) && row->state != ATOLL_PENDING &&
+		    path_is_below(dir, row->path))
+			*ret = MAX(*ret, strlen(row->path));
+		store_resource_release(&rows[i]);
+	}
+	free(rows);
+	return r;
+}
+
+#define NAMES_MAX 8 /* in a message */
+
+static int refuse_choice(const struct store_sandbox *list, size_t n, const size_t *around, size_t longest,
+			 struct atoll_error *err)
+{
+	AUTO_STRBUF names = STRBUF_INIT;
+	size_t equal = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (around[i] != longest)
+			continue;
+		if (equal < NAMES_MAX)
+			strbuf_addf(&names, "%s\"%s\"", equal ? ", " : "", list[i].name);
+		equal++;
+	}
+	return error_set(err, ATOLL_INVALID, 0, "open", NULL, "%s %zu sandboxes%s; name one of them: %s%s",
+			 longest ? "the current directory is in" : "there are", equal,
+			 longest ? "" : ", none of which holds the current directory", strbuf_str(&names),
+			 equal > NAMES_MAX ? ", …" : "");
+}
+
+/* The index of the one that holds the current directory, and is the innermost that does. */
+static int choose_by_directory(struct store *store, const struct store_sandbox *list, size_t n, size_t *ret,
+			       struct atoll_error *err)
+{
+	AUTO_FREE size_t *around = calloc(n, sizeof *around);
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	size_t longest = 0, equal = 0;
+	int r = around ? 0 : error_oom(err, "open");
+
+	for (size_t i = 0; i < n && cwd && r >= 0; i++) {
+		r = measure_around(store, list[i].id, cwd, &around[i], err);
+		longest = MAX(longest, around[i]);
+	}
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		if (around[i] == longest) {
+			*ret = i;
+			equal++;
+		}
+	return longest && equal == 1 ? 0 : refuse_choice(list, n, around, longest, err);
+}
+
+/* Without a name: the only sandbox, or the one that the current directory lies in. */
+static int find_unnamed(struct store *store, struct store_sandbox *ret, struct atoll_error *err)
 {
 	struct store_sandbox *list = NULL;
-	size_t n = 0;
+	size_t n = 0, chosen = 0;
 	int r = store_sandbox_list(store, &list, &n, err);
 
 	if (r < 0)
 		return r;
-	if (n == 1) {
-		*ret = list[0];
-		list[0].name = NULL;
-	} else if (n == 0) {
+	if (n == 0)
 		r = error_set(err, ATOLL_NOT_FOUND, 0, "open", NULL, "there is no sandbox; make one with atoll new");
-	} else {
-		r = error_set(err, ATOLL_INVALID, 0, "open", NULL,
-			      "there are %zu sandboxes; name one (atoll list shows them)", n);
+	else if (n > 1)
+		r = choose_by_directory(store, list, n, &chosen, err);
+	if (r >= 0) {
+		*ret = list[chosen];
+		list[chosen] = (struct store_sandbox){ 0 };
 	}
 	for (size_t i = 0; i < n; i++)
 		store_sandbox_release(&list[i]);
@@ -50,7 +115,7 @@ static int find_only(struct store *store, struct store_sandbox *ret, struct atol
 static int find(struct store *store, const char *name, struct store_sandbox *ret, struct atoll_error *err)
 {
 	if (!name)
-		return find_only(store, ret, err);
+		return find_unnamed(store, ret, err);
 	if (!name_is_valid(name))
 		return error_set(
 			err, ATOLL_INVALID, 0, "open", name,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nearest of several words to one that was misspelt:
+ *
+ *	struct similar s = similar_to("brihgt");
+ *	for (...)
+ *		similar_try(&s, candidate);
+ *	if (s.best)
+ *		… did you mean s.best?
+ *
+ * The distance counts letters added, left out, replaced and exchanged with their neighbour. What differs in more than about a third
+ * of its letters is no misspelling, and is never the best. Candidates are borrowed.
+ */
+#ifndef BASE_SIMILAR_H
+#define BASE_SIMILAR_H
+
+#include <stddef.h>
+
+struct similar {
+	const char *word, *best; /* best is NULL until a candidate is near enough */
+	size_t limit;            /* a better candidate has a distance below this */
+};
+
+struct similar similar_to(const char *word);
+void similar_try(struct similar *s, const char *candidate);
+
+#endif
