@@ -391,7 +391,8 @@ struct atoll_change {
 
 struct atoll_selection {
 	const char *const *
-		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it */
+		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it. One with a star or
+			* a question mark, where no file has that very name, is a pattern as in a .gitignore: "*.c" matches at any depth */
 	size_t n_paths; /* 0: everything */
 };
 /* A path that is neither in the original nor in the sandbox nor among its changes is

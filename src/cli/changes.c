@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/glob.h"
 #include "base/json.h"
+#include "cli/fold.h"
 #include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
@@ -39,7 +41,7 @@ uint64_t changes_total(const struct changes_counts *counts)
 	return counts->added + counts->modified + counts->deleted + counts->meta;
 }
 
-void changes_words(struct strbuf *s, const struct changes_counts *counts)
+void changes_count_words(struct strbuf *s, const struct changes_counts *counts)
 {
 	const struct {
 		uint64_t n;
@@ -48,20 +50,26 @@ void changes_words(struct strbuf *s, const struct changes_counts *counts)
 		{ counts->added, "added" },        { counts->modified, "modified" }, { counts->deleted, "deleted" },
 		{ counts->meta, "metadata only" }, { counts->skipped, "skipped" },
 	};
-	const char *separator = ": ";
-	uint64_t total = changes_total(counts);
+	const char *separator = "";
 
-	if (total == 0 && counts->skipped == 0) {
-		strbuf_adds(s, "no changes");
-		return;
-	}
-	strbuf_addf(s, "%" PRIu64 " change%s", total, total == 1 ? "" : "s");
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (parts[i].n == 0)
 			continue;
 		strbuf_addf(s, "%s%" PRIu64 " %s", separator, parts[i].n, parts[i].word);
 		separator = ", ";
 	}
+}
+
+void changes_words(struct strbuf *s, const struct changes_counts *counts)
+{
+	uint64_t total = changes_total(counts);
+
+	if (total == 0 && counts->skipped == 0) {
+		strbuf_adds(s, "no changes");
+		return;
+	}
+	strbuf_addf(s, "%" PRIu64 " change%s: ", total, total == 1 ? "" : "s");
+	changes_count_words(s, counts);
 }
 
 unsigned changes_path_flags(const struct atoll_change *change, bool several)
@@ -114,7 +122,7 @@ static void add_detail(struct strbuf *s, const char *text)
 }
 
 /* What is different, beyond what the letter says. */
-static void add_details(struct strbuf *s, const struct atoll_change *c)
+static void add_differences(struct strbuf *s, const struct atoll_change *c)
 {
 	char text[96];
 
@@ -141,6 +149,15 @@ static void add_details(struct strbuf *s, const struct atoll_change *c)
 		add_detail(s, "links");
 }
 
+void changes_details(struct strbuf *s, const struct atoll_change *c)
+{
+	add_differences(s, c);
+	if (c->note) {
+		add_detail(s, "");
+		quote_prose(s, c->note);
+	}
+}
+
 static enum output_color kind_color(enum atoll_change_kind kind)
 {
 	switch (kind) {
@@ -159,6 +176,11 @@ static enum output_color kind_color(enum atoll_change_kind kind)
 	return COLOR_RESET;
 }
 
+const char *changes_color(bool on, enum atoll_change_kind kind)
+{
+	return output_color(on, kind_color(kind));
+}
+
 /* "M  src/main.c  (mode 0644→0755)" */
 static void print_summary_line(struct changes_printer *p, const struct atoll_change *c)
 {
@@ -171,13 +193,9 @@ static void print_summary_line(struct changes_printer *p, const struct atoll_cha
 		strbuf_adds(&line, " → ");
 	}
 	changes_path(&line, "", c->resource_path, c->path, flags);
-	add_details(&details, c);
-	if (c->note) {
-		add_detail(&details, "");
-		quote_prose(&details, c->note);
-	}
-	fprintf(p->style.out, "%s%c%s  %s", output_color(p->style.color, kind_color(c->kind)),
-		atoll_change_kind_letter(c->kind), output_color(p->style.color, COLOR_RESET), strbuf_str(&line));
+	changes_details(&details, c);
+	fprintf(p->style.out, "%s%c%s  %s", changes_color(p->style.color, c->kind), atoll_change_kind_letter(c->kind),
+		output_color(p->style.color, COLOR_RESET), strbuf_str(&line));
 	if (details.size > 0)
 		fprintf(p->style.out, "  (%s)", strbuf_str(&details));
 	putc('\n', p->style.out);
@@ -230,14 +248,36 @@ static void end_json(struct changes_printer *p, const struct atoll_info *info, i
 	json_finish(j);
 }
 
+/* As lines of a .gitignore at the top of the resource; one that begins with a slash may also be an absolute path. */
+static bool is_excluded(const char *const *patterns, const struct atoll_change *c)
+{
+	for (; patterns && *patterns && !c->part; patterns++) {
+		size_t size = strcspn(*patterns, "/");
+		bool at_any_depth = (*patterns)[size] == '\0' || (size > 0 && (*patterns)[size + 1] == '\0');
+		AUTO_FREE char *pattern = str_format("%s%s", at_any_depth ? "**/" : "", *patterns);
+		AUTO_FREE char *path = **patterns == '/' ? str_format("%s/%s", c->resource_path, c->path) : NULL;
+
+		if (pattern && (glob_covers(pattern, c->path) || (path && glob_covers(pattern, path))))
+			return true;
+	}
+	return false;
+}
+
 static int print_change(const struct atoll_change *c, void *arg)
 {
 	struct changes_printer *p = arg;
 
+	if (is_excluded(p->style.exclude, c)) {
+		p->counts.excluded++;
+		return 0;
+	}
 	changes_count(&p->counts, c);
 	switch (p->style.format) {
 	case CHANGES_SUMMARY:
-		print_summary_line(p, c);
+		if (p->state)
+			p->failure = fold_add(p->state, c, p->several);
+		else
+			print_summary_line(p, c);
 		break;
 	case CHANGES_NAME_STATUS:
 	case CHANGES_NUL:
@@ -257,19 +297,24 @@ static int print_change(const struct atoll_change *c, void *arg)
 	return p->failure < 0 || ferror(p->style.out);
 }
 
+static int out_of_memory(struct atoll_error *err)
+{
+	if (err)
+		*err = (struct atoll_error){ .code = ATOLL_FAILED,
+					     .sys_errno = ENOMEM,
+					     .operation = "diff",
+					     .message = "cannot show the changes: out of memory" };
+	return -(int)ATOLL_FAILED;
+}
+
 static int list(struct cli *cli, const struct atoll_info *info, const struct atoll_selection *selection,
 		struct changes_printer *p, struct atoll_error *err)
 {
 	int r = atoll_changes(cli->a, info->name, selection, print_change, p, err);
 
 	/* A listing that was stopped from here is no failure of the library's, whatever it returned. */
-	if (p->failure < 0 && err)
-		*err = (struct atoll_error){ .code = ATOLL_FAILED,
-					     .sys_errno = -p->failure,
-					     .operation = "diff",
-					     .message = "cannot show the changes: out of memory" };
 	if (p->failure < 0)
-		return -(int)ATOLL_FAILED;
+		return out_of_memory(err);
 	return ferror(p->style.out) ? 0 : r;
 }
 
@@ -278,9 +323,12 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 {
 	struct changes_printer p = { .style = *style, .several = info->n_resources > 1 };
 	struct changes_stat *table = NULL;
+	struct fold *fold = NULL;
 	struct json j;
 	int r;
 
+	if (style->format == CHANGES_SUMMARY && style->rows > 0)
+		p.state = fold = fold_new();
 	if (style->format == CHANGES_STAT)
 		p.state = table = changes_stat_new();
 	if (style->format == CHANGES_JSON)
@@ -290,7 +338,10 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 		end_json(&p, info, r, err);
 	if (r == 0 && table)
 		changes_stat_print(table, style->out, style->color);
+	if (r == 0 && fold && fold_print(fold, style, style->rows, style->columns, &p.counts.folded) < 0)
+		r = out_of_memory(err);
 	changes_stat_free(table);
+	fold_free(fold);
 	if (r == 0 && ret_counts)
 		*ret_counts = p.counts;
 	return r;

@@ -16,11 +16,15 @@ struct changes_style {
 	enum changes_format format;
 	FILE *out;
 	bool color;
-	bool escape; /* people look at it: control characters in file contents are shown, not sent */
+	bool escape;                /* people look at it: control characters in file contents are shown, not sent */
+	size_t rows, columns;       /* of the summary: fold it to so many lines (fold.h); 0: list everything */
+	const char *const *exclude; /* NULL, or patterns of paths that are left out, ended by NULL */
 };
 
 struct changes_counts {
 	uint64_t added, modified, deleted, meta, skipped;
+	uint64_t excluded; /* and not among the others */
+	bool folded;       /* not every change had a line of its own */
 };
 
 /* Prints the changes. *ret_counts (may be NULL) is how many there were. 0, or a negative code with *err filled; that
@@ -32,6 +36,7 @@ void changes_count(struct changes_counts *counts, const struct atoll_change *cha
 uint64_t changes_total(const struct changes_counts *counts); /* without the skipped */
 /* "3 changes: 1 added, 2 modified" */
 void changes_words(struct strbuf *s, const struct changes_counts *counts);
+void changes_count_words(struct strbuf *s, const struct changes_counts *counts); /* "1 added, 2 modified" */
 
 enum {
 	PATH_SEVERAL = 1 << 0, /* there are several resources: absolute, else relative to the resource */
@@ -54,6 +59,9 @@ struct changes_printer {
 	bool begun;   /* something of the JSON was printed */
 	int failure;  /* -errno that ended the listing */
 };
+
+void changes_details(struct strbuf *s, const struct atoll_change *change); /* what stands in brackets behind its path */
+const char *changes_color(bool on, enum atoll_change_kind kind);
 
 /* Returns non-zero to stop. */
 int changes_patch_print(struct changes_printer *p, const struct atoll_change *change);

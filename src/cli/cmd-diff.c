@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atoll diff: what was changed inside a sandbox. */
+#include <inttypes.h>
+#include <string.h>
+
 #include "cli/changes.h"
 #include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/resolve.h"
+#include "cli/terminal.h"
 
 /* -1 if two of them are asked for. */
 static int find_format(const struct options *o)
@@ -40,26 +44,62 @@ static bool is_for_people(enum changes_format format)
 	return format == CHANGES_SUMMARY || format == CHANGES_STAT || format == CHANGES_PATCH;
 }
 
+/* Patterns of --exclude, ended by NULL; of each of them there is one use. Malloc'ed. */
+static const char **find_excluded(const struct options *o)
+{
+	const char **patterns = calloc(o->n_uses + 1, sizeof(*patterns));
+	size_t n = 0;
+
+	for (size_t i = 0; patterns && i < o->n_uses; i++)
+		if (strcmp(o->uses[i].spec->name, "exclude") == 0)
+			patterns[n++] = o->uses[i].value;
+	return patterns;
+}
+
+/* Besides the changes there are the command line, two lines of summary, and the prompt that follows. */
+#define OTHER_ROWS 5
+
+static void fit_to_screen(struct changes_style *style)
+{
+	size_t rows;
+
+	if (style->format == CHANGES_SUMMARY && terminal_size(STDOUT_FILENO, &rows, &style->columns))
+		style->rows = rows > OTHER_ROWS ? rows - OTHER_ROWS : 1;
+}
+
+static void print_summary(const char *name, const struct changes_counts *counts)
+{
+	AUTO_STRBUF words = STRBUF_INIT;
+
+	changes_words(&words, counts);
+	if (counts->excluded > 0)
+		strbuf_addf(&words, "; %" PRIu64 " more left out by --exclude", counts->excluded);
+	printf("%s\n", strbuf_str(&words));
+	if (counts->folded)
+		printf("folded; one by one: atoll diff %s --all\n", name);
+}
+
 static int show(struct cli *cli, const struct resolve_target *target, const struct changes_style *style,
 		struct atoll_error *err)
 {
-	AUTO_STRBUF words = STRBUF_INIT;
 	struct changes_counts counts;
 	int r = changes_show(cli, target->info, &target->selection, style, &counts, err);
 
-	if (r == 0 && style->format == CHANGES_SUMMARY && !cli->quiet) {
-		changes_words(&words, &counts);
-		printf("%s\n", strbuf_str(&words));
-	}
+	if (r == 0 && style->format == CHANGES_SUMMARY && !cli->quiet)
+		print_summary(target->info->name, &counts);
 	return r;
 }
 
 int cmd_diff(struct cli *cli, const struct options *o)
 {
 	AUTO_TARGET target = { 0 };
-	struct changes_style style = { .out = stdout };
+	AUTO_FREE const char **excluded = find_excluded(o);
+	struct changes_style style = { .out = stdout, .exclude = excluded };
 	struct atoll_error err;
 	int format = find_format(o), r;
+
+	if (!excluded)
+		return message_oom(cli);
 
 	if (format < 0)
 		return message_usage(cli->command, "--name-status, --stat, --patch and --json exclude each other");
@@ -68,6 +108,8 @@ int cmd_diff(struct cli *cli, const struct options *o)
 	style.format = (enum changes_format)format;
 	style.color = output_wants_color(stdout, options_value(o, "color"));
 	style.escape = isatty(STDOUT_FILENO);
+	if (!options_has(o, "all"))
+		fit_to_screen(&style);
 	if (is_for_people(style.format))
 		output_pager_start();
 	r = resolve_failed(cli, &target, show(cli, &target, &style, &err), &err);

@@ -91,6 +91,9 @@ static const struct option_spec run_options[] = {
 };
 
 static const struct option_spec diff_options[] = {
+	{ "all", NULL, NULL, "every change in a line of its own, also on a terminal", COMPLETE_NONE, 'a' },
+	{ "exclude", "PATTERN", NULL, "leave out what matches, as in a .gitignore; may be given several times",
+	  COMPLETE_NONE, 0 },
 	{ "name-status", NULL, NULL, "only a letter and the path of each change", COMPLETE_NONE, 0 },
 	{ "stat", NULL, NULL, "lines added and removed, with bars", COMPLETE_NONE, 0 },
 	{ "patch", NULL, NULL, "the changes of text files as unified diff", COMPLETE_NONE, 'p' },
@@ -376,7 +379,12 @@ static const struct command commands[] = {
 	  .summary = "Show what was changed inside a sandbox",
 	  .description =
 		  "Lists every change with a letter (atoll help changes explains them) and what changed. With PATH "
-		  "only what lies there or below.\n\n"
+		  "only what lies there or below. A PATH with * or ? is a pattern: *.ts matches at any depth, src/*.c in src, "
+		  "src/**/*.c below it. --exclude leaves out what matches, as a line of a .gitignore at the top of the "
+		  "resource would.\n\n"
+		  "On a terminal the list is folded to one screen: a line for a directory counts the changes below it, the "
+		  "files that were there before stand first, and what git ignores stands last. Files that were written anew with "
+		  "the content they had share one line. --all lists every change, and so does a pipe.\n\n"
 		  "NAME may be left out if there is only one sandbox, or if the current directory is in one: of several, "
 		  "the one of the innermost resource is taken, as by every command. The first operand is taken as NAME if "
 		  "a sandbox of that name exists, or if none is meant without a name; else it is a PATH. A PATH must be in "
@@ -392,6 +400,7 @@ static const struct command commands[] = {
 		  "transaction is ended by a limit, in how many: \"given_up_in_seconds\".",
 	  .examples = "atoll diff fix --stat # how much\n"
 		      "atoll diff fix --patch src # text changes below src\n"
+		      "atoll diff fix '*.ts' --exclude dist # of one kind, but not in dist\n"
 		      "atoll diff --json # for programs\n" },
 	{ .name = "commit",
 	  .run = cmd_commit,
@@ -415,7 +424,7 @@ static const struct command commands[] = {
 		  "--json prints the result as one object. After a commit that did not land, or a dry run, the object of a "
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
-		  "Operands are read as by atoll diff. A PATH without changes is an error (5), and nothing is committed.\n\n"
+		  "Operands are read as by atoll diff; a pattern takes every change that it matches. A PATH without changes is an error (5), and nothing is committed.\n\n"
 		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
 		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
 		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",

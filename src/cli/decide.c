@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/terminal.h"
 
 static const struct atoll_selection everything;
 
@@ -28,6 +29,9 @@ static void say(struct cli *cli, const char *format, ...)
 	putc('\n', stderr);
 }
 
+/* What stands on the screen beside the list: the command, its last words, and what follows the list. */
+#define OTHER_ROWS 8
+
 /* The list of changes and their number; it stands on standard error, the output is the command's. */
 static int summarise(struct cli *cli, const struct atoll_info *info, struct changes_counts *ret,
 		     struct atoll_error *err)
@@ -44,6 +48,8 @@ static int summarise(struct cli *cli, const struct atoll_info *info, struct chan
 		style.out = nowhere = fopen("/dev/null", "we");
 	if (!style.out)
 		style.out = stderr;
+	if (terminal_size(STDERR_FILENO, &style.rows, &style.columns))
+		style.rows -= MIN(style.rows - 1, (size_t)OTHER_ROWS);
 	r = changes_show(cli, info, &everything, &style, ret, err);
 	if (nowhere)
 		fclose(nowhere);
@@ -51,6 +57,8 @@ static int summarise(struct cli *cli, const struct atoll_info *info, struct chan
 		return r;
 	changes_words(&words, ret);
 	say(cli, "%s", strbuf_str(&words));
+	if (ret->folded)
+		say(cli, "folded; one by one: atoll diff %s --all", info->name);
 	return 0;
 }
 

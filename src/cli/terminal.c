@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 int terminal_of_foreground(void)
@@ -36,4 +38,26 @@ void terminal_take_back(int fd)
 	sigprocmask(SIG_BLOCK, &stop, &old);
 	(void)tcsetpgrp(fd, getpgrp());
 	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static size_t size_from(const char *variable, size_t of_terminal, size_t fallback)
+{
+	const char *text = getenv(variable);
+	long n = text ? strtol(text, NULL, 10) : 0;
+
+	if (n > 0 && n < 100000)
+		return (size_t)n;
+	return of_terminal > 0 ? of_terminal : fallback;
+}
+
+bool terminal_size(int fd, size_t *ret_rows, size_t *ret_columns)
+{
+	struct winsize size = { 0 };
+
+	if (!isatty(fd))
+		return false;
+	(void)ioctl(fd, TIOCGWINSZ, &size);
+	*ret_rows = size_from("LINES", size.ws_row, 24);
+	*ret_columns = size_from("COLUMNS", size.ws_col, 80);
+	return true;
 }

@@ -7,6 +7,7 @@
 #define CLI_TERMINAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Before a command: the fd of the terminal that this process is in the foreground of, or -EBADF. Nothing to close. */
 int terminal_of_foreground(void);
@@ -16,5 +17,8 @@ bool terminal_is_whole(void);
 
 /* After it: puts this process's group into the foreground again. Nothing is done for -EBADF. */
 void terminal_take_back(int fd);
+
+/* Rows and columns of the terminal at fd; $LINES and $COLUMNS count more, and 24 by 80 where nothing is known. False if fd is no terminal. */
+bool terminal_size(int fd, size_t *ret_rows, size_t *ret_columns);
 
 #endif

@@ -160,6 +160,8 @@ int atoll_changes(struct atoll *a, const char *name, const struct atoll_selectio
 		r = session_changes(&s, true, &changes, &local);
 	if (r >= 0)
 		r = selection_check(selected, &s, changes, &local);
+	if (r >= 0)
+		r = selection_check_patterns(selected, &s, changes, "diff", &local);
 	session_pause(&s);
 	for (size_t i = 0; i < s.n && r == 0; i++) {
 		r = show_resource(&s.resources[i], changes[i], &selected[i], fn, arg);

@@ -191,6 +191,8 @@ struct selection {
 	char **paths;       /* relative to one resource; NULL with all set: everything */
 	const char **given; /* parallel to paths: the caller's words for them, borrowed */
 	size_t n, n_given;
+	char **patterns; /* relative to one resource, as base/glob.h matches them */
+	size_t n_patterns;
 	bool all;
 };
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
@@ -202,7 +204,15 @@ int selection_check(const struct selection *selections, struct session *s, struc
 		    struct atoll_error *err);
 void selection_free(struct selection *v, size_t n);
 bool selection_has(const struct selection *v, const char *path);
-/* The selected path that is above path or path itself; NULL if none. */
+/* Selects what lies at or below an absolute path. Like the next: how many resources hold it, 0 for none, or -ENOMEM. */
+int selection_add_full(struct session *s, struct selection *v, const char *path);
+/* selection-pattern.c: selects what matches; a pattern that matches no change of any resource is an error for the other. */
+int selection_add_pattern(struct session *s, struct selection *v, const char *pattern);
+int selection_check_patterns(const struct selection *selections, struct session *s, struct changes *const *changes,
+			     const char *operation, struct atoll_error *err);
+/* Whether a pattern matches a change at or below top. */
+bool selection_has_pattern_below(const struct selection *v, const struct changes *changes, const char *top);
+/* The selected path or pattern that covers path; NULL if none. */
 const char *selection_cover(const struct selection *v, const char *path);
 
 /* ---- run of one's own work with capabilities: call.c ---- */

@@ -156,7 +156,7 @@ static bool has_selected_below(const struct planner *p, const char *path)
 	for (size_t i = 0; i < p->selection->n; i++)
 		if (path_is_below(p->selection->paths[i], path))
 			return true;
-	return false;
+	return selection_has_pattern_below(p->selection, p->changes, path);
 }
 
 /* The workspace entry at path leaves it for the slot. */

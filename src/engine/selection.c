@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "base/similar.h"
 
 /* Removes ".", empty parts and "..", by text. Absolute paths only. */
@@ -95,6 +96,13 @@ static int add_absolute(struct session *s, struct selection *v, const char *path
 	return found;
 }
 
+int selection_add_full(struct session *s, struct selection *v, const char *path)
+{
+	AUTO_FREE char *full = resolve(path);
+
+	return full ? add_absolute(s, v, full) : -ENOMEM;
+}
+
 /* What is no file is named as it is shown. */
 static int add_remote(struct session *s, struct selection *v, const char *name)
 {
@@ -144,6 +152,15 @@ static int note_given(struct selection *v, size_t n, const char *given)
 	return 0;
 }
 
+/* A file that is named so literally is meant before all that the pattern matches, and so is a database. */
+static int add_any(struct session *s, struct selection *v, const char *path)
+{
+	struct stat st;
+	int found = glob_is_pattern(path) && lstat(path, &st) < 0 ? add_remote(s, v, path) : add_wanted(s, v, path);
+
+	return found != 0 || !glob_is_pattern(path) ? found : selection_add_pattern(s, v, path);
+}
+
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
 		  struct atoll_error *err)
 {
@@ -155,7 +172,7 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 		v[i].all = !wanted || wanted->n_paths == 0;
 	for (size_t i = 0; wanted && i < wanted->n_paths; i++) {
 		const char *path = wanted->paths[i];
-		int found = path && *path ? add_wanted(s, v, path) : -EINVAL;
+		int found = path && *path ? add_any(s, v, path) : -EINVAL;
 
 		if (found > 0 && note_given(v, s->n, path) < 0)
 			found = -ENOMEM;
@@ -173,12 +190,18 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 	return 0;
 }
 
+static void free_words(char **words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(words[i]);
+	free(words);
+}
+
 void selection_free(struct selection *v, size_t n)
 {
 	for (size_t i = 0; v && i < n; i++) {
-		for (size_t k = 0; k < v[i].n; k++)
-			free(v[i].paths[k]);
-		free(v[i].paths);
+		free_words(v[i].paths, v[i].n);
+		free_words(v[i].patterns, v[i].n_patterns);
 		free(v[i].given);
 	}
 	free(v);
@@ -189,6 +212,9 @@ const char *selection_cover(const struct selection *v, const char *path)
 	for (size_t i = 0; i < v->n; i++)
 		if (path_is_below(path, v->paths[i]))
 			return v->paths[i];
+	for (size_t i = 0; i < v->n_patterns; i++)
+		if (glob_covers(v->patterns[i], path))
+			return v->patterns[i];
 	return NULL;
 }
 
