@@ -133,6 +133,12 @@ static const struct option_spec undo_options[] = {
 };
 static const struct option_spec json_options[] = { JSON, END };
 
+static const struct option_spec list_options[] = {
+	{ "long", NULL, NULL, "count the changes of every sandbox, however long that takes", COMPLETE_NONE, 'l' },
+	JSON,
+	END,
+};
+
 static const struct option_spec rm_options[] = {
 	{ "force", NULL, NULL, "also with undecided changes inside, which are lost", COMPLETE_NONE, 'f' },
 	{ "abandon", NULL, NULL, "the same, and what may be the only copy of an original is given up", COMPLETE_NONE,
@@ -475,13 +481,33 @@ static const struct command commands[] = {
 		  "removed it, the sandbox is not removed even so: it may hold the only copy of an original. --abandon gives "
 		  "that up, and says on which side of the commit each resource was left: committed, not committed, or unknown.",
 	  .examples = "atoll rm fix # ready with it\n" },
+	{ .name = "status",
+	  .run = cmd_status,
+	  .operands = "",
+	  .options = json_options,
+	  .summary = "Say which sandboxes concern this directory, and what to do next",
+	  .description =
+		  "Shows the sandboxes that hold the current directory or something below it, newest first: how many changes "
+		  "are inside, what they take on disk, age, the commands that run, the locks of a PostgreSQL database for which "
+		  "others wait, and what can be done next. atoll without a command does the same where there is such a "
+		  "sandbox.\n\n"
+		  "Of more than twelve the latest are shown. After two seconds no more changes are counted; those of the remaining sandboxes are unknown (null in "
+		  "JSON). So are those of a sandbox with an unfinished commit. --json prints what atoll show --json does, and "
+		  "\"changes\", \"size_bytes\", \"commands\" and \"next\".",
+	  .examples = "cd ~/site && atoll status # what was I at?\n" },
 	{ .name = "list",
 	  .run = cmd_list,
 	  .operands = "",
-	  .options = json_options,
+	  .options = list_options,
 	  .summary = "List the sandboxes",
-	  .description = "Lists all sandboxes, oldest first, with state and resources. With --quiet only their names.",
-	  .examples = "atoll list\n" },
+	  .description =
+		  "Lists all sandboxes, oldest first, with state, commits, changes that are not committed, what those take on "
+		  "disk, age and resources. With --quiet only their names.\n\n"
+		  "Changes are counted for half a second, beginning with the latest sandboxes, so that the list is quick where "
+		  "there are many, and not where a PostgreSQL database would have to be asked; a ? stands for what was not "
+		  "counted. --long counts them all. With --json they are counted "
+		  "only with --long: \"changes\" and \"size_bytes\" are null where they are not known.",
+	  .examples = "atoll list\natoll list --long --json # all of it, for programs\n" },
 	{ .name = "show",
 	  .run = cmd_show,
 	  .operands = "[NAME]",

@@ -58,6 +58,7 @@ int cmd_undo(struct cli *cli, const struct options *o);
 int cmd_rollback(struct cli *cli, const struct options *o);
 int cmd_rm(struct cli *cli, const struct options *o);
 int cmd_list(struct cli *cli, const struct options *o);
+int cmd_status(struct cli *cli, const struct options *o);
 int cmd_shell(struct cli *cli, const struct options *o);
 int cmd_show(struct cli *cli, const struct options *o);
 int cmd_log(struct cli *cli, const struct options *o);

@@ -101,7 +101,7 @@ void help_print_overview(FILE *out)
 {
 	fputs("Atoll runs commands on private copy-on-write views of real directories and files, shows what they\n"
 	      "changed, and lands all of it or none of it.\n\n"
-	      "Usage: atoll [OPTION]… COMMAND …\n\nCommands:\n",
+	      "Usage: atoll [OPTION]… COMMAND …\n       atoll (where a sandbox holds this directory: as atoll status)\n\nCommands:\n",
 	      out);
 	for (size_t i = 0; commands_at(i); i++)
 		if (!commands_at(i)->hidden)

@@ -63,9 +63,8 @@ static void resource_json(struct json *j, const struct atoll_resource_info *r)
 	json_object_end(j);
 }
 
-void info_json(struct json *j, const struct atoll_info *info)
+void info_json_members(struct json *j, const struct atoll_info *info)
 {
-	json_object(j, NULL);
 	json_string(j, "name", info->name);
 	json_string(j, "uuid", info->uuid);
 	json_string(j, "created_at", info->created_at);
@@ -89,6 +88,12 @@ void info_json(struct json *j, const struct atoll_info *info)
 	for (size_t i = 0; i < info->n_resources; i++)
 		resource_json(j, &info->resources[i]);
 	json_array_end(j);
+}
+
+void info_json(struct json *j, const struct atoll_info *info)
+{
+	json_object(j, NULL);
+	info_json_members(j, info);
 	json_object_end(j);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/help.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/status.h"
 
 static void handle_release(struct atoll **a)
 {
@@ -106,6 +107,28 @@ static int parse_and_run(int argc, char **argv, const struct options *before)
 	return run_command(command, before, &o);
 }
 
+/* Without a command: what is going on in this directory, if a sandbox concerns it. */
+static int run_without_command(const struct options *before)
+{
+	CLEANUP(handle_release) struct atoll *a = NULL;
+	struct cli cli = { .command = commands_find("status"), .quiet = options_has(before, "quiet") };
+	struct atoll_options options = { .state_dir = options_value(before, "state-dir") };
+	struct atoll_error ignored;
+	size_t n = 0;
+	int status = 0;
+
+	output_ignore_sigpipe();
+	if (atoll_open(&options, &a, &ignored) >= 0) {
+		cli.a = a;
+		status = status_print(&cli, false, &n);
+	}
+	if (n > 0 || status != 0)
+		return status;
+	status = message_usage(NULL, "a command is missing");
+	message_error("no sandbox holds this directory or something below it; atoll run -- COMMAND makes one");
+	return status;
+}
+
 static int start(int argc, char **argv)
 {
 	char message[OPTIONS_MESSAGE_SIZE];
@@ -120,7 +143,7 @@ static int start(int argc, char **argv)
 	if (before.next < argc)
 		return parse_and_run(argc - before.next, argv + before.next, &before);
 	if (!options_has(&before, "help"))
-		return message_usage(NULL, "a command is missing");
+		return run_without_command(&before);
 	help_print_overview(stdout);
 	return 0;
 }

@@ -3,6 +3,7 @@
 """The life of a PostgreSQL transaction: a limit of time, odd places, its keeper killed, and a commit that is given up."""
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -79,6 +80,9 @@ def locks(s):
     for words in (("list",), ("diff", "box"), ("commit", "box", "--dry-run")):
         done = w.box.atoll(*words)
         s.check("so does %s" % words[0], done.returncode == 0 and wanted in done.stderr, t.said(done))
+    done = w.box.atoll("status", cwd=w.dir)
+    s.check("and status, of the directory", done.returncode == 0 and re.search(
+        r"^  locks     public\.%s \(AccessExclusiveLock\) for \d+ (second|minute)s?; others wait for it$" % w.table, done.stdout.decode(), re.M), t.said(done))
     found = json.loads(w.box.atoll("list", "--json").stdout)[0]["resources"][1]
     s.check("and JSON", found.get("locks", [{}])[0].get("relation") == "public." + w.table and found["locks"][0]["mode"] == "AccessExclusiveLock"
             and found["locks"][0]["seconds"] >= 0 and 3500 < found["given_up_in_seconds"] <= 3600, found)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
 """The review: a long list of changes folded to one screen of a real terminal, patterns, and what is the same for pipes as ever."""
+import json
 import os
 import re
 import subprocess
@@ -238,6 +239,80 @@ for i in range(3000):
     box.drop()
 
 
+# ---- what is going on ----
+
+
+def read_json(done):
+    return json.loads(done.stdout)
+
+
+def statuses(place, tap, who):
+    top = place.fresh("top", who)
+    for name in ("site", "site/pages", "other", "empty"):
+        os.makedirs(os.path.join(top, name))
+    t.give(top, place.uid(who))
+    box = t.Box(place, who)
+    bare = box.command([box.program], cwd=top)
+    tap.check("atoll alone asks for a command, and names one, where there is no sandbox, %s" % who, bare.returncode == 2 and not bare.stdout and
+              b"a command is missing; see atoll --help" in bare.stderr and b"atoll run --" in bare.stderr, t.said(bare))
+    none = box.atoll("status", cwd=top)
+    tap.check("status says that there is none, %s" % who, none.returncode == 0 and none.stdout.startswith(b"no sandbox holds"), t.said(none))
+    box.atoll("new", "one", "--dir", top + "/site")
+    box.atoll("new", "two", "--dir", top + "/other")
+    box.atoll("run", "one", "--", "sh", "-c", "echo x > new; echo y > pages/index; head -c 100000 /dev/zero > zeros", cwd=top + "/site")
+
+    def told(where):
+        done = box.command([box.program], cwd=top + where)
+        return [line.split()[0] for line in done.stdout.decode().splitlines() if not line.startswith(" ")]
+
+    where = {"": ["two", "one"], "/site": ["one"], "/site/pages": ["one"], "/other": ["two"], "/empty": []}
+    found = {path: told(path) for path in where}
+    tap.check("atoll alone shows the sandboxes that hold the directory or lie below it, newest first, %s" % who, found == where, found)
+    done = box.command([box.program], cwd=top + "/site")
+    tap.check("with changes, disk use, age, resources and what to do next, %s" % who, done.returncode == 0 and not done.stderr and re.fullmatch(
+        r"one  active: 3 changes: 3 added, 1\d\dK; made \d+ (second|minute)s? ago, used \d+ (second|minute)s? ago\n"
+        r"  holds     %s/site \(\S+\)\n  next      atoll diff one; then atoll commit one, or atoll rollback one\n" % re.escape(top),
+        done.stdout.decode()), t.said(done))
+    run = box.atoll("run", "-d", "two", "--", "sleep", "300")
+    done, listed = box.atoll("status", cwd=top + "/other"), read_json(box.atoll("status", "--json", cwd=top))
+    tap.check("running commands are shown, and how to end them, %s" % who, re.search(
+        rb"  running   \d+ (second|minute)s?, run 1: sleep 300\n  next      wait for the command; atoll ps two, or atoll kill two", done.stdout),
+        t.said(run), t.said(done))
+    tap.check("JSON has all of it, %s" % who, [one["name"] for one in listed] == ["two", "one"] and listed[0]["commands"][0]["command"] ==
+              ["sleep", "300"] and listed[0]["changes"] == 0 and listed[1]["changes"] == 3 and listed[1]["size_bytes"] > 100000 and
+              listed[1]["commands"] == [] and listed[1]["resources"][0]["path"] == top + "/site" and listed[1]["next"].startswith("atoll diff one"), listed)
+    box.atoll("kill", "two")
+    box.atoll("commit", "one")
+    done = box.atoll("status", cwd=top + "/site")
+    tap.check("after a commit it says how to take that back, %s" % who, b"no changes" in done.stdout and
+              b"atoll rm one, or atoll undo one to take it back" in done.stdout, t.said(done))
+    box.atoll("run", "two", "--", "sh", "-c", "echo x > x", cwd=top + "/other")
+    listed = box.atoll("list").stdout.decode().splitlines()
+    tap.check("list has changes, size and age, %s" % who, listed[0].split() == ["NAME", "STATE", "COMMITS", "CHANGES", "SIZE", "AGE", "RESOURCES"] and
+              re.match(r"one +committed +1 +0 +\S+K? +\d+[smh] ", listed[1]) and re.match(r"two +active +0 +1 +\S+K +\d+[smh] ", listed[2]), listed)
+    short, full = (read_json(box.atoll("list", "--json", *more)) for more in ((), ("--long",)))
+    tap.check("its JSON counts changes with --long, %s" % who, [one["changes"] for one in short] == [None, None] and
+              [one["changes"] for one in full] == [0, 1], short, full)
+    box.atoll("rm", "--force", "one", "two")
+    box.drop()
+
+
+def unfinished(place, tap):
+    """A commit that was killed is left to recover, and not finished by a look at it."""
+    if not place.faults_bin:
+        tap.skip("an unfinished commit in list and status", "no build with faults")
+        return
+    path = t.build_tree(place, "root", [["create", "f", "old\n", 0o644]])
+    box = t.Box(place, "root", name="cut", dirs=[path], program=place.faults_bin)
+    box.new()
+    box.run("sh", "-c", "echo new > f", cwd=path)
+    box.commit(fault="1:kill", program_environment={"ATOLL_FAULT_FROM": "decide"}, cwd=path)
+    done, listed = box.atoll("status", cwd=path), box.atoll("list")
+    tap.check("an unfinished commit is left as it is, and recover is the advice", b"changes not counted" in done.stdout and
+              b"atoll recover cut" in done.stdout and re.search(rb"commit (prepared|decided)", listed.stdout) and b" ?  " in listed.stdout, t.said(done), t.said(listed))
+    box.drop()
+
+
 def main(place, tap):
     if not subprocess.run(["git", "--version"], capture_output=True, check=False).returncode == 0:
         tap.check("git is here", False)
@@ -250,6 +325,8 @@ def main(place, tap):
         patterns(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
             partly(place, tap, who, strategy)
+        statuses(place, tap, who)
+    unfinished(place, tap)
     many(place, tap, place.users()[-1])
 
 
