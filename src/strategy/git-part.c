@@ -117,6 +117,9 @@ static int make_landing(struct git_work *w, const struct part_request *q, const 
 	bool none = git_work_has_nothing(w);
 	int rc = none ? git_landing_none(w, l, err) : git_landing_make(w, q, l, err);
 
+	/* A conflict of the merge comes first: its message says what is in the way of git merge inside. */
+	if (rc >= 0)
+		rc = git_check_crossed(w, q, err);
 	if (rc >= 0 && !q->dry)
 		rc = start_packing(w, l, m, err);
 	return rc < 0 || none ? rc : git_check_landing(w, l, q, err);
@@ -128,6 +131,8 @@ static int prepare(struct git_work *w, int dir_fd, const struct part_request *q,
 	AUTO_GIT_MOVES m = { 0 };
 	int rc = q->refs ? git_moves_find(w, q, &m, err) : 0;
 
+	if (rc >= 0 && git_work_has_nothing(w) && !m.n)
+		rc = git_check_crossed(w, q, err);
 	if (rc < 0 || (git_work_has_nothing(w) && !m.n))
 		return rc;
 	rc = make_landing(w, q, &m, &l, err);
@@ -230,9 +235,7 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 	rc = check_inside(&w, q->refs, err);
 	if (rc < 0)
 		return rc;
-	rc = git_check_crossed(&w, q, err);
-	if (rc >= 0)
-		rc = git_check_submodules(&w, q, err);
+	rc = git_check_submodules(&w, q, err);
 	if (rc >= 0)
 		rc = prepare(&w, dir_fd, q, err);
 	if (rc > 0 && w.landing.started)
