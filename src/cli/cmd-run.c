@@ -148,6 +148,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	struct atoll_error err;
 	int status, terminal;
 
+	if (cli->before_run)
+		cli->before_run(cli, info);
 	fflush(NULL);
 	terminal = terminal_of_foreground();
 	options.terminal = terminal_is_whole();

@@ -1,16 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll shell: atoll run with the user's shell as the command. */
+/*
+ * atoll shell: atoll run with the user's shell as the command.
+ *
+ * At a terminal the shell is told to mark its prompt, by what each kind of shell takes from its environment or command line and reads after the
+ * user's own files; those are not touched. A user who sets the same variable there has no mark.
+ */
 #include <stdlib.h>
+#include <string.h>
 
-#include "cli/commands.h"
+#include "base/strbuf.h"
+#include "cli/message.h"
+#include "cli/quote.h"
+#include "cli/resolve.h"
+
+#define SHOWN_RESOURCES 5
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool is_kind(const char *shell, const char *name)
+{
+	const char *base = base_name(shell);
+
+	return strcmp(base, name) == 0 || (strncmp(base, name, strlen(name)) == 0 && base[strlen(name)] == '-');
+}
+
+static const char *find_shell(void)
+{
+	const char *shell = getenv("SHELL");
+
+	return shell && *shell == '/' ? shell : "/bin/sh";
+}
+
+/* ---- the mark ---- */
+
+/* Run before each prompt, so after all files of the user's; it marks once. Its own variable is not handed down to shells in the shell. */
+#define BASH_MARK "[ -n \"${atoll_marked-}\" ] || { PS1=\"(atoll $ATOLL_SANDBOX) $PS1\"; atoll_marked=1; }"
+
+#define FISH_MARK                                                                        \
+	"functions -q fish_prompt; and functions -c fish_prompt atoll_unmarked_prompt; " \
+	"function fish_prompt; set -l s $status; echo -n \"(atoll $ATOLL_SANDBOX) \"; "  \
+	"functions -q atoll_unmarked_prompt; and begin; sh -c \"exit $s\"; atoll_unmarked_prompt; end; end"
+
+static void mark_bash(void)
+{
+	const char *old = getenv("PROMPT_COMMAND");
+	AUTO_FREE char *both = str_format("%s%s%s", BASH_MARK, old && *old ? "; " : "", old ? old : "");
+
+	if (both)
+		setenv("PROMPT_COMMAND", both, 1);
+}
+
+/* Most users have set the prompt, and few its right side. */
+static void mark_zsh(const char *name)
+{
+	AUTO_FREE char *prompt = str_format("(atoll %s) %%m%%# ", name);
+	AUTO_FREE char *right = str_format("(atoll %s)", name);
+
+	if (prompt && right) {
+		setenv("PS1", prompt, 1);
+		setenv("RPS1", right, 1);
+	}
+}
+
+static void mark_sh(const char *name)
+{
+	const char *old = getenv("PS1");
+	AUTO_FREE char *mark = str_format("(atoll %s) %s", name, old ? old : geteuid() == 0 ? "# " : "$ ");
+
+	if (mark)
+		setenv("PS1", mark, 1);
+}
+
+/* ---- the banner ---- */
+
+static void print_banner(struct cli *cli, const char *name)
+{
+	AUTO_INFO *info = NULL;
+	struct atoll_error ignored;
+
+	if (cli->quiet || atoll_show(cli->a, name, &info, &ignored) < 0)
+		return;
+	message_error("a shell in the sandbox \"%s\", which holds:", name);
+	for (size_t i = 0; i < info->n_resources && i < SHOWN_RESOURCES; i++) {
+		AUTO_STRBUF path = STRBUF_INIT;
+
+		quote_name(&path, "", info->resources[i].path, "");
+		message_error("  %s", strbuf_str(&path));
+	}
+	if (info->n_resources > SHOWN_RESOURCES)
+		message_error("  and %zu more", info->n_resources - SHOWN_RESOURCES);
+	message_error("changes there stay inside; \"exit\" leaves it, and then: atoll diff %s", name);
+}
+
+static void before_shell(struct cli *cli, const struct atoll_info *info)
+{
+	const char *shell = find_shell();
+
+	if (is_kind(shell, "bash"))
+		mark_bash();
+	else if (is_kind(shell, "zsh"))
+		mark_zsh(info->name);
+	else if (!is_kind(shell, "fish"))
+		mark_sh(info->name);
+	print_banner(cli, info->name);
+}
 
 int cmd_shell(struct cli *cli, const struct options *o)
 {
-	const char *shell = getenv("SHELL");
-	char *argv[] = { (char *)(shell && *shell == '/' ? shell : "/bin/sh"), NULL };
+	bool is_interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+	const char *shell = find_shell();
+	char *argv[] = { (char *)shell, NULL, NULL, NULL };
 	struct options with = *o;
 
 	with.rest = argv;
 	with.n_rest = 1;
+	if (is_interactive) {
+		cli->before_run = before_shell;
+		if (is_kind(shell, "fish")) {
+			argv[1] = "-C";
+			argv[2] = FISH_MARK;
+			with.n_rest = 3;
+		}
+	}
 	return cmd_run(cli, &with);
 }

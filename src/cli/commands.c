@@ -246,7 +246,8 @@ static const struct command commands[] = {
 		  "once. With --detach the command runs on in the background: see atoll ps, logs, attach and kill.\n\n"
 		  "The command gets your environment, but for the variables that steer the dynamic loader (LD_*); "
 		  "--clear-env leaves only HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TZ and USER of it. "
-		  "--env-file and then --env come on top.\n\n"
+		  "--env-file and then --env come on top. ATOLL_SANDBOX is the name of the sandbox, and ATOLL_RUN the number of "
+		  "the run.\n\n"
 		  "With --user root the command is root inside, as many installers want: what it makes is yours all the same, and "
 		  "over the host it has no more rights than you. Ids other than root's exist inside if they were granted to you in "
 		  "/etc/subuid and /etc/subgid. Root is root inside anyway.\n\n"
@@ -300,7 +301,11 @@ static const struct command commands[] = {
 	  .failure_status = 125,
 	  .options = run_options,
 	  .summary = "Work inside a sandbox, in a shell",
-	  .description = "Starts your shell ($SHELL, else /bin/sh) inside, as atoll run does with any command.",
+	  .description =
+		  "Starts your shell ($SHELL, else /bin/sh) inside, as atoll run does with any command. At a terminal Atoll says "
+		  "what the sandbox holds and how to leave it, and the prompt is marked with the sandbox's name: of bash, fish and "
+		  "sh in front, of zsh also on the right. That is done by variables and the command line; your own files are read as "
+		  "ever, and have the last word.",
 	  .examples = "atoll shell fix # look around\n"
 		      "atoll shell # in a new sandbox over the current directory\n" },
 	{ .name = "ps",

@@ -11,6 +11,8 @@
 #include "cli/options.h"
 
 struct atoll;
+struct atoll_info;
+struct cli;
 struct command;
 
 /* What every command gets. */
@@ -18,6 +20,8 @@ struct cli {
 	struct atoll *a; /* open, unless the command says it needs none */
 	const struct command *command;
 	bool quiet;
+	/* Of atoll run: NULL, or called when the sandbox is there and before the command starts; of info only the name is sure. */
+	void (*before_run)(struct cli *cli, const struct atoll_info *info);
 };
 
 struct command {

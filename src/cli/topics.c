@@ -84,6 +84,10 @@ static bool environment_row(size_t i, struct topic_row *ret)
 		{ "XDG_CONFIG_HOME", "Your config file is atoll/config in this one; by default ~/.config." },
 		{ "ATOLL_PAGER, PAGER",
 		  "The pager for atoll diff, started without a shell; by default less -FRX. cat or nothing: none." },
+		{ "ATOLL_SANDBOX, ATOLL_RUN",
+		  "Set for every command that runs inside: the name of its sandbox, and the number of its run." },
+		{ "LINES, COLUMNS",
+		  "The size of the terminal that lists are folded to; by default as the terminal says." },
 		{ "NO_COLOR", "If set and not empty, there are no colours." },
 	};
 

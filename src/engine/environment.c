@@ -3,6 +3,7 @@
 #include "engine/run-options.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define FILE_MAX_SIZE (1 << 20)
@@ -92,6 +93,20 @@ int environment_adapt(char ***env, const char *assignment)
 	}
 	*env = e.v;
 	return r;
+}
+
+bool environment_names_run(const char *assignment)
+{
+	return same_name(ENVIRONMENT_SANDBOX, assignment) || same_name(ENVIRONMENT_RUN, assignment);
+}
+
+int environment_set_run(char ***env, const char *sandbox, int64_t run)
+{
+	AUTO_FREE char *name = str_format("%s%s", ENVIRONMENT_SANDBOX, sandbox);
+	AUTO_FREE char *number = str_format("%s%" PRId64, ENVIRONMENT_RUN, run);
+	int r = name && number ? environment_adapt(env, name) : -ENOMEM;
+
+	return r == 0 ? environment_adapt(env, number) : r;
 }
 
 static bool steers_loader(const char *assignment)

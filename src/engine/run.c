@@ -345,7 +345,7 @@ static enum slot_kind kind_of(const struct run_options *o)
 	return !o->keeper->holds ? SLOT_DETACHED : o->keeper->serves ? SLOT_SERVER : SLOT_KEEPER;
 }
 
-static int run_inside(struct session *s, const struct atoll_run_options *options, const struct run_options *o,
+static int run_inside(struct session *s, const struct atoll_run_options *options, struct run_options *o,
 		      struct atoll_run_result *ret, struct atoll_error *err)
 {
 	struct inside in = {
@@ -366,7 +366,9 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		return r;
 	if (threads)
 		session_pause(s);
-	r = run_in_view(s, &in, options, o, ret, err);
+	r = environment_set_run(&o->env, s->box.name, in.record.number) < 0 ? error_oom(err, "run") : 0;
+	if (r == 0)
+		r = run_in_view(s, &in, options, o, ret, err);
 	/* Also after a failure: something may have been touched before it. */
 	if (threads)
 		end = session_resume(s, r < 0 ? NULL : err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A keeper that runs commands for those who ask: what is said about them in the lock file and the registry. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -135,22 +136,41 @@ static bool write_back(const char *assignment, void *arg)
 	struct writer *w = arg;
 	size_t size = strlen(assignment) + 1;
 
+	if (environment_names_run(assignment))
+		return true;
+
 	memmove(w->at, assignment, size);
 	w->at += size;
 	w->n++;
 	return true;
 }
 
+/* Which sandbox and run it is, at the end; false if there is no room. */
+static bool write_run(const struct server *v, struct writer *w, const char *end, const struct jail_request *request)
+{
+	size_t room = (size_t)(end - w->at);
+	int size = snprintf(w->at, room, "%s%s%c%s%" PRId64, ENVIRONMENT_SANDBOX, v->s->box.name, 0, ENVIRONMENT_RUN,
+			    v->record.number);
+
+	if (size < 0 || (size_t)size >= room || (size_t)request->n_args + w->n + 3 > JAIL_REQUEST_STRINGS_MAX)
+		return false;
+	w->at += size + 1;
+	w->n += 2;
+	return true;
+}
+
 /* The environment without what is not for inside, and what he hands down. */
-static bool complete(char *data, size_t *size, const struct served_question *q, const struct heritage *heritage,
+static bool complete(const struct server *v, char *data, size_t *size, const struct served_question *q,
 		     struct jail_request *request, const struct jail_strings *strings)
 {
 	struct writer w = { .at = strings->env[0] ? strings->env[0] : data + *size };
+	const char *end = data + JAIL_REQUEST_MAX - sizeof *q;
 
-	if ((!q->has_settings && has_config(strings->env)) || !environment_filter(strings->env, write_back, &w))
+	if ((!q->has_settings && has_config(strings->env)) || !environment_filter(strings->env, write_back, &w) ||
+	    !write_run(v, &w, end, request))
 		return false;
-	request->umask = heritage->umask;
-	request->ignored = heritage->ignored;
+	request->umask = v->heritage.umask;
+	request->ignored = v->heritage.ignored;
 	request->blocked = q->blocked;
 	request->n_env = w.n;
 	*size = (size_t)(w.at - data);
@@ -188,7 +208,7 @@ static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], v
 		return -ENOTSUP;
 	good = come_in(v, strings.args) >= 0;
 	/* It writes where the strings are. */
-	if (good && !(complete(data + sizeof q, &rest, &q, &v->heritage, &request, &strings) &&
+	if (good && !(complete(v, data + sizeof q, &rest, &q, &request, &strings) &&
 		      tell(client, &(struct served_answer){ .run = v->record.number }))) {
 		(void)go_out(v, NULL, NULL);
 		good = false;

@@ -297,6 +297,53 @@ def statuses(place, tap, who):
     box.drop()
 
 
+SHELLS = {"bash": "/bin/bash", "zsh": "/usr/bin/zsh", "fish": "/usr/bin/fish", "sh": "/bin/sh"}
+TELL = b"echo in=$ATOLL_SANDBOX:$ATOLL_RUN\n"
+
+
+def shells(place, tap, who):
+    path = t.build_tree(place, who, [["create", "f", "f\n", 0o644]])
+    box = t.Box(place, who, name="within", dirs=[path])
+    box.new()
+    files = {".bashrc": "PS1='mine> '\n", ".config/fish/config.fish": "set -g fish_greeting\n", ".zshrc": "\n"}
+    for file, text in files.items():
+        os.makedirs(os.path.dirname(os.path.join(box.home, file)), exist_ok=True)
+        with open(os.path.join(box.home, file), "w", encoding="ascii") as out:
+            out.write(text)
+    for name, shell in SHELLS.items():
+        if not os.path.exists(shell):
+            tap.skip("the prompt of %s is marked, %s" % (name, who), "there is no %s here" % shell)
+            continue
+        screen = at_terminal(box, "shell", "within", cwd=path, environment={"SHELL": shell}, answers=[
+            (b"(atoll within) ", TELL), (b"in=within:", b"exit\n")])
+        tap.check("the prompt of %s is marked, and exit leaves, %s" % (name, who), screen.returncode == 0 and
+                  re.search(r"in=within:\d", screen.text) and (name != "bash" or "(atoll within) mine> " in screen.text), screen)
+        tap.check("before %s it is said what the sandbox holds and how to leave, %s" % (name, who), 'a shell in the sandbox "within"' in screen.text and
+                  "atoll:   %s\n" % path in screen.text and '"exit" leaves it, and then: atoll diff within' in screen.text, screen)
+    done = box.command([box.program, "shell", "within"], cwd=path)
+    tap.check("a shell that reads no terminal has neither, %s" % who, done.returncode == 0 and not done.stdout and not done.stderr, t.said(done))
+    box.drop()
+
+
+def variables(place, tap, who):
+    path = t.build_tree(place, who, [["create", "f", "f\n", 0o644]])
+    box = t.Box(place, who, name="within", dirs=[path])
+    box.new()
+    tell = ("--", "sh", "-c", "echo $ATOLL_SANDBOX:$ATOLL_RUN")
+    said = [box.atoll("run", *more, "within", *tell, cwd=path, program_environment={"ATOLL_RUN": "77"}).stdout for more in (
+        (), ("--clear-env",), ("--env", "ATOLL_RUN=78", "--env", "ATOLL_SANDBOX=x"))]
+    tap.check("each run is told its sandbox and number, whatever the environment says, %s" % who, said == [
+        b"within:%d\n" % i for i in (1, 2, 3)], said)
+    box.atoll("run", "--keep-alive", "60", "within", "--", "true", cwd=path)
+    said = [box.atoll("run", "within", *tell, cwd=path, start_new_session=True, program_environment={"ATOLL_RUN": "77"}).stdout for _ in range(2)]
+    runs = [run["run"] for run in read_json(box.atoll("ps", "within", "--all", "--json"))]
+    tap.check("so is one that a keeper serves, %s" % who, said == [b"within:%d\n" % i for i in sorted(runs[:2])], said, runs)
+    box.atoll("run", "-d", "within", *tell, cwd=path)
+    said = box.atoll("attach", "within").stdout
+    tap.check("and one in the background, %s" % who, re.fullmatch(rb"within:\d+\r?\n", said), said)
+    box.drop()
+
+
 def unfinished(place, tap):
     """A commit that was killed is left to recover, and not finished by a look at it."""
     if not place.faults_bin:
@@ -318,16 +365,16 @@ def main(place, tap):
         tap.check("git is here", False)
         return
     for who in place.users():
-        folded(place, tap, who)
-        without_git(place, tap, who)
-        short(place, tap, who)
-        several(place, tap, who)
-        patterns(place, tap, who)
+        for part in (folded, without_git, short, several, patterns, statuses, shells, variables):
+            if t.only(part.__name__):
+                part(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
-            partly(place, tap, who, strategy)
-        statuses(place, tap, who)
-    unfinished(place, tap)
-    many(place, tap, place.users()[-1])
+            if t.only("partly"):
+                partly(place, tap, who, strategy)
+    if t.only("unfinished"):
+        unfinished(place, tap)
+    if t.only("many"):
+        many(place, tap, place.users()[-1])
 
 
 t.run(main)

@@ -9,7 +9,7 @@ import subprocess
 import termios
 import time
 
-LIMIT = 120  # of a busy machine
+LIMIT = 60  # of a busy machine
 
 
 class Screen:
