@@ -75,6 +75,15 @@ int fd_open_beneath(int dirfd, const char *path, int flags)
 	return open_piece(at >= 0 ? at : dirfd, path, flags);
 }
 
+int fd_open_absolute(const char *path, int flags)
+{
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (path[0] != '/')
+		return -EINVAL;
+	return root < 0 ? -errno : fd_open_beneath(root, path + strspn(path, "/"), flags);
+}
+
 int fd_open_parent(int dirfd, const char *path, int *ret_parent, const char **ret_name)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -16,6 +16,9 @@
  * -errno of a failed opening is the answer. */
 int fd_open_beneath(int dirfd, const char *path, int flags);
 
+/* The same for an absolute path, from the root on. */
+int fd_open_absolute(const char *path, int flags);
+
 /* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. -EINVAL
  * if the path ends in a slash, "." or "..". */
 int fd_open_parent(int dirfd, const char *path, int *ret_parent, const char **ret_name);

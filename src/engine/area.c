@@ -50,22 +50,20 @@ static int is_same(int place_fd, int root_fd)
 }
 
 /* Opens (making it, if need be) a private directory: ours, 0700, no link. */
-static int open_private(const char *path)
+static int open_private(int dir, const char *name)
 {
 	AUTO_FD fd = -EBADF;
 	struct stat st;
-	int r = sys_mkdir(AT_FDCWD, path, 0700);
+	int r = sys_mkdir(dir, name, 0700);
 
 	if (r < 0 && r != -EEXIST)
 		return r;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = area_open_level(dir, name);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_uid != geteuid() || (st.st_mode & 077))
-		return -EPERM;
-	return TAKE_FD(fd);
+	return st.st_mode & 077 ? -EPERM : TAKE_FD(fd);
 }
 
 static int mount_root_of(int root_fd, char **ret)
@@ -123,28 +121,43 @@ static char *candidate(struct atoll *a, int i, int root_fd, const char *root_pat
 	}
 }
 
-/* place, place/uuid, place/uuid/seq */
+/* A path of place/uuid/seq, taken apart in place; false if it is none. */
+struct area_names {
+	char *above, *place, *box, *seq;
+};
+
+static bool split_area(char *path, struct area_names *ret)
+{
+	char **const names[] = { &ret->seq, &ret->box, &ret->place };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char *slash = strrchr(path, '/');
+
+		if (!slash || !slash[1])
+			return false;
+		*slash = '\0';
+		*names[i] = slash + 1;
+	}
+	ret->above = *path ? path : (char *)"/";
+	return true;
+}
+
 int area_make(const char *path)
 {
-	AUTO_FREE char *at = strdup(path);
-	char *box = at ? strrchr(at, '/') : NULL;
-	char *place = box ? memrchr(at, '/', (size_t)(box - at)) : NULL;
-	char *const ends[] = { place, box, NULL };
+	AUTO_FREE char *copy = strdup(path);
+	struct area_names names;
+	AUTO_FD above = -EBADF;
+	AUTO_FD place = -EBADF;
+	AUTO_FD box = -EBADF;
+	AUTO_FD seq = -EBADF;
 
-	if (!at || !place)
-		return at ? -EINVAL : -ENOMEM;
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		AUTO_FD fd = -EBADF;
-
-		if (ends[i])
-			*ends[i] = 0;
-		fd = open_private(at);
-		if (fd < 0)
-			return fd;
-		if (ends[i])
-			*ends[i] = '/';
-	}
-	return 0;
+	if (!copy || !split_area(copy, &names))
+		return copy ? -EINVAL : -ENOMEM;
+	above = fd_open_absolute(names.above, O_PATH | O_DIRECTORY);
+	place = above < 0 ? above : open_private(above, names.place);
+	box = place < 0 ? place : open_private(place, names.box);
+	seq = box < 0 ? box : open_private(box, names.seq);
+	return MIN(seq, 0);
 }
 
 /* Filesystems known to serve as layers need not be tried. */
@@ -159,7 +172,7 @@ static bool is_known_layer(int fd)
 
 static bool overlay_works(const char *area, int root_fd)
 {
-	AUTO_FD fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD fd = area_open(area);
 	bool works = false;
 
 	if (fd < 0)
@@ -188,8 +201,8 @@ void area_keep_times(int root_fd, const struct tree_stat *before)
 
 static int try_area(const char *area, int root_fd, const struct area_needs *needs, bool *ret_same)
 {
-	AUTO_FD fd = open(area, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd < 0 ? -errno : is_same(fd, root_fd);
+	AUTO_FD fd = area_open(area);
+	int r = fd < 0 ? fd : is_same(fd, root_fd);
 
 	if (r >= 0)
 		*ret_same = r > 0;
@@ -241,12 +254,52 @@ static bool may_be_same(const char *place, int root_fd)
 	return tree_stat(root_fd, "", &root) < 0 || at.dev == root.dev;
 }
 
+/* The state directory's way is what it is: what is to be known of the areas in it lies there as well. */
+static bool is_safe_place(struct atoll *a, const char *place, char **unsafe)
+{
+	AUTO_FREE char *above = strdup(place);
+	AUTO_FREE char *found = NULL;
+	char *slash = above ? strrchr(above, '/') : NULL;
+	int r;
+
+	if (!slash)
+		return false;
+	if (path_is_below(place, a->state_dir))
+		return true;
+	slash[slash == above] = '\0';
+	r = area_find_unsafe(above, &found);
+	if (r > 0 && !*unsafe)
+		*unsafe = TAKE_PTR(found);
+	return r == 0;
+}
+
+static int refuse_place(const char *root_path, bool only_outside, const char *unsafe, struct atoll_error *err)
+{
+	if (unsafe)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "new", root_path,
+			"no place on the filesystem of \"%s\" is safe for its workspace: \"%s\" belongs to another user or can be written by "
+			"others, who could exchange what lies below it; take the right to write from them (chmod go-w, or chmod +t), or make a "
+			"directory \".atoll-%u\" (mode 0700, yours) at the root of that filesystem's mount",
+			root_path, unsafe, (unsigned)geteuid());
+	if (only_outside)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "new", root_path,
+			"no place on the filesystem of \"%s\" but outside of it can be written for the workspace; make a directory \".atoll-%u\" (mode 0700, yours) beside it",
+			root_path, (unsigned)geteuid());
+	return error_set(
+		err, ATOLL_REFUSED, 0, "new", root_path,
+		"no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)",
+		root_path, root_path, (unsigned)geteuid());
+}
+
 int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const char *root_path,
 		const struct area_needs *needs, char **ret_work, char **ret_stage, bool *ret_copies,
 		struct atoll_error *err)
 {
 	AUTO_FREE char *work = NULL;
 	AUTO_FREE char *stage = NULL;
+	AUTO_FREE char *unsafe = NULL;
 
 	for (int i = 0; !(work && stage); i++) {
 		AUTO_FREE char *place = candidate(a, i, root_fd, root_path);
@@ -257,6 +310,7 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			break;
 		inside = path_is_below(place, root_path);
 		if (!*place || (inside && stage) || (work && !may_be_same(place, root_fd)) ||
+		    !is_safe_place(a, place, &unsafe) ||
 		    try_place(place, uuid, seq, root_fd, inside ? NULL : needs, &same, &area) < 0)
 			continue;
 		/* The best is one place for both; a place for either is remembered until then. */
@@ -288,15 +342,7 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			area_remove(stage);
 		if (known)
 			area_keep_times(root_fd, &before);
-		if (stage && needs->fits)
-			return error_set(
-				err, ATOLL_REFUSED, 0, "new", root_path,
-				"no place on the filesystem of \"%s\" but outside of it can be written for the workspace; make a directory \".atoll-%u\" (mode 0700, yours) beside it",
-				root_path, (unsigned)geteuid());
-		return error_set(
-			err, ATOLL_REFUSED, 0, "new", root_path,
-			"no place on the filesystem of \"%s\" can be written for staging; make \"%s/.atoll-%u\" (mode 0700, yours)",
-			root_path, root_path, (unsigned)geteuid());
+		return refuse_place(root_path, stage && needs->fits, unsafe, err);
 	}
 	*ret_copies = strcmp(work, stage) != 0;
 	*ret_work = TAKE_PTR(work);
@@ -304,37 +350,37 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 	return 0;
 }
 
+/* What other resources or sandboxes still use is not empty. */
+static int remove_empty(int dir, const char *name)
+{
+	int r = sys_unlink(dir, name, AT_REMOVEDIR);
+
+	return r == -ENOTEMPTY || r == -EEXIST || r == -ENOENT ? 0 : r;
+}
+
+/* Level by level from above, so that nothing but this user's own names leads to what is removed. */
 int area_remove(const char *path)
 {
-	AUTO_FREE char *at = strdup(path);
-	const char *name;
-	int r = 0;
+	AUTO_FREE char *copy = strdup(path);
+	struct area_names names;
+	AUTO_FD above = -EBADF;
+	AUTO_FD place = -EBADF;
+	AUTO_FD box = -EBADF;
+	int r;
 
-	if (!at || !*at)
+	if (!copy || !split_area(copy, &names))
 		return 0;
-	for (int level = 0; level < 3; level++) {
-		char *slash = strrchr(at, '/');
-		AUTO_FD dir = -EBADF;
-
-		if (!slash || slash == at)
-			break;
-		*slash = 0;
-		name = slash + 1;
-		dir = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (dir < 0)
-			return errno == ENOENT ? 0 : -errno;
-		if (level == 0) {
-			r = tree_remove(dir, name);
-			if (r < 0)
-				return r;
-		} else if (level == 1 || strncmp(name, ".atoll-", 7) == 0) {
-			/* What other resources still use is not empty. */
-			r = sys_unlink(dir, name, AT_REMOVEDIR);
-			if (r < 0)
-				return r == -ENOTEMPTY || r == -EEXIST || r == -ENOENT ? 0 : r;
-		}
-	}
-	return 0;
+	above = fd_open_absolute(names.above, O_PATH | O_DIRECTORY);
+	place = above < 0 ? above : area_open_level(above, names.place);
+	box = place < 0 ? place : area_open_level(place, names.box);
+	if (box < 0 && box != -ENOENT)
+		return box;
+	r = box < 0 ? 0 : tree_remove(box, names.seq);
+	if (r >= 0 && box >= 0)
+		r = remove_empty(place, names.box);
+	if (r >= 0 && place >= 0 && strncmp(names.place, ".atoll-", 7) == 0)
+		r = remove_empty(above, names.place);
+	return MIN(r, 0);
 }
 
 void area_remove_candidates(struct session *s, int seq, int root_fd, const char *root_path)

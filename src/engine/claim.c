@@ -69,26 +69,14 @@ static int write_mark(int fd, const char *id, const char *state_dir)
 	return text ? sys_pwrite(fd, text, strlen(text) + 1, 0) : -ENOMEM;
 }
 
-static int open_area_dir(const char *area)
-{
-	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	return root < 0 ? -errno : fd_open_beneath(root, area + 1, O_RDONLY | O_DIRECTORY);
-}
-
 /* -EPERM: the area is another user's. -ENOENT: the area is gone, or the mark if none is to be made. */
 static int open_mark(const char *area, bool make)
 {
-	AUTO_FD dir = open_area_dir(area);
-	struct stat st;
+	AUTO_FD dir = area_open(area);
 	int fd;
 
 	if (dir < 0)
 		return dir;
-	if (fstat(dir, &st) < 0)
-		return -errno;
-	if (st.st_uid != geteuid() || (st.st_mode & 022))
-		return -EPERM;
 	fd = openat(dir, MARK, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;

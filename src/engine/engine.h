@@ -158,6 +158,20 @@ int area_remove(const char *path);
 /* Whether a path lies in a place of Atoll's. */
 bool area_owns_path(struct atoll *a, const char *path);
 
+/* ---- area-path.c: the way to an area ---- */
+
+/* Whether other users can exchange what lies below a directory: 1 and the path of the first directory on the way that another
+ * user owns or may write to, 0 if there is none (or the way ends before), or -errno. */
+int area_find_unsafe(const char *dir, char **ret);
+/* ATOLL_REFUSED if an area of the session lies below such a directory; areas in the state directory do not count. */
+int area_check_ways(const struct session *s, struct atoll_error *err);
+/* The same of a sandbox that is not opened yet. */
+int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *err);
+/* An area, or one level of its path, as O_RDONLY|O_DIRECTORY fd, opened without following links. -EPERM: it belongs to another user, or
+ * others may write to it. */
+int area_open(const char *area);
+int area_open_level(int dir, const char *name);
+
 /* ---- state.c ---- */
 
 bool state_may_move(enum atoll_state from, enum atoll_state to);

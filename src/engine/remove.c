@@ -38,7 +38,7 @@ static int delete_records(struct session *s, struct atoll_error *err)
 /* What goes from inside the original is not to be seen in its times. */
 static int remove_unseen(const struct resource *r, const char *area)
 {
-	AUTO_FD root = path_is_below(area, r->row.path) ? open(r->row.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+	AUTO_FD root = path_is_below(area, r->row.path) ? fd_open_absolute(r->row.path, O_RDONLY | O_DIRECTORY)
 							: -EBADF;
 	struct tree_stat before;
 	bool known = root >= 0 && tree_stat(root, "", &before) >= 0;
@@ -65,7 +65,7 @@ static void remove_unrecorded(struct session *s, struct resource *r)
 	}
 	if (kind_is_file(r->row.kind))
 		root[MAX(strrchr(root, '/') - root, 1)] = 0;
-	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = fd_open_absolute(root, O_RDONLY | O_DIRECTORY);
 	if (fd < 0 || tree_stat(fd, "", &before) < 0)
 		return;
 	area_remove_candidates(s, r->row.seq, fd, root);
@@ -195,12 +195,12 @@ static int stop_at_first(const struct tree_entry *e, void *arg)
 static int refuse_kept(struct session *s, struct atoll_error *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		AUTO_FREE char *path = str_format("%s/kept", s->resources[i].row.stage);
-		AUTO_FD fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -EBADF;
+		const char *stage = s->resources[i].row.stage;
+		AUTO_FREE char *path = str_format("%s/kept", stage);
+		AUTO_FD area = *stage ? area_open(stage) : -ENOENT;
+		AUTO_FD fd = fd_open_beneath(area, "kept", O_RDONLY | O_DIRECTORY);
 		bool found = false;
-		int r = !path    ? -ENOMEM
-			: fd < 0 ? -errno
-				 : tree_walk(fd, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL);
+		int r = !path ? -ENOMEM : fd < 0 ? fd : tree_walk(fd, TREE_WALK_NO_ROOT, stop_at_first, &found, NULL);
 
 		if (r < 0 && !is_absent(r))
 			return error_sys(err, r, "rm", path, "cannot look for kept versions in \"%s\"",

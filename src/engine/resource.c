@@ -6,18 +6,9 @@
 #include <string.h>
 
 /* Stored paths are resolved: a link met on the way now was put there since. */
-static int open_absolute(const char *path, int flags)
-{
-	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (root < 0)
-		return -errno;
-	return fd_open_beneath(root, path + 1, flags);
-}
-
 static int open_checked(const struct resource *r, int *ret_fd, struct atoll_error *err)
 {
-	AUTO_FD fd = open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
+	AUTO_FD fd = fd_open_absolute(r->root_path, O_RDONLY | O_DIRECTORY);
 	struct tree_stat st;
 	struct tree_id id;
 	int rc;
@@ -58,7 +49,7 @@ int resource_check_root(const struct resource *r, struct atoll_error *err)
 
 static int open_area(const char *path, int *ret)
 {
-	int fd = *path ? open_absolute(path, O_RDONLY | O_DIRECTORY) : -EBADF;
+	int fd = *path ? area_open(path) : -EBADF;
 
 	if (fd < 0 && fd != -EBADF && fd != -ENOENT)
 		return fd;

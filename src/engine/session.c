@@ -286,6 +286,8 @@ static int lock_and_read(struct session *s, const char *name, enum lock_mode mod
 	}
 	if (r >= 0)
 		r = load_resources(s, err);
+	if (r >= 0)
+		r = area_check_ways(s, err);
 	return r < 0 ? r : claim_take(s, err);
 }
 

@@ -108,7 +108,7 @@ static int count_left_out(struct left_out *l, struct git_state *s, struct atoll_
 /* What the sandbox was made without, as it was then. */
 static int git_detail(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks)
 {
-	AUTO_FD work = row->work ? open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -EBADF;
+	AUTO_FD work = row->work ? fd_open_absolute(row->work, O_RDONLY | O_DIRECTORY) : -EBADF;
 	struct resource r = { .row = *row, .work_fd = work };
 	AUTO_GIT_STATE s = { 0 };
 

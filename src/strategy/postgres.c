@@ -134,7 +134,7 @@ void postgres_sweep_markers(int area_fd, const char *area)
 
 static int pg_forget(struct resource *r, struct atoll_error *err)
 {
-	AUTO_FD area = *r->row.work ? open(r->row.work, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	AUTO_FD area = *r->row.work ? fd_open_absolute(r->row.work, O_RDONLY | O_DIRECTORY) : -EBADF;
 	int rc = area < 0 ? 0 : end_keeper(area, err);
 
 	if (area >= 0 && rc >= 0)
@@ -318,7 +318,7 @@ static void describe(struct strbuf *out, const struct hold_reply *reply)
 static int pg_detail(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks)
 {
 	AUTO_FREE struct hold_reply *reply = calloc(1, sizeof *reply);
-	AUTO_FD area = open(row->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD area = fd_open_absolute(row->work, O_RDONLY | O_DIRECTORY);
 	int rc = area < 0 || !reply ? 0 : postgres_lost(area, ret);
 
 	if (rc > 0)

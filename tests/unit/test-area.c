@@ -179,6 +179,71 @@ TEST(what_an_interrupted_new_made_in_any_place_is_found_by_its_uuid)
 	CHECK_EQ(scene_count(open(original, O_RDONLY | O_DIRECTORY)), 1);
 }
 
+static const char *unsafe_of(const char *dir)
+{
+	static char found[4200];
+	AUTO_FREE char *unsafe = NULL;
+	int r = area_find_unsafe(dir, &unsafe);
+
+	CHECK_OK(r);
+	snprintf(found, sizeof found, "%s", r > 0 ? unsafe : "");
+	return found;
+}
+
+TEST(a_directory_that_other_users_can_write_is_named)
+{
+	char open_to_all[4300], below[4310];
+
+	set_scene();
+	snprintf(open_to_all, sizeof open_to_all, "%s/team", original);
+	snprintf(below, sizeof below, "%s/mine", open_to_all);
+	CHECK_OK(mkdir(open_to_all, 0755));
+	CHECK_OK(mkdir(below, 0755));
+	CHECK_STR(unsafe_of(below), "");
+	CHECK_OK(chmod(open_to_all, 0777));
+	CHECK_STR(unsafe_of(below), open_to_all);
+	CHECK_OK(chmod(open_to_all, 01777));
+	CHECK_STR(unsafe_of(below), "");
+	CHECK_STR(unsafe_of("/var/tmp"), "");
+	strcat(below, "/not-there");
+	CHECK_STR(unsafe_of(below), "");
+	if (geteuid() == 0) {
+		CHECK_OK(chmod(open_to_all, 0755));
+		CHECK_OK(chown(open_to_all, 12345, 0));
+		CHECK_STR(unsafe_of(below), open_to_all);
+		CHECK_OK(chown(open_to_all, 0, 64999)); /* a group that /etc/group does not know may have members */
+		CHECK_OK(chmod(open_to_all, 0775));
+		CHECK_STR(unsafe_of(below), open_to_all);
+	}
+}
+
+TEST(an_area_whose_way_is_a_link_or_not_private_is_not_opened)
+{
+	struct atoll_error err = { 0 };
+	AUTO_FREE char *box = NULL;
+	AUTO_FD fd = -EBADF;
+
+	set_scene();
+	CHECK_EQ(choose(original, false, &err), 0);
+	fd = area_open(work);
+	CHECK_OK(fd);
+	box = strndup(work, (size_t)(strrchr(work, '/') - work));
+	CHECK_OK(mkdir("precious", 0700));
+	CHECK_OK(mkdir("precious/1", 0700));
+	CHECK_OK(rename(box, "aside"));
+	CHECK_OK(symlink("../../precious", box));
+	CHECK(area_open(work) < 0);
+	CHECK(area_remove(work) < 0);
+	CHECK(scene_has(tap_dirfd, "precious/1"));
+	CHECK_OK(unlink(box));
+	CHECK_OK(rename("aside", box));
+	CHECK_OK(chmod(box, 0777));
+	CHECK_EQ(area_open(work), -EPERM);
+	CHECK_EQ(area_remove(work), -EPERM);
+	CHECK_OK(chmod(box, 0700));
+	CHECK_OK(area_remove(work));
+}
+
 TEST(atolls_own_places_are_known_by_path)
 {
 	char path[4300];

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way to an area that lies outside of the state directory. Its path is on record, and a user who may write one of the
+ * directories on the way could put another directory there, which a removal would then empty. Two rules keep that away:
+ *
+ *   - every directory above ".atoll-UID" belongs to root or to this user, and no other user may write to it. A sticky
+ *     directory like /var/tmp is fine: its entries can only be renamed by their owners;
+ *   - ".atoll-UID" and the two levels below it are opened one by one without following links, belong to this user, and
+ *     cannot be written by others. So their names, among them the random one of the sandbox, are this user's own.
+ *
+ * In a user namespace that maps few ids every other owner looks alike; the first rule is therefore also looked at before one is
+ * entered (operation_run()).
+ */
+#include "engine/engine.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "jail/jail.h"
+
+#define ACCOUNTS_MAX (1 << 20)
+#define LEVELS 3 /* place, sandbox, resource */
+
+/* ---- groups without other members ---- */
+
+/* The field of a line of /etc/passwd or /etc/group, counted from 0. */
+static const char *field_of(const char *line, int number, size_t *ret_size)
+{
+	size_t end = strcspn(line, "\n");
+	const char *at = line;
+
+	for (; number > 0 && at; number--) {
+		at = memchr(at, ':', end - (size_t)(at - line));
+		at = at ? at + 1 : NULL;
+	}
+	*ret_size = at ? strcspn(at, ":\n") : 0;
+	return at ? at : line + end;
+}
+
+static bool field_is(const char *line, int number, const char *text)
+{
+	size_t size;
+	const char *field = field_of(line, number, &size);
+
+	return size == strlen(text) && memcmp(field, text, size) == 0;
+}
+
+static const char *next_line(const char *line)
+{
+	const char *end = strchr(line, '\n');
+
+	return end && end[1] ? end + 1 : NULL;
+}
+
+/* In /etc/passwd: whether the group is the user's first one and no other user's; *ret_name is the user's name. */
+static bool is_first_group(const char *passwd, const char *uid, const char *gid, char **ret_name)
+{
+	bool own = false, others = false;
+	size_t size;
+
+	for (const char *line = passwd; line; line = next_line(line)) {
+		if (!field_is(line, 3, gid))
+			continue;
+		if (field_is(line, 2, uid) && !own) {
+			const char *name = field_of(line, 0, &size);
+
+			*ret_name = strndup(name, size);
+			own = *ret_name;
+		} else {
+			others |= !field_is(line, 2, uid);
+		}
+	}
+	return own && !others;
+}
+
+static bool has_other_members(const char *groups, const char *gid, const char *name)
+{
+	for (const char *line = groups; line; line = next_line(line)) {
+		size_t size;
+
+		if (!field_is(line, 2, gid))
+			continue;
+		(void)field_of(line, 3, &size);
+		return size > 0 && !field_is(line, 3, name);
+	}
+	return true; /* a group that the file does not know may have any members */
+}
+
+/* Many systems give each user a group without other members, and let it write all that the user makes. */
+static bool is_private_group(gid_t gid)
+{
+	AUTO_FREE char *passwd = NULL;
+	AUTO_FREE char *groups = NULL;
+	AUTO_FREE char *name = NULL;
+	char uid_text[16], gid_text[16];
+
+	snprintf(uid_text, sizeof uid_text, "%u", (unsigned)geteuid());
+	snprintf(gid_text, sizeof gid_text, "%u", (unsigned)gid);
+	return fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &passwd, NULL) >= 0 &&
+	       fd_read_file(AT_FDCWD, "/etc/group", ACCOUNTS_MAX, &groups, NULL) >= 0 &&
+	       is_first_group(passwd, uid_text, gid_text, &name) && !has_other_members(groups, gid_text, name);
+}
+
+/* ---- the directories above a place ---- */
+
+/* Whether all ids are mapped here, so that the id of an owner that is not mapped is a user of that number. */
+static bool knows_all_owners(void)
+{
+	AUTO_FREE char *map = NULL;
+	unsigned first, outside, count;
+
+	return fd_read_file(AT_FDCWD, "/proc/self/uid_map", 4096, &map, NULL) < 0 ||
+	       (sscanf(map, "%u %u %u", &first, &outside, &count) == 3 && count == UINT32_MAX);
+}
+
+static uid_t unknown_owner(void)
+{
+	AUTO_FREE char *text = NULL;
+	unsigned id = 65534;
+
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/overflowuid", 64, &text, NULL) >= 0)
+		(void)sscanf(text, "%u", &id);
+	return id;
+}
+
+static bool is_trusted(uid_t owner)
+{
+	return owner == 0 || owner == geteuid() || (owner == unknown_owner() && !knows_all_owners());
+}
+
+/* An access control list may let other groups and users write what the group may. */
+static bool has_list(int fd)
+{
+	char path[48];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+static int is_safe(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!is_trusted(st.st_uid))
+		return 0;
+	if (!(st.st_mode & 022) || (st.st_mode & S_ISVTX))
+		return 1;
+	return !(st.st_mode & 002) && !has_list(fd) && is_private_group(st.st_gid);
+}
+
+/* Opens the next directory of the way in place of *at and moves *name behind it; 0 at the end or where nothing is there. */
+static int step_down(int *at, char **name)
+{
+	size_t size = strcspn(*name, "/");
+	char behind = (*name)[size];
+	int next;
+
+	if (size == 0)
+		return 0;
+	(*name)[size] = '\0';
+	next = fd_open_beneath(*at, *name, O_PATH | O_DIRECTORY);
+	(*name)[size] = behind;
+	if (next < 0)
+		return is_absent(next) ? 0 : next;
+	fd_close(*at);
+	*at = next;
+	*name += size;
+	return 1;
+}
+
+int area_find_unsafe(const char *dir, char **ret)
+{
+	AUTO_FREE char *way = strdup(dir);
+	AUTO_FD at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = !way ? -ENOMEM : at < 0 ? -errno : is_safe(at);
+	char *end = way;
+
+	while (r > 0) {
+		end += strspn(end, "/");
+		r = step_down(&at, &end);
+		if (r <= 0)
+			return r;
+		r = is_safe(at);
+	}
+	if (r < 0)
+		return r;
+	*end = '\0';
+	*ret = *way ? TAKE_PTR(way) : strdup("/");
+	return *ret ? 1 : -ENOMEM;
+}
+
+/* ---- areas ---- */
+
+static bool is_outside(const struct atoll *a, const char *area)
+{
+	return area && *area == '/' && !path_is_below(area, a->state_dir);
+}
+
+/* The directory that holds the place of an area. */
+static char *above_of(const char *area)
+{
+	size_t size = strlen(area);
+
+	for (int i = 0; i < LEVELS && size > 0; i++) {
+		const char *slash = memrchr(area, '/', size);
+
+		size = slash ? (size_t)(slash - area) : 0;
+	}
+	return size > 0 ? strndup(area, size) : strdup("/");
+}
+
+static int check_way(const struct atoll *a, const struct resource *r, const char *area, struct atoll_error *err)
+{
+	AUTO_FREE char *above = is_outside(a, area) ? above_of(area) : NULL;
+	AUTO_FREE char *unsafe = NULL;
+	int rc = !is_outside(a, area) ? 0 : above ? area_find_unsafe(above, &unsafe) : -ENOMEM;
+
+	if (rc < 0)
+		return error_sys(err, rc, "open", r->row.path,
+				 "cannot look at the directories above the workspace \"%s\"", area);
+	if (rc == 0)
+		return 0;
+	return error_set(
+		err, ATOLL_REFUSED, 0, "open", r->row.path,
+		"the workspace \"%s\" of \"%s\" lies below \"%s\", which belongs to another user or can be written by others, "
+		"who could have exchanged it: nothing was touched; make that directory yours or root's (chown) and take the "
+		"right to write from others (chmod go-w), see that the workspace is what it should be, and try again",
+		area, r->row.path, unsafe);
+}
+
+int area_check_ways(const struct session *s, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->n && r >= 0; i++) {
+		const struct resource *res = &s->resources[i];
+		bool same = res->row.work && res->row.stage && strcmp(res->row.work, res->row.stage) == 0;
+
+		r = check_way(s->a, res, res->row.work, err);
+		if (r >= 0 && !same)
+			r = check_way(s->a, res, res->row.stage, err);
+	}
+	return r;
+}
+
+int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *err)
+{
+	struct atoll_error ignored;
+	struct session s = { .lock_fd = -EBADF };
+	int r;
+
+	/* What is wrong otherwise is told by the operation itself. */
+	if (session_peek(a, name, &s, &ignored) < 0)
+		return 0;
+	r = area_check_ways(&s, err);
+	session_release(&s);
+	return r;
+}
+
+/* Takes over fd, also on failure. */
+static int require_own(int fd)
+{
+	AUTO_FD owned = fd;
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_uid != geteuid() || (st.st_mode & 022) ? -EPERM : TAKE_FD(owned);
+}
+
+int area_open_level(int dir, const char *name)
+{
+	return require_own(fd_open_beneath(dir, name, O_RDONLY | O_DIRECTORY));
+}
+
+int area_open(const char *area)
+{
+	AUTO_FREE char *above = above_of(area);
+	AUTO_FD at = above ? fd_open_absolute(above, O_PATH | O_DIRECTORY) : -ENOMEM;
+	const char *name = above ? area + (above[1] ? strlen(above) : 0) : area;
+
+	for (int i = 0; i < LEVELS && at >= 0; i++) {
+		AUTO_FREE char *level = NULL;
+		AUTO_FD up = TAKE_FD(at);
+
+		name += strspn(name, "/");
+		level = strndup(name, strcspn(name, "/"));
+		at = !level ? -ENOMEM : *level ? area_open_level(up, level) : -EINVAL;
+		name += strcspn(name, "/");
+	}
+	return at >= 0 ? TAKE_FD(at) : at;
+}
