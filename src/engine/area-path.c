@@ -17,74 +17,29 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "jail/jail.h"
+#include "base/accounts.h"
 
-#define ACCOUNTS_MAX (1 << 20)
 #define LEVELS 3 /* place, sandbox, resource */
 
 /* ---- groups without other members ---- */
 
-/* The field of a line of /etc/passwd or /etc/group, counted from 0. */
-static const char *field_of(const char *line, int number, size_t *ret_size)
+/* In /etc/passwd: whether the group is the first one of no other user. */
+static bool is_first_group_of_others(const char *passwd, gid_t gid)
 {
-	size_t end = strcspn(line, "\n");
-	const char *at = line;
-
-	for (; number > 0 && at; number--) {
-		at = memchr(at, ':', end - (size_t)(at - line));
-		at = at ? at + 1 : NULL;
-	}
-	*ret_size = at ? strcspn(at, ":\n") : 0;
-	return at ? at : line + end;
+	for (const char *line = passwd; line; line = accounts_next(line))
+		if (accounts_field_is_id(line, PASSWD_GID, gid) && !accounts_field_is_id(line, PASSWD_UID, geteuid()))
+			return true;
+	return false;
 }
 
-static bool field_is(const char *line, int number, const char *text)
+/* A group that the file does not know may have any members. */
+static bool has_other_members(const char *groups, gid_t gid, const char *name)
 {
-	size_t size;
-	const char *field = field_of(line, number, &size);
-
-	return size == strlen(text) && memcmp(field, text, size) == 0;
-}
-
-static const char *next_line(const char *line)
-{
-	const char *end = strchr(line, '\n');
-
-	return end && end[1] ? end + 1 : NULL;
-}
-
-/* In /etc/passwd: whether the group is the user's first one and no other user's; *ret_name is the user's name. */
-static bool is_first_group(const char *passwd, const char *uid, const char *gid, char **ret_name)
-{
-	bool own = false, others = false;
-	size_t size;
-
-	for (const char *line = passwd; line; line = next_line(line)) {
-		if (!field_is(line, 3, gid))
-			continue;
-		if (field_is(line, 2, uid) && !own) {
-			const char *name = field_of(line, 0, &size);
-
-			*ret_name = strndup(name, size);
-			own = *ret_name;
-		} else {
-			others |= !field_is(line, 2, uid);
-		}
-	}
-	return own && !others;
-}
-
-static bool has_other_members(const char *groups, const char *gid, const char *name)
-{
-	for (const char *line = groups; line; line = next_line(line)) {
-		size_t size;
-
-		if (!field_is(line, 2, gid))
-			continue;
-		(void)field_of(line, 3, &size);
-		return size > 0 && !field_is(line, 3, name);
-	}
-	return true; /* a group that the file does not know may have any members */
+	for (const char *line = groups; line; line = accounts_next(line))
+		if (accounts_field_is_id(line, GROUP_GID, gid))
+			return !accounts_field_is(line, GROUP_MEMBERS, "") &&
+			       !accounts_field_is(line, GROUP_MEMBERS, name);
+	return true;
 }
 
 /* Many systems give each user a group without other members, and let it write all that the user makes. */
@@ -93,13 +48,12 @@ static bool is_private_group(gid_t gid)
 	AUTO_FREE char *passwd = NULL;
 	AUTO_FREE char *groups = NULL;
 	AUTO_FREE char *name = NULL;
-	char uid_text[16], gid_text[16];
 
-	snprintf(uid_text, sizeof uid_text, "%u", (unsigned)geteuid());
-	snprintf(gid_text, sizeof gid_text, "%u", (unsigned)gid);
-	return fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &passwd, NULL) >= 0 &&
-	       fd_read_file(AT_FDCWD, "/etc/group", ACCOUNTS_MAX, &groups, NULL) >= 0 &&
-	       is_first_group(passwd, uid_text, gid_text, &name) && !has_other_members(groups, gid_text, name);
+	if (fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &passwd, NULL) < 0 ||
+	    fd_read_file(AT_FDCWD, "/etc/group", ACCOUNTS_MAX, &groups, NULL) < 0)
+		return false;
+	name = accounts_of_user(passwd, geteuid(), 0);
+	return name && !is_first_group_of_others(passwd, gid) && !has_other_members(groups, gid, name);
 }
 
 /* ---- the directories above a place ---- */

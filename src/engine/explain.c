@@ -53,6 +53,9 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 	case JAIL_MOUNT_HIDE:
 		tell(e, "hidden", m->path, "looks empty");
 		break;
+	case JAIL_MOUNT_VEIL:
+		tell(e, "hidden", m->path, "looks empty, but for what is named below it");
+		break;
 	case JAIL_MOUNT_SEE:
 		tell(e, "see", m->path, "the host's own, read-only");
 		break;

@@ -16,10 +16,10 @@ void run_view_release(struct run_view *v)
 	free(v->fds);
 }
 
-static int view_init(struct run_view *v, size_t resources, size_t places)
+static int view_init(struct run_view *v, size_t resources, size_t places, size_t areas)
 {
-	/* Each resource: its own mounts, and up to three places to hide; and $HOME, the state directory and secrets. */
-	size_t most = resources * (4 + STRATEGY_EXTRA_MAX) + places + secrets_count() + 4;
+	/* Each resource: its own mounts, and up to three places to hide; and $HOME, the state directory, secrets, and the areas of others. */
+	size_t most = resources * (4 + STRATEGY_EXTRA_MAX) + places + HOMES_MAX * secrets_count() + areas + 4;
 
 	*v = (struct run_view){ 0 };
 	v->mounts = calloc(most, sizeof *v->mounts);
@@ -172,31 +172,59 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 	return 0;
 }
 
-/* Whether something at or below the path was asked for. */
-static bool is_wanted(const struct run_view *v, const char *path)
+/* Whether something at the path, or below it, was asked for. */
+static bool is_wanted(const struct run_view *v, const char *path, bool below)
 {
-	for (size_t i = 0; i < v->n; i++)
-		if (v->mounts[i].kind != JAIL_MOUNT_HIDE && path_is_below(v->mounts[i].path, path))
+	for (size_t i = 0; i < v->n; i++) {
+		const struct jail_mount *m = &v->mounts[i];
+
+		if (m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && path_is_below(m->path, path) &&
+		    (below || strcmp(m->path, path) == 0))
 			return true;
+	}
 	return false;
+}
+
+static int hide_secret(struct run_view *v, const char *path, struct atoll_error *err)
+{
+	if (is_wanted(v, path, false))
+		return 0;
+	if (!is_wanted(v, path, true))
+		return add_hidden(v, path, err);
+	/* What was asked for shows, and nothing beside it. */
+	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
 static int hide_secrets(struct run_view *v, struct atoll_error *err)
 {
-	int r = 0;
+	CLEANUP(secrets_homes_release) struct homes homes = { 0 };
+	int r = secrets_homes(&homes);
 
-	for (size_t i = 0; i < secrets_count() && r >= 0; i++) {
-		AUTO_FREE char *path = secrets_path(i, getenv("HOME"));
+	if (r < 0)
+		return error_oom(err, "run");
+	for (size_t k = 0; k < HOMES_MAX; k++)
+		for (size_t i = 0; i < secrets_count() && r >= 0; i++) {
+			AUTO_FREE char *path = secrets_path(i, &homes, k);
 
-		if (path && !is_wanted(v, path))
-			r = add_hidden(v, path, err);
-	}
+			r = path ? hide_secret(v, path, err) : 0;
+		}
 	return r;
 }
 
-int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
+/* Edits of other sandboxes lie in the same kind of place, beside their originals. */
+static int hide_areas(struct run_view *v, struct session *s, char *const *areas, size_t n, struct atoll_error *err)
 {
-	int r = view_init(v, s->n, o->n_places) < 0 ? error_oom(err, "run") : add_home(v, s, o, err);
+	AUTO_FREE char *usual = str_format("/var/tmp/.atoll-%u", (unsigned)geteuid());
+	int r = usual ? add_hidden(v, usual, err) : error_oom(err, "run");
+
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = hide_place(v, s, areas[i], err);
+	return r;
+}
+
+static int add_all(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
+{
+	int r = add_home(v, s, o, err);
 
 	for (size_t i = 0; i < s->n && r >= 0; i++) {
 		s->resources[i].limit_ms = o->db_limit_ms;
@@ -205,12 +233,23 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 	}
 	for (size_t i = 0; i < o->n_places && r >= 0; i++)
 		r = add_place(v, &o->places[i], err);
-	for (size_t i = 0; i < s->n && r >= 0; i++) {
-		r = hide_place(v, s, s->resources[i].row.work, err);
-		if (r >= 0)
-			r = hide_place(v, s, s->resources[i].row.stage, err);
-	}
+	return r;
+}
+
+int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
+{
+	char **areas = NULL;
+	size_t n = 0;
+	int r = store_area_list(s->store, &areas, &n, err);
+
+	if (r >= 0)
+		r = view_init(v, s->n, o->n_places, n) < 0 ? error_oom(err, "run") : add_all(v, s, o, err);
+	if (r >= 0)
+		r = hide_areas(v, s, areas, n, err);
 	if (r >= 0)
 		r = hide_secrets(v, err);
+	for (size_t i = 0; i < n; i++)
+		free(areas[i]);
+	free(areas);
 	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
 }

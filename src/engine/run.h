@@ -34,8 +34,18 @@ struct keeper;
 int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,
 	      struct atoll_run_result *ret, struct atoll_error *err);
 
-/* secrets.c: what is hidden by default, each as it is found here, malloc'ed, or NULL. */
+/* secrets.c: what is hidden by default. */
+#define HOMES_MAX 2
+struct homes {
+	char *v[HOMES_MAX]; /* owned */
+	size_t n;
+};
+/* The directories that count as the user's home: $HOME, if it is an absolute path, and the one that the system has on record for the
+ * user. Without the latter neither a service that has no HOME nor a wrong one would hide anything. */
+int secrets_homes(struct homes *ret);
+void secrets_homes_release(struct homes *h);
 size_t secrets_count(void);
-char *secrets_path(size_t i, const char *home);
+/* Each as it is found below a home, malloc'ed, or NULL; what does not lie in a home is found with the first one, number 0. */
+char *secrets_path(size_t i, const struct homes *homes, size_t number);
 
 #endif

@@ -2,12 +2,17 @@
 /*
  * What a command does not see although its user could: the one table of it. Sockets of agents, buses, displays and container engines need no
  * line: /run and /tmp are private, and no socket of the host can be connected to. A resource, or a place named by an option, that
- * is one of these or lies in it is seen all the same.
+ * is one of these or lies in it is seen all the same, and nothing else of it.
  */
 #include "engine/run.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "base/accounts.h"
+#include "base/child.h"
+
+#define GETENT_TIMEOUT_MS 10000
 
 /* "~/" is the home directory. */
 static const char *const secrets[] = {
@@ -97,13 +102,83 @@ static char *find(const char *path)
 	return realpath(path, NULL);
 }
 
-char *secrets_path(size_t i, const char *home)
+/* ---- homes ---- */
+
+/* The name service is asked, which takes as long as a run, only where nothing else says what the home is. */
+static char *ask_name_service(void)
+{
+	char number[16];
+	char *argv[] = { (char *)"getent", (char *)"passwd", number, NULL };
+	struct child_result result;
+
+	snprintf(number, sizeof number, "%u", (unsigned)geteuid());
+	if (child_run(argv, GETENT_TIMEOUT_MS, &result) < 0 || result.exit_status != 0)
+		return NULL;
+	return accounts_of_user(result.output, geteuid(), PASSWD_HOME);
+}
+
+static bool is_own_directory(const char *path)
+{
+	struct stat st;
+
+	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+static char *home_on_record(const char *home)
+{
+	AUTO_FREE char *passwd = NULL;
+	char *found = NULL;
+
+	if (fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &passwd, NULL) >= 0)
+		found = accounts_of_user(passwd, geteuid(), PASSWD_HOME);
+	return found || is_own_directory(home) ? found : ask_name_service();
+}
+
+/* Takes over path. The root is nobody's home, though some services have it on record. */
+static void add_home(struct homes *h, char *path)
+{
+	AUTO_FREE char *owned = path;
+	char *real = owned && *owned == '/' ? realpath(owned, NULL) : NULL;
+
+	for (size_t i = 0; i < h->n && real; i++)
+		if (strcmp(h->v[i], real) == 0) {
+			free(real);
+			real = NULL;
+		}
+	if (real && strcmp(real, "/") != 0)
+		h->v[h->n++] = real;
+	else
+		free(real);
+}
+
+int secrets_homes(struct homes *ret)
+{
+	const char *variable = getenv("HOME");
+	const char *home = variable && *variable == '/' ? variable : NULL;
+	char *copy = home ? strdup(home) : NULL;
+
+	*ret = (struct homes){ 0 };
+	if (home && !copy)
+		return -ENOMEM;
+	add_home(ret, copy);
+	add_home(ret, home_on_record(home));
+	return 0;
+}
+
+void secrets_homes_release(struct homes *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		free(h->v[i]);
+	h->n = 0;
+}
+
+char *secrets_path(size_t i, const struct homes *homes, size_t number)
 {
 	const char *secret = secrets[i];
 	AUTO_FREE char *path = NULL;
 
 	if (secret[0] != '~')
-		return find(secret);
-	path = home ? str_format("%s%s", home, secret + 1) : NULL;
+		return number == 0 ? find(secret) : NULL;
+	path = number < homes->n ? str_format("%s%s", homes->v[number], secret + 1) : NULL;
 	return path ? find(path) : NULL;
 }

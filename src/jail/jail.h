@@ -64,6 +64,8 @@ enum jail_mount_kind {
 			     * over if there is no such directory, or if a user namespace may not cover it because the host has
 			     * mounted something below it: it is read-only then, like the rest */
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
+	JAIL_MOUNT_VEIL, /* an empty read-only tmpfs, mode 0755, with the mount points of what the view has below it, and nothing else;
+			  * passed over if no directory is there */
 	JAIL_MOUNT_SEE, /* what the host has there, read-only; passed over if nothing is there */
 	JAIL_MOUNT_PIN, /* what the view itself has there, read-only */
 	JAIL_MOUNT_DEV, /* a private /dev */

@@ -2,51 +2,21 @@
 /*
  * The name of a user, as /etc/subuid and /etc/subgid call him.
  *
- * Not by getpwuid(): it loads the modules of the name service, which a program that is linked statically cannot do, and which takes
- * longer than all the rest of a run. /etc/passwd is read here, and the name service is asked, through getent, only where its answer can
- * matter.
+ * Not by getpwuid() (accounts.h). /etc/passwd is read here, and the name service is asked, through getent, only where its answer can matter.
  */
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/accounts.h"
 #include "base/child.h"
 #include "base/fd.h"
 #include "jail/private.h"
 
-#define PASSWD_MAX (1 << 20)
 #define GETENT_TIMEOUT_MS 10000
-
-static const char *next_line(const char *line)
-{
-	const char *end = strchr(line, '\n');
-
-	return end ? end + 1 : NULL;
-}
-
-/* Of "name:password:uid:…" the name, if the uid is this one. */
-static char *name_in_line(const char *line, uid_t uid)
-{
-	size_t size = strcspn(line, ":\n");
-	const char *at = line[size] == ':' ? line + size + 1 : "";
-	char wanted[16];
-
-	at += strcspn(at, ":\n");
-	snprintf(wanted, sizeof(wanted), ":%u:", (unsigned)uid);
-	return size > 0 && strncmp(at, wanted, strlen(wanted)) == 0 ? strndup(line, size) : NULL;
-}
-
-static char *find_name(const char *passwd, uid_t uid)
-{
-	char *name = NULL;
-
-	for (const char *line = passwd; line && !name; line = next_line(line))
-		name = name_in_line(line, uid);
-	return name;
-}
 
 static bool knows(const char *passwd, const char *name, size_t size)
 {
-	for (const char *line = passwd; line; line = next_line(line)) {
+	for (const char *line = passwd; line; line = accounts_next(line)) {
 		if (strncmp(line, name, size) == 0 && line[size] == ':')
 			return true;
 	}
@@ -56,7 +26,7 @@ static bool knows(const char *passwd, const char *name, size_t size)
 /* Whether something is granted to a name that /etc/passwd does not know. */
 static bool names_stranger(const char *grants, const char *passwd)
 {
-	for (const char *line = grants; line; line = next_line(line)) {
+	for (const char *line = grants; line; line = accounts_next(line)) {
 		size_t size = strcspn(line, ":\n");
 
 		if (line[size] == ':' && strspn(line, "0123456789") != size && !knows(passwd, line, size))
@@ -74,14 +44,14 @@ static char *ask_name_service(uid_t uid)
 	snprintf(number, sizeof(number), "%u", (unsigned)uid);
 	if (child_run(argv, GETENT_TIMEOUT_MS, &result) < 0 || result.exit_status != 0)
 		return NULL;
-	return name_in_line(result.output, uid);
+	return accounts_of_user(result.output, uid, 0);
 }
 
 char *name_of_user(uid_t uid, const char *const *grants)
 {
 	AUTO_FREE char *text = NULL;
-	const char *passwd = fd_read_file(AT_FDCWD, "/etc/passwd", PASSWD_MAX, &text, NULL) < 0 ? "" : text;
-	char *name = find_name(passwd, uid);
+	const char *passwd = fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &text, NULL) < 0 ? "" : text;
+	char *name = accounts_of_user(passwd, uid, 0);
 
 	for (; *grants && !name; grants++) {
 		if (names_stranger(*grants, passwd))

@@ -167,7 +167,7 @@ static void find_made(struct view *v)
 			if (!is_below(v->mounts[i].path, v->mounts[j].path))
 				continue;
 			v->mounts[i].make = v->mounts[j].kind == JAIL_MOUNT_TMPFS ||
-					    v->mounts[j].kind == JAIL_MOUNT_DEV;
+					    v->mounts[j].kind == JAIL_MOUNT_VEIL || v->mounts[j].kind == JAIL_MOUNT_DEV;
 			break;
 		}
 	}
@@ -209,6 +209,9 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	r = spec->join ? 0 : shield_new(&v->shield);
 	if (r < 0)
 		return error_sys(err, r, operation, "/proc/self/mountinfo", "cannot read what is mounted");
+	for (size_t i = 0; i < v->n_mounts && v->shield; i++)
+		if (v->mounts[i].kind == JAIL_MOUNT_HIDE || v->mounts[i].kind == JAIL_MOUNT_VEIL)
+			shield_hide(v->shield, v->mounts[i].path);
 	v->terminal = spec->join ? NULL : find_terminal(spec);
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);

@@ -149,6 +149,8 @@ int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
+/* Something is hidden at the path: what the host puts in its place later is not to be seen either. Not child side. */
+void shield_hide(struct shield *s, const char *path);
 /* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. *ret_whole: a mount of
  * which parts were used, or -EBADF. */
 int shield_raise(const struct shield *shield, const struct mount_style *style, int stage, int *ret_whole);

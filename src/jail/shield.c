@@ -7,6 +7,9 @@
  * An overlay shows nothing of what is mounted below its directory. Where the host has mounted something, each directory on the way to
  * it gets its overlays one by one, and the sockets that lie beside them are covered.
  *
+ * What is mounted over a file of the host is taken away when the host puts another file in its place. A file of an overlay stays
+ * what it is, whatever happens below: directories that hold something hidden are therefore covered, too.
+ *
  * To end an overlay the kernel waits for all processors. Root's directories are therefore parts of one, of the whole root filesystem; a
  * user namespace may not see a directory without what is mounted below it, and needs one for each.
  */
@@ -38,6 +41,7 @@ static const char *const local[] = { "bcachefs", "btrfs",   "ext2",  "ext3",  "e
 struct shield {
 	/* Where the host has mounted something: of each the letter of what it is and the path, ended by NUL; an empty one at the end. */
 	char *mounts;
+	bool hides[ARRAY_SIZE(untouched)]; /* of those, which hold something hidden */
 };
 
 struct work {
@@ -126,13 +130,41 @@ static bool is_foreign(const struct shield *s, const char *path)
 	return false;
 }
 
-static bool is_untouched(const char *name)
+/* Which of them a path lies in, or the number of all. */
+static size_t find_untouched(const char *path)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(untouched); i++) {
-		if (strcmp(name, untouched[i]) == 0)
+	size_t i = 0, n = strcspn(path, "/");
+
+	while (i < ARRAY_SIZE(untouched) && (strncmp(path, untouched[i], n) != 0 || untouched[i][n] != '\0'))
+		i++;
+	return i;
+}
+
+/* What the kernel makes up, or what is private anyway, is replaced by nobody. */
+static bool is_private(const char *name)
+{
+	static const char *const private[] = { "dev", "proc", "run", "sys", "tmp" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(private); i++) {
+		if (strcmp(name, private[i]) == 0)
 			return true;
 	}
 	return false;
+}
+
+void shield_hide(struct shield *s, const char *path)
+{
+	size_t i = find_untouched(path + 1);
+
+	if (i < ARRAY_SIZE(untouched) && !is_private(untouched[i]))
+		s->hides[i] = true;
+}
+
+static bool is_untouched(const struct shield *s, const char *name)
+{
+	size_t i = find_untouched(name);
+
+	return i < ARRAY_SIZE(untouched) && !s->hides[i];
 }
 
 static bool is_dot(const char *name)
@@ -166,7 +198,7 @@ static int cover_entry(struct work *s, int dir, const struct dirent *e, unsigned
 	unsigned char type = e->d_type;
 	struct stat st;
 
-	if (is_dot(e->d_name) || (depth == 0 && is_untouched(e->d_name)))
+	if (is_dot(e->d_name) || (depth == 0 && is_untouched(s->shield, e->d_name)))
 		return 0;
 	if (type == DT_UNKNOWN && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		type = IFTODT(st.st_mode);

@@ -174,6 +174,20 @@ static int make_hide(const struct view *v, struct view_mount *vm, struct view_fa
 	return mount_bind_at(v->stage, vm->is_file ? "empty" : "nothing", READ_ONLY);
 }
 
+static int make_veil(const struct view *v, const struct view_mount *vm, struct view_failure *f)
+{
+	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	struct stat st;
+
+	f->step = VIEW_STEP_LAYER;
+	if (node < 0)
+		return is_out_of_reach(node) ? -EBADF : node;
+	if (fstat(node, &st) < 0)
+		return -errno;
+	f->step = VIEW_STEP_MOUNT;
+	return S_ISDIR(st.st_mode) ? make_tmpfs(v, vm) : -EBADF;
+}
+
 static int make_see(struct view_mount *vm, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
@@ -204,6 +218,8 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 		return make_given(v, vm, f);
 	case JAIL_MOUNT_TMPFS:
 		return make_tmpfs(v, vm);
+	case JAIL_MOUNT_VEIL:
+		return make_veil(v, vm, f);
 	case JAIL_MOUNT_DEV:
 		dev_init(&v->dev);
 		return dev_make(v->stage, v->root, v->terminal, &v->dev);
@@ -297,7 +313,22 @@ static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 	r = mount_attach(vm->fd, target);
 	if (r == 0 && vm->kind == JAIL_MOUNT_DEV)
 		r = dev_fill(vm->fd, &v->dev);
-	vm->fd = fd_close(vm->fd);
+	if (vm->kind != JAIL_MOUNT_VEIL)
+		vm->fd = fd_close(vm->fd);
+	return r;
+}
+
+/* Once all mount points in them are made. */
+static int seal_veils(struct view *v)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
+		if (v->mounts[i].kind != JAIL_MOUNT_VEIL || v->mounts[i].fd < 0)
+			continue;
+		r = set_read_only(v->mounts[i].fd);
+		v->mounts[i].fd = fd_close(v->mounts[i].fd);
+	}
 	return r;
 }
 
@@ -363,6 +394,8 @@ static int build(struct view *v, struct view_failure *f)
 		f->mount = i;
 		r = attach(v, &v->mounts[i], f);
 	}
+	if (r == 0)
+		r = seal_veils(v);
 	if (r == 0 && v->root_path) {
 		f->step = VIEW_STEP_ROOT;
 		r = seal_root();

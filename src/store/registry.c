@@ -353,3 +353,34 @@ int store_resource_list(struct store *s, int64_t sandbox, struct store_resource 
 	*ret_n = n;
 	return 0;
 }
+
+/* Paths are kept as bytes, which SQL does not compare with text. */
+int store_area_list(struct store *s, char ***ret, size_t *ret_n, struct atoll_error *err)
+{
+	AUTO_STMT *stmt = NULL;
+	char **list = NULL;
+	size_t n = 0;
+	int r = store_prepare(s,
+			      "SELECT work FROM resource WHERE hex(substr(work,1,1))='2F' "
+			      "UNION SELECT stage FROM resource WHERE hex(substr(stage,1,1))='2F'",
+			      &stmt, err);
+
+	while (r >= 0 && (r = store_next(s, stmt, err)) > 0) {
+		r = array_grow(&list, n, sizeof *list) < 0 ? -ENOMEM : 0;
+		if (r == 0) {
+			list[n] = column_text(stmt, 0);
+			r = list[n] ? (int)(n++, 0) : -ENOMEM;
+		}
+		if (r < 0)
+			r = error_oom(err, "store");
+	}
+	if (r < 0) {
+		for (size_t i = 0; i < n; i++)
+			free(list[i]);
+		free(list);
+		return r;
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}

@@ -94,6 +94,8 @@ void store_resource_release(struct store_resource *r);
 int store_resource_add(struct store *s, struct store_resource *r, struct atoll_error *err); /* sets id */
 int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n,
 			struct atoll_error *err);
+/* The areas of all sandboxes that lie outside of the state directory, once each, in a malloc'ed array. */
+int store_area_list(struct store *s, char ***ret, size_t *ret_n, struct atoll_error *err);
 int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err);
 
 /* ---- the journal (journal.c) ---- */

@@ -233,6 +233,32 @@ JAIL_TEST(what_is_hidden_cannot_be_seen_or_written)
 	CHECK_STR(tap_read(secret, "key"), "key\n");
 }
 
+JAIL_TEST(of_a_veiled_directory_only_what_the_view_has_in_it_is_seen)
+{
+	struct scene s = scene_new("orig");
+	char dir[4200], inner[4300], file[4200];
+	int secret = scene_dir("secret");
+
+	tap_write(secret, "key", "key\n");
+	CHECK_OK(mkdirat(secret, "deep", 0755));
+	CHECK_OK(mkdirat(secret, "deep/inner", 0755));
+	tap_write(secret, "deep/beside", "key\n");
+	tap_write(secret, "deep/inner/f", "seen\n");
+	tap_write(tap_dirfd, "token", "token\n");
+	snprintf(dir, sizeof(dir), "%s/secret", tap_dir);
+	snprintf(inner, sizeof(inner), "%s/deep/inner", dir);
+	snprintf(file, sizeof(file), "%s/token", tap_dir);
+	scene_mount(&s, JAIL_MOUNT_VEIL, dir);
+	scene_mount(&s, JAIL_MOUNT_SEE, inner);
+	scene_mount(&s, JAIL_MOUNT_VEIL, file);
+	CHECK_STR(
+		scene_says(
+			&s,
+			"cd ../secret; cat key deep/beside >&9 2>&-; echo * $(cd deep; echo *) >&9; cat deep/inner/f >&9; "
+			"echo x > key; mkdir y; mkdir deep/y; echo * >&9; cat ../token >&9"),
+		"deep inner\nseen\ndeep\ntoken\n");
+}
+
 JAIL_TEST(processes_of_the_host_are_not_in_proc)
 {
 	struct scene s = scene_new("orig");
