@@ -64,6 +64,7 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 		tell(e, "see", m->path, "read-only, though part of a resource");
 		break;
 	case JAIL_MOUNT_DEV:
+	case JAIL_MOUNT_HOLD:
 		break;
 	}
 }

@@ -155,6 +155,32 @@ static int add_home(struct run_view *v, struct session *s, const struct run_opti
 	return add_mount(v, o->root ? JAIL_MOUNT_TMPFS : JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
 }
 
+/* Renaming a directory above a part that is read-only would take the part along, and free its path. */
+static int hold_above(struct run_view *v, const char *path, struct atoll_error *err)
+{
+	AUTO_FREE char *above = strdup(path);
+	char *slash;
+
+	while (above && (slash = strrchr(above, '/')) && slash > above) {
+		*slash = '\0';
+		if (has_mount(v, above))
+			return 0;
+		if (!add_mount(v, JAIL_MOUNT_HOLD, above))
+			return error_oom(err, "run");
+	}
+	return above ? 0 : error_oom(err, "run");
+}
+
+static size_t count_above(const struct run_options *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_places; i++)
+		for (const char *p = o->places[i].path; *p; p++)
+			n += *p == '/';
+	return n;
+}
+
 static int add_place(struct run_view *v, const struct run_place *p, struct atoll_error *err)
 {
 	AUTO_FD fd = p->kind == RUN_PLACE_RW ? open(p->path, O_PATH | O_CLOEXEC) : -EBADF;
@@ -169,7 +195,7 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 		m->lower_fds[m->n_lower++] = fd;
 		v->fds[v->n_fds++] = TAKE_FD(fd);
 	}
-	return 0;
+	return m->kind == JAIL_MOUNT_PIN ? hold_above(v, p->path, err) : 0;
 }
 
 /* Whether something at the path, or below it, was asked for. */
@@ -178,8 +204,8 @@ static bool is_wanted(const struct run_view *v, const char *path, bool below)
 	for (size_t i = 0; i < v->n; i++) {
 		const struct jail_mount *m = &v->mounts[i];
 
-		if (m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && path_is_below(m->path, path) &&
-		    (below || strcmp(m->path, path) == 0))
+		if (m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && m->kind != JAIL_MOUNT_HOLD &&
+		    path_is_below(m->path, path) && (below || strcmp(m->path, path) == 0))
 			return true;
 	}
 	return false;
@@ -243,7 +269,8 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 	int r = store_area_list(s->store, &areas, &n, err);
 
 	if (r >= 0)
-		r = view_init(v, s->n, o->n_places, n) < 0 ? error_oom(err, "run") : add_all(v, s, o, err);
+		r = view_init(v, s->n, o->n_places + count_above(o), n) < 0 ? error_oom(err, "run")
+									    : add_all(v, s, o, err);
 	if (r >= 0)
 		r = hide_areas(v, s, areas, n, err);
 	if (r >= 0)

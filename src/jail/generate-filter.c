@@ -33,6 +33,17 @@ static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
 static const char *const reported[] = { "rename", "renameat", "renameat2", "chown", "fchown",
 					"lchown", "fchownat", "link",      "linkat" };
 #define N_RENAMES 3
+/* The caller is also told of a process that confines itself by Landlock, but not of Atoll's own. */
+static const struct {
+	const char *name;
+	int number;
+} confining = { "landlock_restrict_self", 446 };
+#define N_CONFINING 4 /* instructions */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define HIGH 4 /* where the upper half of an argument lies */
+#else
+#define HIGH 0
+#endif
 #define N_REPORTED (sizeof(reported) / sizeof(reported[0]))
 static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
 
@@ -132,13 +143,26 @@ static void print(const struct sock_filter *code, size_t n)
 		printf("\t{ 0x%x, %u, %u, 0x%x },\n", code[i].code, code[i].jt, code[i].jf, code[i].k);
 }
 
+static void print_confining(void)
+{
+	int number = seccomp_syscall_resolve_name_arch(seccomp_arch_native(), confining.name);
+	const struct sock_filter code[N_CONFINING] = {
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(number > 0 ? number : confining.number), 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1]) + HIGH),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LANDLOCK_OWN, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+	};
+
+	print(code, N_CONFINING);
+}
+
 /* Of programs of this kind of machine: the others are ended by the rest, whose jumps are all relative. */
 static void print_reporting(size_t n)
 {
 	const struct sock_filter head[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1, 0),
-		BPF_STMT(BPF_JMP | BPF_JA, 1 + 2 * (unsigned)n),
+		BPF_STMT(BPF_JMP | BPF_JA, 1 + 2 * (unsigned)n + N_CONFINING),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	};
 
@@ -153,6 +177,7 @@ static void print_reporting(size_t n)
 
 		print(code, sizeof(code) / sizeof(code[0]));
 	}
+	print_confining();
 }
 
 /* Calls that came after the last one judged. Before the rest, like the above. */

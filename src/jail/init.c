@@ -72,6 +72,7 @@ void init_hand_over(const struct init *in, int listener)
 {
 	AUTO_FD fd = listener;
 	struct init_report report = { .event = INIT_RENAMES };
+	struct statx root;
 	char room[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec data = { &report, sizeof(report) };
 	struct msghdr message = {
@@ -81,6 +82,10 @@ void init_hand_over(const struct init *in, int listener)
 
 	if (fd < 0)
 		return;
+	if (statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) == 0) {
+		report.root_mount = root.stx_mask & STATX_MNT_ID ? root.stx_mnt_id : 0;
+		report.root_ino = root.stx_ino;
+	}
 	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	while (sendmsg(in->socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)

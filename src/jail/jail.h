@@ -68,6 +68,7 @@ enum jail_mount_kind {
 			  * passed over if no directory is there */
 	JAIL_MOUNT_SEE, /* what the host has there, read-only; passed over if nothing is there */
 	JAIL_MOUNT_PIN, /* what the view itself has there, read-only */
+	JAIL_MOUNT_HOLD, /* the same, but writable: a directory that nobody can rename, nor replace, since something is mounted there */
 	JAIL_MOUNT_DEV, /* a private /dev */
 };
 

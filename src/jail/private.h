@@ -291,7 +291,7 @@ enum init_event {
 	INIT_FAILED,  /* failure: the command was not started */
 	INIT_NO_EXEC, /* value: errno of exec */
 	INIT_ENDED,   /* value: wait status of the command */
-	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported */
+	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported, and which root the view has */
 	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
 };
@@ -302,6 +302,7 @@ struct init_report {
 	int value;
 	bool had_terminal;                   /* INIT_STOPPED */
 	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
+	uint64_t root_mount, root_ino;       /* INIT_RENAMES */
 	struct view_failure failure;
 };
 /* From the caller: one byte each. INIT_GO first, then the numbers of signals for the command. */
@@ -392,6 +393,18 @@ bool terminal_is_ours(void);                            /* the caller: its group
 bool terminal_is_of(pid_t command);                     /* child side, in pid 1 */
 void terminal_stop(int sig, bool take_back);            /* the caller: stops as the command did */
 
+/* ---- confined.c: processes that have less than their run ---- */
+
+#define CONFINED_MAX 64
+struct confined {
+	uint64_t root_mount, root_ino; /* the view's, of INIT_RENAMES */
+	uint64_t since;                /* when the first confined itself, in clock ticks since boot */
+	pid_t processes[CONFINED_MAX]; /* that did */
+	size_t n;                      /* also of those that had no room */
+};
+void confined_note(struct confined *c, pid_t task);
+bool confined_is(const struct confined *c, pid_t task);
+
 /* ---- rename.c ---- */
 
 /* One end of a rename, as the command named it. */
@@ -409,7 +422,7 @@ int rename_open_dir(const struct rename_side *s);
 int rename_read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret);
 void rename_side_release(struct rename_side *s);
 /* The caller: answers one report. A move ends unfinished, and is taken back, when the time of the run is over. */
-void rename_answer(int listener, int64_t end_at, const struct rename_door *door);
+void rename_answer(int listener, struct confined *confined, int64_t end_at, const struct rename_door *door);
 
 /* ---- refine.c ---- */
 

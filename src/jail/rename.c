@@ -4,7 +4,8 @@
  * namespace and which would make the layer unreadable for everybody but itself. Programs that are not mv take the refusal as final.
  *
  * The filter (wall-seccomp.c) reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
- * directory's rename he does himself, on what the command named, with no more rights than the process that asked for it has (rights.c);
+ * directory's rename he does himself, on what the command named, with no more rights than the process that asked for it has (rights.c),
+ * unless that process has another root or a Landlock domain of its own (confined.c); a mount point is not renamed (EBUSY);
  * where the overlay refuses, the directory is made anew within the view (src/tree/move.c), by a process with power over the user's own files.
  *
  * This is a convenience, not a wall: the strings the command gave are read once and used as read, and what is let go on is judged by the
@@ -292,13 +293,26 @@ static bool names_directory(const struct request *q)
 	}
 }
 
+/* The kernel refuses to rename a mount point, and to put something in its place, but looks only at the mounts of the process that asks
+ * for it. Elsewhere it takes the mount away. */
+static bool is_mount_point(const struct rename_side *s)
+{
+	struct tree_stat dir, st;
+
+	return tree_stat(s->dir, s->name, &st) == 0 &&
+	       (st.is_mount_root || (tree_stat(s->dir, "", &dir) == 0 && dir.mnt_id != st.mnt_id));
+}
+
 /* 0 or -errno for the command; 1: let the kernel do it. */
-static int answer(struct waiting *w, const struct seccomp_notif *n, const struct rename_door *door, struct request *q)
+static int answer(struct waiting *w, const struct seccomp_notif *n, const struct confined *confined,
+		  const struct rename_door *door, struct request *q)
 {
 	int r;
 
-	if (read_request(n, q) < 0 || !names_directory(q))
+	if (read_request(n, q) < 0 || !names_directory(q) || confined_is(confined, (pid_t)n->pid))
 		return 1;
+	if (is_mount_point(&q->from) || is_mount_point(&q->to))
+		return -EBUSY;
 	/* What was read was the command's only if it is still waiting. */
 	if (!is_waiting(w))
 		return 1;
@@ -307,7 +321,12 @@ static int answer(struct waiting *w, const struct seccomp_notif *n, const struct
 	return r == -EXDEV && is_one_mount(q) ? move(w, q, door) : r;
 }
 
-void rename_answer(int listener, int64_t end_at, const struct rename_door *door)
+static bool is_confining(const struct seccomp_notif *n)
+{
+	return n->data.nr == SYS_landlock_restrict_self;
+}
+
+void rename_answer(int listener, struct confined *confined, int64_t end_at, const struct rename_door *door)
 {
 	struct seccomp_notif n = { 0 };
 	struct seccomp_notif_resp reply = { 0 };
@@ -319,9 +338,11 @@ void rename_answer(int listener, int64_t end_at, const struct rename_door *door)
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
 		return;
 	w.id = n.id;
-	r = refine_answer(&n);
-	if (r == -ENOSYS)
-		r = answer(&w, &n, door, &q);
+	r = is_confining(&n) ? 1 : refine_answer(&n);
+	if (is_confining(&n))
+		confined_note(confined, (pid_t)n.pid);
+	else if (r == -ENOSYS)
+		r = answer(&w, &n, confined, door, &q);
 	reply.id = n.id;
 	reply.error = MIN(r, 0);
 	reply.flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;

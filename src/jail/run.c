@@ -45,6 +45,7 @@ struct run {
 	int socket, signal_fd;
 	int requests; /* of one that serves, or -EBADF */
 	int renames;  /* on which the command's renames are reported, or -EBADF */
+	struct confined confined;
 	const struct rename_door *door;
 	bool reported;
 	struct init_report report;
@@ -201,6 +202,7 @@ static bool read_report(struct run *run)
 		let_go_on(run);
 	} else if (report.event == INIT_RENAMES && run->renames < 0) {
 		run->renames = TAKE_FD(fd);
+		run->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
 	} else if (report.event != INIT_RENAMES) {
 		run->report = report;
 		run->reported = true;
@@ -280,7 +282,7 @@ static int wait_for_end(struct run *run)
 		}
 		pass_signals_on(run);
 		if (fds[3].revents & POLLIN)
-			rename_answer(run->renames, run->end_at, run->door);
+			rename_answer(run->renames, &run->confined, run->end_at, run->door);
 		/* The last word, or nobody is there any more. */
 		if (fds[2].revents && (!read_report(run) || run->reported))
 			fds[2].fd = -1;

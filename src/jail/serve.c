@@ -27,6 +27,7 @@ struct state {
 	int client; /* who asks or has asked, or -EBADF */
 	bool running;
 	int renames;
+	struct confined confined;
 	bool failed, not_started;
 	int64_t deadline; /* for the view; 0: it is known to stand */
 	bool late;
@@ -182,6 +183,7 @@ static bool hear_report(struct state *st)
 	case INIT_RENAMES:
 		st->renames = fd_close(st->renames);
 		st->renames = TAKE_FD(fd);
+		st->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
 		return true;
 	case INIT_FAILED:
 	case INIT_NO_EXEC:
@@ -245,7 +247,7 @@ static void serve_one_by_one(struct state *st)
 			return;
 		if (n > 0 && fds[3].revents && st->renames == fds[3].fd) {
 			if (fds[3].revents & POLLIN)
-				rename_answer(st->renames, 0, s->door);
+				rename_answer(st->renames, &st->confined, 0, s->door);
 			else
 				st->renames = fd_close(st->renames);
 		}

@@ -224,6 +224,7 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 		dev_init(&v->dev);
 		return dev_make(v->stage, v->root, v->terminal, &v->dev);
 	case JAIL_MOUNT_PIN:
+	case JAIL_MOUNT_HOLD:
 		return -EBADF;
 	case JAIL_MOUNT_SEE:
 		return make_see(vm, f);
@@ -287,7 +288,7 @@ static int attach_pin(const struct view_mount *vm, struct view_failure *f)
 		return target;
 	f->step = VIEW_STEP_ATTACH;
 	fd = mount_bind(target);
-	r = fd < 0 ? fd : set_read_only(fd);
+	r = fd >= 0 && vm->kind == JAIL_MOUNT_PIN ? set_read_only(fd) : MIN(fd, 0);
 	return r < 0 ? r : mount_attach(fd, target);
 }
 
@@ -299,7 +300,7 @@ static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 	AUTO_FD target = -EBADF;
 	int r;
 
-	if (vm->kind == JAIL_MOUNT_PIN)
+	if (vm->kind == JAIL_MOUNT_PIN || vm->kind == JAIL_MOUNT_HOLD)
 		return attach_pin(vm, f);
 	if (vm->fd < 0)
 		return 0;

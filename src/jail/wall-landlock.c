@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "jail/calls.h"
 #include "jail/private.h"
 
 #define BUFFER_SIZE (16 * PATH_MAX) /* paths may be longer than PATH_MAX, and each byte may be written as four */
@@ -122,7 +123,7 @@ int wall_landlock_allow(int rules, int fd)
 
 int wall_landlock_restrict(int rules)
 {
-	return rules >= 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0 ? -errno : 0;
+	return rules >= 0 && syscall(SYS_landlock_restrict_self, rules, (uint64_t)LANDLOCK_OWN << 32) < 0 ? -errno : 0;
 }
 
 int wall_landlock(bool host_net)

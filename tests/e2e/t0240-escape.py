@@ -43,6 +43,7 @@ class Outside:
             os.mkdir(path)
         self.write(self.canary, "canary")
         self.write(os.path.join(self.resource, "inside"), "original")
+        self.write(os.path.join(self.resource, "original-directory/file"), "original")
         self.box = t.Box(place, who, dirs=[self.resource], environment={
             "LD_PRELOAD": "", "LD_LIBRARY_PATH": "/nowhere", "GCONV_PATH": "/nowhere", "SSH_AUTH_SOCK": "/nowhere", "DOCKER_HOST": "unix:///nowhere",
             "XDG_RUNTIME_DIR": "/nowhere"})

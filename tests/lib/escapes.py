@@ -245,6 +245,28 @@ def rename_the_root_of_the_resource():
     os.rename(x["resource"], x["resource"] + "-gone")
 
 
+@attempt("EACCES|its own Landlock domain")
+def rename_a_directory_past_a_landlock_domain():
+    """The process outside, which renames directories of the original for the command, must not do it for one that may not."""
+    os.makedirs("deep/inner/one", exist_ok=True)
+    os.makedirs("deep/allowed", exist_ok=True)
+
+    def confined():
+        writing = (1 << 13) - 1 & ~(1 | 4 | 8)
+        ruleset = call(444, struct.pack("Q", writing), 8, 0)
+        call(445, ruleset, 1, struct.pack("<Qi", writing, os.open("deep/allowed", os.O_PATH)), 0)
+        if libc.prctl(38, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "no_new_privs")
+        call(446, ruleset, 0)
+        try:
+            os.rename("original-directory", "renamed-directory")
+        except OSError as e:
+            os.kill(os.getpid(), signal.SIGUSR1 if e.errno == errno.EACCES else signal.SIGUSR2)
+
+    if in_child(confined) == signal.SIGUSR1:
+        raise Stopped("its own Landlock domain")
+
+
 @attempt("EBUSY|EROFS")
 def remove_the_root_of_the_resource():
     os.rmdir(x["resource"])
