@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is checked before anything is touched: policies, permissions, boundaries, space. Everything found is listed, not just the first. */
-#include "engine/protocol.h"
+#include "engine/link-target.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -94,66 +94,27 @@ static int check_set_id(struct checker *c, const struct change *change)
 
 /* ---- links ---- */
 
-static const char *const system_trees[] = { "/usr",
-					    "/bin",
-					    "/sbin",
-					    "/lib",
-					    "/lib32",
-					    "/lib64",
-					    "/libx32",
-					    "/etc",
-					    "/opt",
-					    "/nix",
-					    "/dev/null",
-					    "/dev/stdin",
-					    "/dev/stdout",
-					    "/dev/stderr",
-					    "/dev/fd",
-					    "/proc/self",
-					    "/run/current-system" };
-
-/* An absolute path without "." and "..", by text. */
-static char *clean_path(const char *dir, const char *target)
-{
-	AUTO_FREE char *joined = *target == '/' ? strdup(target) : str_format("%s/%s", dir, target);
-	AUTO_STRBUF out = STRBUF_INIT;
-	char *save = NULL;
-
-	if (!joined)
-		return NULL;
-	for (char *part = strtok_r(joined, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
-		if (strcmp(part, "..") == 0) {
-			const char *slash = out.data ? strrchr(out.data, '/') : NULL;
-
-			strbuf_truncate(&out, slash ? (size_t)(slash - out.data) : 0);
-		} else if (strcmp(part, ".") != 0) {
-			strbuf_addf(&out, "/%s", part);
-		}
-	}
-	if (!out.size)
-		strbuf_addc(&out, '/');
-	return strbuf_take(&out);
-}
-
 static int check_link(struct checker *c, const struct change *change)
 {
 	int dir = peer_dir(&c->workspace, change->path, path_parent_size(change->path));
 	AUTO_FREE char *at = str_format("%s/%.*s", c->r->root_path, (int)path_parent_size(change->path), change->path);
 	AUTO_FREE char *target = NULL;
-	AUTO_FREE char *full = NULL;
+	enum link_place place;
 	int r = dir < 0 ? dir : fd_readlink(dir, path_base_name(change->path), &target);
 
 	if (r < 0)
 		return error_sys(c->err, r, "commit", change->path, "cannot read the link \"%s\"", change->path);
-	full = at ? clean_path(at, target) : NULL;
-	if (!full)
-		return error_oom(c->err, "commit");
-	for (size_t i = 0; i < c->op->s->n; i++)
-		if (path_is_below(full, c->op->s->resources[i].row.path))
-			return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(system_trees); i++)
-		if (path_is_below(full, system_trees[i]))
-			return note(c, change->path, "links into the system");
+	/* The directory of what lies at the top has no slash at its end. */
+	while (at && strlen(at) > 1 && at[strlen(at) - 1] == '/')
+		at[strlen(at) - 1] = '\0';
+	r = at ? link_target_place(c->op, at, target, &place) : -ENOMEM;
+	if (r < 0)
+		return error_sys(c->err, r, "commit", change->path, "cannot see where the link \"%s\" leads",
+				 change->path);
+	if (place == LINK_INSIDE)
+		return 0;
+	if (place == LINK_SYSTEM)
+		return note(c, change->path, "links into the system");
 	if (c->op->options->allow_outside_links)
 		return note(c, change->path, "links outside the resources");
 	return refuse(c, change->path, "links outside the resources; --allow-outside-links permits it");
