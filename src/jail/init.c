@@ -296,12 +296,14 @@ static int prepare(struct init *in, struct view_failure *f)
 	return r < 0 ? -1 : 0;
 }
 
-/* Nothing is written by pid 1 itself, which hands them on. */
-static void take_stdio(const struct init *in)
+/* Nothing is written by pid 1 itself, which hands them on. One that serves is given them with each command. */
+static int take_stdio(const struct init *in)
 {
-	for (int i = 0; in->stdio && i < 3; i++)
-		if (in->stdio[i] >= 0)
-			(void)dup2(in->stdio[i], i);
+	int from[3];
+
+	for (int i = 0; i < 3; i++)
+		from[i] = in->stdio && in->stdio[i] >= 0 ? in->stdio[i] : i;
+	return in->serves ? 0 : stdio_take(in, from);
 }
 
 int init_main(int setup, void *arg)
@@ -319,9 +321,10 @@ int init_main(int setup, void *arg)
 	if (setup < 0)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
-	take_stdio(in);
 	report.event = INIT_STARTED;
 	r = namespaces_send(in->socket, in->namespaces, &report);
+	if (r == 0)
+		r = take_stdio(in);
 	if (r < 0)
 		return fail(in, &report, VIEW_STEP_START, -r);
 	reset_handlers();

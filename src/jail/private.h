@@ -279,9 +279,9 @@ void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old);
 void run_send_byte(int socket, char byte);
 bool run_is_being_set_up(int socket);
 int run_view_late(struct atoll_error *err);
-/* A report, with the fd that came with it; -1 if there is none. */
+/* A report, with the fds that came with it; -1 if there is none. */
 struct init_report;
-ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd);
+ssize_t run_receive(int socket, struct init_report *ret, int ret_fds[2]);
 /* Of a wait status. */
 void run_result(int status, const struct init_report *report, struct atoll_run_result *ret);
 
@@ -292,6 +292,7 @@ enum init_event {
 	INIT_NO_EXEC, /* value: errno of exec */
 	INIT_ENDED,   /* value: wait status of the command */
 	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported, and which root the view has */
+	INIT_STDIO,   /* with it come the two ends of a socket, for the standard fd of that number (value) */
 	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
 };
@@ -365,6 +366,33 @@ int request_send(int socket, const char *data, size_t size, const int stdio[3]);
 /* The number of bytes; 0 or less: it is none, but what fds came are there, the others -EBADF. */
 ssize_t request_receive(int socket, int flags, char *data, size_t size, int ret_stdio[3]);
 
+/* ---- stdio.c: sockets as standard input, output and error ---- */
+
+enum stdio_kind {
+	STDIO_AS_IT_IS,
+	STDIO_STREAM,       /* a connected stream of another network: replaced */
+	STDIO_OTHER_SOCKET, /* cannot be replaced, and is refused */
+	STDIO_DIRECTORY,    /* refused: from a directory of the host every file of it can be opened, past the view */
+};
+enum stdio_kind stdio_kind(int fd, bool host_net);
+/* The caller: refuses what the command cannot be given. */
+int stdio_check(const struct jail_spec *spec, struct atoll_error *err);
+/* Child side, in the command's network namespace: makes these fds standard input, output and error. Of a stream the command's end is made, and
+ * both ends are reported to the caller with INIT_STDIO. */
+struct init;
+int stdio_take(const struct init *in, const int from[3]);
+/* The caller: the streams of one command. {0} is none. */
+struct stdio_channel;
+struct stdio {
+	struct stdio_channel *channels[3];
+	size_t n;
+};
+/* Passes on between outer, which stays the caller's, and the ends that were reported; those are taken. */
+int stdio_begin(struct stdio *s, int outer, int fds[2]);
+/* When the command and all its processes have ended: waits until what they wrote was passed on, but not beyond end_at (0: never), and not
+ * once `interrupt` can be read. What they did not read stays in the outer sockets. */
+void stdio_end(struct stdio *s, int interrupt, int64_t end_at);
+
 /* ---- spare.c: pid 1 that serves; child side ---- */
 
 int spare_serve(const struct init *in, int signal_fd);
@@ -378,6 +406,7 @@ struct serve {
 	const struct rename_door *door;
 	struct spawn *child;
 	int socket, signal_fd, requests;
+	bool host_net;
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
 };

@@ -43,9 +43,13 @@ struct run {
 	struct jail_namespaces namespaces; /* of pid 1, if it made them */
 	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
-	int requests; /* of one that serves, or -EBADF */
-	int renames;  /* on which the command's renames are reported, or -EBADF */
+	int requests;         /* of one that serves, or -EBADF */
+	int renames;          /* on which the command's renames are reported, or -EBADF */
 	struct confined confined;
+	const int *stdio_fds; /* as in the spec */
+	struct stdio stdio;
+	bool signalled;  /* the caller was sent a signal for the command */
+	int stdio_error; /* -errno: a socket of the caller's cannot be passed on */
 	const struct rename_door *door;
 	bool reported;
 	struct init_report report;
@@ -157,7 +161,7 @@ static void let_go_on(const struct run *run)
 }
 
 /* What the terminal sends goes to the command's process group by itself. */
-static void pass_signals_on(const struct run *run)
+static void pass_signals_on(struct run *run)
 {
 	struct signalfd_siginfo info;
 
@@ -166,12 +170,13 @@ static void pass_signals_on(const struct run *run)
 			let_go_on(run);
 		else if (info.ssi_code != SI_KERNEL)
 			run_send_byte(run->socket, (char)info.ssi_signo);
+		run->signalled |= info.ssi_signo != SIGCONT;
 	}
 }
 
-ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd)
+ssize_t run_receive(int socket, struct init_report *ret, int ret_fds[2])
 {
-	char room[CMSG_SPACE(sizeof(int))];
+	char room[CMSG_SPACE(2 * sizeof(int))];
 	struct iovec data = { ret, sizeof(*ret) };
 	struct msghdr message = {
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
@@ -185,29 +190,46 @@ ssize_t run_receive(int socket, struct init_report *ret, int *ret_fd)
 	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
+		memcpy(ret_fds, CMSG_DATA(c), MIN(c->cmsg_len - CMSG_LEN(0), 2 * sizeof(int)));
 	return n;
+}
+
+static void begin_stdio(struct run *run, int which, int fds[2])
+{
+	int outer = run->stdio_fds && run->stdio_fds[which] >= 0 ? run->stdio_fds[which] : which;
+	int r = stdio_begin(&run->stdio, outer, fds);
+
+	run->stdio_error = MIN(run->stdio_error, r);
+}
+
+static void take_report(struct run *run, const struct init_report *report, int fds[2])
+{
+	if (report->event == INIT_STOPPED) {
+		terminal_stop(report->value, report->had_terminal);
+		let_go_on(run);
+	} else if (report->event == INIT_RENAMES && run->renames < 0) {
+		run->renames = TAKE_FD(fds[0]);
+		run->confined = (struct confined){ .root_mount = report->root_mount, .root_ino = report->root_ino };
+	} else if (report->event == INIT_STDIO) {
+		begin_stdio(run, report->value, fds);
+	} else if (report->event != INIT_RENAMES) {
+		run->report = *report;
+		run->reported = true;
+	}
 }
 
 /* False if there is none. */
 static bool read_report(struct run *run)
 {
 	struct init_report report;
-	AUTO_FD fd = -EBADF;
+	int fds[2] = { -EBADF, -EBADF };
+	bool is_report = run_receive(run->socket, &report, fds) == (ssize_t)sizeof(report);
 
-	if (run_receive(run->socket, &report, &fd) != (ssize_t)sizeof(report))
-		return false;
-	if (report.event == INIT_STOPPED) {
-		terminal_stop(report.value, report.had_terminal);
-		let_go_on(run);
-	} else if (report.event == INIT_RENAMES && run->renames < 0) {
-		run->renames = TAKE_FD(fd);
-		run->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
-	} else if (report.event != INIT_RENAMES) {
-		run->report = report;
-		run->reported = true;
-	}
-	return true;
+	if (is_report)
+		take_report(run, &report, fds);
+	fd_close(fds[0]);
+	fd_close(fds[1]);
+	return is_report;
 }
 
 /* Pid 1 takes INIT_GO when the view stands; until then it lies unread on the socket. */
@@ -290,12 +312,14 @@ static int wait_for_end(struct run *run)
 		fds[3].fd = fds[3].revents & (POLLHUP | POLLERR) ? -1 : run->renames;
 		if (fds[3].revents & (POLLHUP | POLLERR))
 			run->renames = fd_close(run->renames);
+		if (run->stdio_error < 0)
+			return run->stdio_error;
 		if (!fds[0].revents && (is_over_time(run) || !look(run)))
 			return -ETIME;
 	} while (!fds[0].revents);
 	while (!run->reported && read_report(run))
 		;
-	return 0;
+	return run->stdio_error;
 }
 
 void run_result(int status, const struct init_report *report, struct atoll_run_result *ret)
@@ -331,6 +355,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 		ret->exit_status = command == ENOENT ? 127 : 126;
 		break;
 	case INIT_RENAMES:
+	case INIT_STDIO:
 	case INIT_STARTED:
 	case INIT_STOPPED:
 	case INIT_ENDED:
@@ -370,6 +395,7 @@ static int serve(const struct jail_spec *spec, struct run *run, struct atoll_err
 					       .socket = run->socket,
 					       .signal_fd = run->signal_fd,
 					       .requests = run->requests,
+					       .host_net = run->init.wall.host_net,
 					       .watch = spec->watch,
 					       .watch_arg = spec->watch_arg },
 			      err);
@@ -379,6 +405,14 @@ int run_view_late(struct atoll_error *err)
 {
 	return error_set(err, ATOLL_TIMEOUT, ETIMEDOUT, operation, NULL,
 			 "the view could not be mounted: a filesystem below it does not answer");
+}
+
+/* Who ends a command does not want to wait for a reader of what it wrote. A signal that comes meanwhile has had its effect then. */
+static void end_stdio(struct run *run)
+{
+	stdio_end(&run->stdio, run->signal_fd,
+		  run->ended || run->signalled ? clock_monotonic_ns() + GRACE_NS : run->end_at);
+	pass_signals_on(run);
 }
 
 static int run_command(const struct jail_spec *spec, struct run *run, struct atoll_run_result *ret,
@@ -416,12 +450,16 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 		(void)spawn_end(&run->child);
 		if (r == -ETIMEDOUT)
 			return run_view_late(err);
+		if (r == run->stdio_error)
+			return error_sys(err, r, operation, NULL,
+					 "cannot pass on a socket that is standard input, output or error");
 		return error_sys(err, r, operation, NULL, "cannot wait for the command");
 	}
 	run->ended = r == -ETIME;
 	r = run->ended ? spawn_end(&run->child) : spawn_wait(&run->child);
 	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
+	end_stdio(run);
 	return read_result(run, r, ret, err);
 }
 
@@ -462,6 +500,7 @@ static int open_net(const struct jail_spec *spec, struct run *run, struct atoll_
 
 static void run_release(struct run *run)
 {
+	stdio_end(&run->stdio, -EBADF, clock_monotonic_ns());
 	net_close(run->net, NULL, NULL);
 	run->socket = fd_close(run->socket);
 	run->init.socket = fd_close(run->init.socket);
@@ -473,20 +512,6 @@ static void run_release(struct run *run)
 	namespaces_close(&run->namespaces);
 }
 
-/* From a directory of the host every file of it can be opened, past the view. */
-static int refuse_directories(struct atoll_error *err)
-{
-	struct stat st;
-
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-			return error_set(
-				err, ATOLL_INVALID, EISDIR, operation, NULL,
-				"standard input, output or error is a directory: a command could leave the sandbox by it");
-	}
-	return 0;
-}
-
 int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_view) struct view *view = NULL;
@@ -496,6 +521,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 			   .signal_fd = -EBADF,
 			   .requests = -EBADF,
 			   .renames = -EBADF,
+			   .stdio_fds = spec->stdio,
 			   .first.pidfd = -EBADF,
 			   .init.socket = -EBADF,
 			   .init.requests = -EBADF };
@@ -508,7 +534,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	run_block_signals(spec->terminal, &signals, &old);
 	if (!spec->server && (!spec->argv || !spec->argv[0] || !spec->cwd))
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
-	r = refuse_directories(err);
+	r = stdio_check(spec, err);
 	if (r == 0)
 		r = view_new(spec, &view, err);
 	if (r < 0)

@@ -22,12 +22,17 @@
 #include "base/fd.h"
 #include "jail/private.h"
 
+#define GRACE_NS 1000000000LL /* for what a command that was ended wrote */
+
 struct state {
 	const struct serve *s;
 	int client; /* who asks or has asked, or -EBADF */
 	bool running;
+	bool signalled; /* its command was sent a signal */
 	int renames;
 	struct confined confined;
+	int stdio_fds[3]; /* of the command that runs */
+	struct stdio stdio;
 	bool failed, not_started;
 	int64_t deadline; /* for the view; 0: it is known to stand */
 	bool late;
@@ -78,22 +83,32 @@ static int pass_request(struct state *st, size_t size, const int stdio[3])
 	return request_send(st->s->requests, st->data + st->request, size - st->request, stdio);
 }
 
-/* From a directory of the host every file of it can be opened, past the view. */
-static bool may_be_handed_in(const int stdio[3])
+/* Others are refused with an error, where the ordinary way is gone. */
+static bool may_be_handed_in(const int stdio[3], bool host_net)
 {
-	struct stat st;
+	for (int i = 0; i < 3; i++) {
+		enum stdio_kind kind = stdio[i] < 0 ? STDIO_DIRECTORY : stdio_kind(stdio[i], host_net);
 
-	for (int i = 0; i < 3; i++)
-		if (stdio[i] < 0 || fstat(stdio[i], &st) < 0 || S_ISDIR(st.st_mode))
+		if (kind == STDIO_DIRECTORY || kind == STDIO_OTHER_SOCKET)
 			return false;
+	}
 	return true;
+}
+
+static void close_stdio(int stdio[3])
+{
+	for (int i = 0; i < 3; i++)
+		stdio[i] = fd_close(stdio[i]);
 }
 
 static void end(struct state *st, int code, const struct atoll_run_result *result, const struct atoll_error *err)
 {
 	st->renames = fd_close(st->renames);
+	/* Who ended a command does not want to wait for a reader of what it wrote. */
+	stdio_end(&st->stdio, st->client, st->client < 0 || st->signalled ? clock_monotonic_ns() + GRACE_NS : 0);
+	close_stdio(st->stdio_fds);
 	st->s->server->end(st->client, code, result, err, st->s->server->arg);
-	st->running = st->failed = st->not_started = false;
+	st->running = st->signalled = st->failed = st->not_started = false;
 	send_away(st);
 }
 
@@ -117,7 +132,7 @@ static void take_request(struct state *st)
 	ssize_t n = request_receive(st->client, MSG_DONTWAIT, st->data, sizeof(st->data), stdio), at = -1;
 	size_t size = n > 0 ? (size_t)n : 0;
 
-	if (size > 0 && may_be_handed_in(stdio)) {
+	if (size > 0 && may_be_handed_in(stdio, st->s->host_net)) {
 		/* Before anybody can see it, and send it a signal. */
 		run_send_byte(st->s->socket, (char)INIT_BEGIN);
 		at = st->s->server->begin(st->client, st->data, &size, stdio, st->s->server->arg);
@@ -126,10 +141,12 @@ static void take_request(struct state *st)
 		send_away(st);
 	} else {
 		st->request = (size_t)at;
+		for (int i = 0; i < 3; i++)
+			st->stdio_fds[i] = stdio[i];
 		run_it(st, size, stdio);
+		return;
 	}
-	for (int i = 0; i < 3; i++)
-		fd_close(stdio[i]);
+	close_stdio(stdio);
 }
 
 static void hear_client(struct state *st)
@@ -141,9 +158,12 @@ static void hear_client(struct state *st)
 		take_request(st);
 		return;
 	}
-	while ((n = recv(st->client, &byte, 1, MSG_DONTWAIT)) == 1)
-		if (byte > 0 && byte < NSIG)
+	while ((n = recv(st->client, &byte, 1, MSG_DONTWAIT)) == 1) {
+		if (byte > 0 && byte < NSIG) {
 			run_send_byte(st->s->socket, (char)byte);
+			st->signalled = true;
+		}
+	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	/* Gone: nobody waits for the command any more. */
@@ -170,20 +190,32 @@ static void tell_end(struct state *st, const struct init_report *report)
 	end(st, code, &result, &err);
 }
 
+static void close_stdio_ends(int fds[2])
+{
+	fd_close(fds[0]);
+	fd_close(fds[1]);
+}
+
 /* False if nothing can be run here any more. */
 static bool hear_report(struct state *st)
 {
 	struct init_report report;
-	AUTO_FD fd = -EBADF;
+	int fds[2] = { -EBADF, -EBADF };
 	bool broken;
 
-	if (run_receive(st->s->socket, &report, &fd) != (ssize_t)sizeof(report))
+	if (run_receive(st->s->socket, &report, fds) != (ssize_t)sizeof(report))
 		return false;
 	switch (report.event) {
 	case INIT_RENAMES:
 		st->renames = fd_close(st->renames);
-		st->renames = TAKE_FD(fd);
+		st->renames = TAKE_FD(fds[0]);
 		st->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
+		return true;
+	case INIT_STDIO:
+		/* Without it the command would wait for ever. */
+		if (!st->running || stdio_begin(&st->stdio, st->stdio_fds[report.value], fds) < 0)
+			run_send_byte(st->s->socket, (char)INIT_END_ALL);
+		close_stdio_ends(fds);
 		return true;
 	case INIT_FAILED:
 	case INIT_NO_EXEC:
@@ -280,7 +312,7 @@ int serve_commands(const struct serve *s, struct atoll_error *err)
 		return error_oom(err, "run");
 	}
 	st->s = s;
-	st->client = st->renames = -EBADF;
+	st->client = st->renames = st->stdio_fds[0] = st->stdio_fds[1] = st->stdio_fds[2] = -EBADF;
 	st->deadline = spawn_deadline();
 	serve_one_by_one(st);
 	r = tell_no_view(st, err);

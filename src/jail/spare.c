@@ -45,9 +45,9 @@ static _Noreturn void run_request(const struct init *in, const struct jail_reque
 
 	if (r < 0)
 		give_up(in, VIEW_STEP_CWD, -r);
-	for (int i = 0; i < 3; i++)
-		if (dup2(stdio[i], i) < 0)
-			give_up(in, VIEW_STEP_START, errno);
+	r = stdio_take(in, stdio);
+	if (r < 0)
+		give_up(in, VIEW_STEP_START, -r);
 	umask((mode_t)request->umask);
 	set_signals(request);
 	environ = strings + 1 + request->n_args + 1;
