@@ -54,10 +54,23 @@ static struct known *make_room(struct hosts *h, struct host *host)
 	return oldest;
 }
 
-/* A name may not come to mean this very machine once the command runs: whoever owns the name could choose it. */
+/* One loopback is like another. */
+static bool was_first(const struct host *host, const struct net_address *a)
+{
+	for (size_t i = 0; i < host->n_first; i++)
+		if (address_equal(&host->first[i], a) ||
+		    (address_is_loopback(&host->first[i]) && address_is_loopback(a)))
+			return true;
+	return false;
+}
+
+/* A name may not come to mean this very machine once the command runs: whoever owns the name could choose it. Only the addresses that it
+ * had when the user allowed it are the user's own choice. */
 static bool is_acceptable(const struct host *host, const struct net_address *a)
 {
-	return !address_is_nowhere(a) && (host->round == 1 || host->is_local || !address_is_local(a));
+	if (address_is_nowhere(a))
+		return false;
+	return host->round == 1 || was_first(host, a) || (!address_is_local(a) && !netlink_is_own(a));
 }
 
 static int learn(struct hosts *h, struct host *host, const struct net_address *a)
@@ -87,7 +100,6 @@ static int learn_all(struct hosts *h, struct host *host, const struct net_addres
 	for (int i = 0; i < n; i++) {
 		if (!is_acceptable(host, &a[i]))
 			continue;
-		host->is_local = host->is_local || address_is_local(&a[i]);
 		r = learn(h, host, &a[i]);
 		learnt += r == 0;
 	}

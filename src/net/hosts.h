@@ -25,7 +25,6 @@ struct host {
 	struct known known[KNOWN_MAX];
 	size_t n_known;
 	unsigned round;
-	bool is_local; /* it meant this machine from the beginning */
 	int64_t asked_at;
 	struct refresh *refresh;
 };

@@ -157,3 +157,44 @@ int netlink_route(int nl, const struct net_address *to, sa_family_t family, cons
 	add(&q, RTA_OIF, &index, sizeof(index));
 	return call(nl, &q);
 }
+
+/* The kernel's own answer: it knows addresses of interfaces, and whole networks that are routed to this machine. */
+static int ask_route(int nl, const struct net_address *a, unsigned *ret_type)
+{
+	char answer[1024] __attribute__((aligned(4)));
+	const struct nlmsghdr *header = (const struct nlmsghdr *)(const void *)answer;
+	const struct rtmsg *found = NLMSG_DATA(header);
+	struct request q;
+	struct rtmsg *m = begin(&q, RTM_GETROUTE, 0, sizeof(*m));
+	ssize_t n;
+
+	m->rtm_family = (uint8_t)a->family;
+	m->rtm_dst_len = (uint8_t)(bytes_of(a) * 8);
+	add(&q, RTA_DST, &a->v4, bytes_of(a));
+	q.header.nlmsg_flags = NLM_F_REQUEST;
+	if (send(nl, &q, q.header.nlmsg_len, 0) < 0)
+		return -errno;
+	do {
+		n = recv(nl, answer, sizeof(answer), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n >= NLMSG_LENGTH(sizeof(struct nlmsgerr)) && header->nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(header))->error;
+	if ((size_t)n < NLMSG_LENGTH(sizeof(*found)) || header->nlmsg_type != RTM_NEWROUTE)
+		return -EPROTO;
+	*ret_type = found->rtm_type;
+	return 0;
+}
+
+bool netlink_is_own(const struct net_address *a)
+{
+	AUTO_FD nl = netlink_open();
+	unsigned type = RTN_LOCAL;
+	int r = nl < 0 ? nl : ask_route(nl, a, &type);
+
+	/* What no route leads to is no address of this machine. If the kernel cannot be asked, it might be one. */
+	if (r == -ENETUNREACH || r == -EHOSTUNREACH || r == -EINVAL || r == -EACCES)
+		return false;
+	return r < 0 || type == RTN_LOCAL || type == RTN_BROADCAST || type == RTN_ANYCAST;
+}
