@@ -26,6 +26,19 @@ static const struct {
 	{ "stderr", "/proc/self/fd/2" }, { "core", "/proc/kcore" },      { "ptmx", "pts/ptmx" },
 };
 
+const char *dev_name(size_t i)
+{
+	static const char *const others[] = { "pts", "console" };
+
+	if (i < ARRAY_SIZE(devices))
+		return devices[i].name;
+	i -= ARRAY_SIZE(devices);
+	if (i < ARRAY_SIZE(links))
+		return links[i].name;
+	i -= ARRAY_SIZE(links);
+	return i < ARRAY_SIZE(others) ? others[i] : NULL;
+}
+
 static int make_file(int dir, const char *name)
 {
 	AUTO_FD fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
@@ -78,7 +91,9 @@ void dev_init(struct dev *d)
 
 int dev_make(int stage, bool root, const char *terminal, struct dev *ret)
 {
-	AUTO_FD fd = mkdirat(stage, "dev", 0755) < 0 ? -errno : mount_bind_at(stage, "dev", MOUNT_ATTR_NOEXEC);
+	AUTO_FD fd = mkdirat(stage, LAYERS_DEVICES_DIR, 0755) < 0
+			     ? -errno
+			     : mount_bind_at(stage, LAYERS_DEVICES_DIR, MOUNT_ATTR_NOEXEC);
 	int r = fd < 0 ? fd : 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(devices) && r == 0; i++)

@@ -310,7 +310,7 @@ int init_main(int setup, void *arg)
 {
 	struct init *in = arg;
 	struct init_report report = { 0 };
-	int signal_fd, exec_error, r;
+	int signal_fd, exec_error, layers, r;
 	uint64_t attempts = 0;
 	pid_t command;
 
@@ -322,7 +322,10 @@ int init_main(int setup, void *arg)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
 	report.event = INIT_STARTED;
-	r = namespaces_send(in->socket, in->namespaces, &report);
+	/* What it fails of is told by view_build(). */
+	layers = in->namespaces ? view_begin(in->view) : -EBADF;
+	r = namespaces_send(in->socket, in->namespaces, layers, &report);
+	fd_close(layers);
 	if (r == 0)
 		r = take_stdio(in);
 	if (r < 0)

@@ -107,6 +107,7 @@ struct rename_door {
 struct jail_namespaces {
 	int fds[JAIL_NAMESPACES_MAX];
 	size_t n;
+	int layers; /* the private places of the view, for jail_layers_walk(): an fd above 0, or none */
 };
 
 struct jail_profile;
@@ -227,6 +228,35 @@ int jail_limit_open(struct jail_limits *limits, struct atoll_error *err);
 void jail_limit_close(struct jail_limits *limits, struct jail_limit_events *ret);
 /* Child side, in the command itself: what each process has. 0 or -errno. */
 int jail_limit_apply(const struct jail_limits *limits);
+
+/* ---- layers.c: what commands wrote in the private places of a view, which go with the view ---- */
+
+/*
+ * All private places of a view are directories of one tmpfs: the upper layer over the home
+ * directory, /tmp, /run and so on. An fd of it reaches them from outside of the view, for as long
+ * as the fd is open: also when every process inside is gone.
+ */
+struct jail_layer_entry {
+	const char *place; /* absolute */
+	bool is_layer;     /* the place is a layer over the host's own directory; otherwise it was empty at first */
+	const char *top;   /* the name directly in the place that it is at or below */
+	bool at_top;       /* it is that name itself, and no directory with others in it */
+	const char *path;  /* absolute */
+	bool is_directory;
+	bool is_removed; /* it is the host's, and gone inside */
+	bool is_rest;    /* not one entry: more of them lie below the path, and were not looked at */
+};
+/* A negative value ends the walk, and is its result. */
+typedef int (*jail_layer_fn)(const struct jail_layer_entry *entry, void *arg);
+
+/*
+ * Calls fn for each entry that was made, changed or removed since (nanoseconds of the clock of
+ * inodes; 0: since the view stands). The user's own files come before hidden ones, caches come
+ * last, and layers before places that were empty; a directory is an entry only if it is new and
+ * nothing in it is one. Of names in one directory and of everything together only so many are
+ * looked at. Commands may be writing meanwhile. 0 or -errno.
+ */
+int jail_layers_walk(int layers, int64_t since, jail_layer_fn fn, void *arg);
 
 /* ---- usage.c: of the process and all that descend from it ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The namespaces of a run as fds: pid 1 opens its own and sends them to the caller, who keeps them for those that join. Nobody else
- * could open them: pid 1 is not dumpable.
+ * The namespaces of a run as fds, and the layers of its view: pid 1 opens its own and sends them to
+ * the caller, which keeps them for the runs that join. No other process could open them: pid 1 is
+ * not dumpable.
  */
 #include <fcntl.h>
 #include <linux/nsfs.h>
@@ -23,8 +24,10 @@ static const struct {
 };
 _Static_assert(ARRAY_SIZE(kinds) == JAIL_NAMESPACES_MAX, "one fd for each kind");
 
+#define FDS_MAX (JAIL_NAMESPACES_MAX + 1)
+
 union control {
-	char data[CMSG_SPACE(sizeof(int) * JAIL_NAMESPACES_MAX)];
+	char data[CMSG_SPACE(sizeof(int) * FDS_MAX)];
 	struct cmsghdr align;
 };
 
@@ -44,20 +47,20 @@ static int open_own(unsigned flags, struct jail_namespaces *ret)
 	return 0;
 }
 
-static int send_fds(int socket, const struct init_report *report, const struct jail_namespaces *n)
+static int send_fds(int socket, const struct init_report *report, const int *fds, size_t n)
 {
 	struct iovec data = { .iov_base = (void *)report, .iov_len = sizeof(*report) };
 	union control control = { 0 };
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
 	ssize_t r;
 
-	if (n->n > 0) {
+	if (n > 0) {
 		message.msg_control = control.data;
-		message.msg_controllen = CMSG_SPACE(sizeof(int) * n->n);
+		message.msg_controllen = CMSG_SPACE(sizeof(int) * n);
 		control.align.cmsg_level = SOL_SOCKET;
 		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int) * n->n);
-		memcpy(CMSG_DATA(&control.align), n->fds, sizeof(int) * n->n);
+		control.align.cmsg_len = CMSG_LEN(sizeof(int) * n);
+		memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * n);
 	}
 	do {
 		r = sendmsg(socket, &message, MSG_NOSIGNAL);
@@ -65,13 +68,19 @@ static int send_fds(int socket, const struct init_report *report, const struct j
 	return r < 0 ? -errno : 0;
 }
 
-int namespaces_send(int socket, unsigned flags, const struct init_report *report)
+int namespaces_send(int socket, unsigned flags, int layers, const struct init_report *report)
 {
-	struct jail_namespaces own;
-	int r = open_own(flags, &own);
+	struct init_report with_layers = *report;
+	struct jail_namespaces own = { .layers = -EBADF };
+	int fds[FDS_MAX], r = open_own(flags, &own);
+	size_t n = own.n;
 
+	memcpy(fds, own.fds, sizeof(int) * n);
+	with_layers.has_layers = layers >= 0;
+	if (layers >= 0)
+		fds[n++] = layers;
 	if (r == 0)
-		r = send_fds(socket, report, &own);
+		r = send_fds(socket, &with_layers, fds, n);
 	namespaces_close(&own);
 	return r;
 }
@@ -87,6 +96,7 @@ ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_n
 	ssize_t r;
 
 	ret->n = 0;
+	ret->layers = -EBADF;
 	do {
 		r = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (r < 0 && errno == EINTR);
@@ -94,8 +104,14 @@ ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_n
 		return -errno;
 	c = CMSG_FIRSTHDR(&message);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-		ret->n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(ret->fds, CMSG_DATA(c), sizeof(int) * ret->n);
+		int fds[FDS_MAX];
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		memcpy(fds, CMSG_DATA(c), sizeof(int) * n);
+		if (r == (ssize_t)sizeof(*report) && report->has_layers && n > 0)
+			ret->layers = fds[--n];
+		memcpy(ret->fds, fds, sizeof(int) * n);
+		ret->n = n;
 	}
 	return r;
 }
@@ -105,6 +121,8 @@ void namespaces_close(struct jail_namespaces *n)
 	for (size_t i = 0; i < n->n; i++)
 		fd_close(n->fds[i]);
 	n->n = 0;
+	if (n->layers > 0)
+		n->layers = fd_close(n->layers);
 }
 
 int namespaces_enter(const struct jail_namespaces *n)

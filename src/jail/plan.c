@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/strbuf.h"
 #include "jail/private.h"
 
 static const char operation[] = "run";
@@ -25,6 +26,7 @@ struct view *view_free(struct view *v)
 	free(v->mounts);
 	free(v->terminal);
 	free(v->root_path);
+	free(v->places);
 	shield_free(v->shield);
 	free(v);
 	return NULL;
@@ -173,6 +175,39 @@ static void find_made(struct view *v)
 	}
 }
 
+static void list_devices(struct strbuf *list, const char *path)
+{
+	strbuf_addf(list, "%s %s", LAYERS_DEVICES_DIR, path);
+	strbuf_addc(list, '\0');
+	for (size_t i = 0; dev_name(i); i++) {
+		strbuf_addf(list, "%c %s/%s", LAYERS_POINT, path, dev_name(i));
+		strbuf_addc(list, '\0');
+	}
+}
+
+/* For layers.c: what is private, and where mounts make a directory or a file that no command made. */
+static int list_places(struct view *v)
+{
+	AUTO_STRBUF list = STRBUF_INIT;
+
+	for (size_t i = 0; i < v->n_mounts; i++) {
+		const struct view_mount *vm = &v->mounts[i];
+
+		strbuf_addf(&list, "%c %s", LAYERS_POINT, vm->path);
+		strbuf_addc(&list, '\0');
+		if (vm->kind == JAIL_MOUNT_DEV) {
+			list_devices(&list, vm->path);
+		} else if (vm->kind == JAIL_MOUNT_SCRATCH || vm->kind == JAIL_MOUNT_TMPFS) {
+			strbuf_addf(&list, "%c%zu %s", vm->kind == JAIL_MOUNT_SCRATCH ? LAYERS_OVERLAY : LAYERS_EMPTY,
+				    vm->order, vm->path);
+			strbuf_addc(&list, '\0');
+		}
+	}
+	v->places_size = list.size;
+	v->places = strbuf_take(&list);
+	return v->places || v->places_size == 0 ? 0 : -ENOMEM;
+}
+
 int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error *err)
 {
 	CLEANUP(cleanup_view) struct view *v = calloc(1, sizeof(*v));
@@ -215,6 +250,8 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	v->terminal = spec->join ? NULL : find_terminal(spec);
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);
+	if (list_places(v) < 0)
+		return error_oom(err, operation);
 	*ret = TAKE_PTR(v);
 	return 0;
 }

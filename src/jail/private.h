@@ -144,6 +144,8 @@ void dev_init(struct dev *d);
 /* In a directory of the stage. terminal: the path of the one the caller is at, or NULL. */
 int dev_make(int stage, bool root, const char *terminal, struct dev *ret);
 int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
+/* Not child side: the i-th name that every private /dev has, NULL past the end. */
+const char *dev_name(size_t i);
 
 /* Made before the child is started. */
 struct shield;
@@ -180,16 +182,30 @@ struct view {
 	size_t n_mounts;
 	struct shield *shield;
 	char *root_path; /* in place of the host's root, or NULL */
-	int root_fd;     /* child side: the mount of it */
-	int stage;       /* child side: of mount_stage(), or -EBADF */
-	int whole;       /* child side: of shield_raise() */
-	struct dev dev;  /* child side */
+	char *places;    /* the private places and the mount points, as layers.c reads them */
+	size_t places_size;
+	int begun;      /* child side: 0, or what view_begin() returned */
+	int root_fd;    /* child side: the mount of it */
+	int stage;      /* child side: of mount_stage(), or -EBADF */
+	int whole;      /* child side: of shield_raise() */
+	struct dev dev; /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
 
 /* Reads the mounts of the spec into a plan: sorted, with the standard ones added, every path known. */
 int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error *err);
 struct view *view_free(struct view *v);
+
+/* ---- layers.c ---- */
+
+/* The file of the stage that lists its places. Each entry: the name of the directory in the stage,
+ * of which the first letter says what it is, a space, the path, and NUL. */
+#define LAYERS_LIST "places"
+#define LAYERS_OVERLAY 'u' /* an upper layer: the directory "u3" */
+#define LAYERS_EMPTY 't'   /* "t3" */
+#define LAYERS_DEVICES 'd' /* the private /dev */
+#define LAYERS_DEVICES_DIR "dev"
+#define LAYERS_POINT 'm' /* something else is mounted there, or it was there from the start */
 
 /* ---- view.c ---- */
 
@@ -217,6 +233,9 @@ struct view_failure {
 	size_t mount; /* index into the plan, where the step is about one */
 	char detail[MOUNT_DETAIL_SIZE];
 };
+/* Child side, first of all: takes the mounts apart from the host's and makes the stage. A fd of it
+ * for jail_layers_walk(), or -errno, which view_build() tells again. */
+int view_begin(struct view *v);
 /* Child side: builds the view in this mount namespace. 0, or -1 with *ret filled. */
 int view_build(struct view *v, struct view_failure *ret);
 /* Child side: in a copy of a mount namespace in which a view stands, the one thing that is not shared: a new /proc. */
@@ -293,7 +312,7 @@ enum init_event {
 	INIT_ENDED,   /* value: wait status of the command */
 	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported, and which root the view has */
 	INIT_STDIO,   /* with it come the two ends of a socket, for the standard fd of that number (value) */
-	INIT_STARTED, /* comes first: the namespaces, unless they were joined */
+	INIT_STARTED, /* comes first: the namespaces and the layers, unless they were joined */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
 };
 struct init_report {
@@ -301,6 +320,7 @@ struct init_report {
 	bool spoilt;         /* the same, of one that serves: the next command would have other limits */
 	enum init_event event;
 	int value;
+	bool has_layers;                     /* INIT_STARTED: the last fd that comes with it is that of the layers */
 	bool had_terminal;                   /* INIT_STOPPED */
 	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
 	uint64_t root_mount, root_ino;       /* INIT_RENAMES */
@@ -467,8 +487,9 @@ int rights_rename(pid_t pid, const struct rename_side *from, const struct rename
 
 /* ---- namespaces.c ---- */
 
-/* Child side: sends the caller's own namespaces, those of the flags, with the report. */
-int namespaces_send(int socket, unsigned flags, const struct init_report *report);
+/* Child side: sends the caller's own namespaces, those of the flags, with the report, and the fd of
+ * its layers if there is one. */
+int namespaces_send(int socket, unsigned flags, int layers, const struct init_report *report);
 /* Receives a report and what comes with it, without waiting. The size of the report, 0 at the end, or -errno. */
 ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_namespaces *ret);
 void namespaces_close(struct jail_namespaces *n);

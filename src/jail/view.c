@@ -4,7 +4,9 @@
  *
  * The order matters:
  *
- *   1. every mount of the new namespace is made private, so that nothing of the following reaches the host;
+ *   1. every mount of the new namespace is made private, so that nothing of the following reaches
+ *      the host, and the tmpfs is made in which all private places lie: the caller gets a fd of it,
+ *      by which it sees what was written there when the run is over (layers.c);
  *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
  *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
  *   3. a read-only copy of everything that is attached becomes the root, and the old one goes (root.c);
@@ -253,16 +255,35 @@ static int seal_root(void)
 	return root < 0 ? -errno : set_read_only(root);
 }
 
-static int open_stage(struct view *v, struct view_failure *f)
+/* What is not listed is not reported at the end; no view fails for that. */
+static void list_places(const struct view *v)
 {
-	f->step = VIEW_STEP_PRIVATE;
+	AUTO_FD fd = openat(v->stage, LAYERS_LIST, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		(void)!write(fd, v->places, v->places_size);
+}
+
+int view_begin(struct view *v)
+{
+	int fd;
+
+	v->begun = mount_make_private();
+	if (v->begun < 0)
+		return v->begun;
 	v->stage = mount_stage(&v->style);
-	return v->stage < 0 ? v->stage : make_empty(v->stage);
+	if (v->stage < 0) {
+		v->begun = v->stage;
+		return v->begun;
+	}
+	list_places(v);
+	fd = openat(v->stage, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static int make_mounts(struct view *v, struct view_failure *f)
 {
-	int r = open_stage(v, f);
+	int r = make_empty(v->stage);
 
 	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
 		f->mount = i;
@@ -386,7 +407,7 @@ static int build(struct view *v, struct view_failure *f)
 	int r;
 
 	f->step = VIEW_STEP_PRIVATE;
-	r = mount_make_private();
+	r = v->begun;
 	if (r == 0)
 		r = make_mounts(v, f);
 	if (r == 0)
