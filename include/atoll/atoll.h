@@ -245,6 +245,35 @@ struct atoll_refusal {
 };
 typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg);
 
+/*
+ * What a command wrote or removed in places of its view that are no part of the sandbox and vanish
+ * with the view: a private layer over the home directory, and places that begin empty, such as /tmp.
+ * No commit lands it. A run that shares its view with other runs reports what any of them wrote
+ * since it began.
+ */
+struct atoll_discarded_path {
+	const char *path;  /* absolute */
+	bool is_directory; /* a new one that is empty, one that may not be opened, or one that was removed */
+	bool is_removed;   /* an entry of the host, where it still is */
+};
+/* One group for each directory directly in a place, and one for the files directly in it. Groups of
+ * the user's own files come first, caches and temporary places last. */
+struct atoll_discarded {
+	const char *place; /* "/home/ann", "/tmp" */
+	const char *below; /* the innermost directory that holds all of the group */
+	bool temporary;    /* the place begins empty: /tmp, /run, /dev/shm, /dev, or one of --tmpfs */
+	bool is_cache;     /* below ~/.cache */
+	bool view_stays;   /* another command or a keeper has the view: the loss comes when the last ends */
+	uint64_t files;    /* made or changed; links, sockets and the like too */
+	uint64_t directories;
+	uint64_t removed;                         /* a directory counts as one */
+	bool more;                                /* the three counts are lower bounds: the walk stops at a maximum */
+	const struct atoll_discarded_path *paths; /* not all of them if there are many, sorted */
+	size_t n_paths;
+	size_t index, n; /* of this group, from 0 on, and the number of groups of the run */
+};
+typedef void (*atoll_discarded_fn)(const struct atoll_discarded *discarded, void *arg);
+
 struct atoll_run_options {
 	char *const *argv; /* NULL-terminated */
 	const char *cwd;   /* NULL: as the settings say, else the caller's */
@@ -259,6 +288,8 @@ struct atoll_run_options {
 	void *notice_arg;
 	atoll_refusal_fn refusal; /* NULL, or called for each of them when the command has ended */
 	void *refusal_arg;
+	atoll_discarded_fn discarded; /* NULL, or called for each group when the command has ended */
+	void *discarded_arg;
 };
 
 struct atoll_run_result {
@@ -275,6 +306,11 @@ struct atoll_run_result {
 	int64_t user_ns, system_ns, max_rss; /* of all processes inside that were waited for; bytes */
 	int64_t run;                         /* its number within the sandbox */
 	bool holds_transaction; /* a database's transaction stays open after the run: atoll_show() tells what it locks */
+	uint64_t discarded;     /* entries of all groups that are not temporary: see struct atoll_discarded */
+	uint64_t temporary;     /* entries of the groups that are */
+	bool discards_own;      /* some of the discarded entries lie in no cache */
+	bool discards_more;     /* these counts are lower bounds */
+	bool discards_unknown;  /* the library could not look at these places */
 };
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */
@@ -308,13 +344,19 @@ struct atoll_run_info {
 	int exit_status, signal; /* as in struct atoll_run_result */
 	pid_t pid;               /* of the first process inside, as seen from outside; 0: none */
 	int64_t elapsed_ns, user_ns, system_ns, max_rss;
+	uint64_t discarded, temporary; /* as in struct atoll_run_result, and so are the next two */
+	bool discards_more, discards_unknown;
 };
 /* Newest first. */
 int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_runs_free(struct atoll_run_info *runs, size_t n);
+/* Reads the groups of a run on record and calls fn for each: none for a run that wrote nothing in
+ * such places, or has not ended. */
+int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discarded_fn fn, void *arg,
+		    struct atoll_error *err);
 
 /* Starts a run in the background, held by a keeper; its output is kept on disk, the last 4 to 8 MiB of it.
- * Returns when the command starts, with the run's number. notice and refusal of the options write to that output too. */
+ * Returns when the command starts, with the run's number. notice, refusal and discarded of the options write to that output too. */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
 /* Keeps the view standing for so long after the last command has ended, with /tmp and all: the next one starts sooner. Of the options

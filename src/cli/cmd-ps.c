@@ -51,6 +51,10 @@ static void print_json(const struct atoll_run_info *runs, size_t n, bool all)
 		json_int(&j, "user_ns", runs[i].user_ns);
 		json_int(&j, "system_ns", runs[i].system_ns);
 		json_int(&j, "max_rss", runs[i].max_rss);
+		json_int(&j, "discarded", (int64_t)runs[i].discarded);
+		json_int(&j, "temporary", (int64_t)runs[i].temporary);
+		json_bool(&j, "discards_more", runs[i].discards_more);
+		json_bool(&j, "discards_unknown", runs[i].discards_unknown);
 		json_object_end(&j);
 	}
 	json_array_end(&j);
@@ -77,6 +81,8 @@ static void print_row(const struct atoll_run_info *r)
 		strbuf_addf(&state, " by %d", r->signal);
 	if (r->detached)
 		strbuf_adds(&state, ", detached");
+	if (r->discarded > 0)
+		strbuf_addf(&state, ", %s%" PRIu64 " discarded", r->discards_more ? "at least " : "", r->discarded);
 	printf("%5" PRId64 "  %-18s  %-19s  %8.1fs  %7" PRId64 "K  %s\n", r->number, strbuf_str(&state),
 	       info_time(r->started_at, time), (double)r->elapsed_ns / 1e9, r->max_rss / 1024, strbuf_str(&command));
 }

@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/cost.h"
 #include "cli/decide.h"
+#include "cli/discarded.h"
 #include "cli/interrupt.h"
 #include "cli/locks.h"
 #include "cli/message.h"
@@ -128,7 +129,7 @@ static void tell_refusal(const struct atoll_refusal *r, void *arg)
 }
 
 static struct atoll_run_options options_of(struct cli *cli, const struct options *o, const struct run_settings *s,
-					   const struct decide *d)
+					   const struct decide *d, struct discarded_report *report)
 {
 	return (struct atoll_run_options){ .argv = o->rest,
 					   .wait_ms = d->wait_ms,
@@ -137,13 +138,16 @@ static struct atoll_run_options options_of(struct cli *cli, const struct options
 					   .notice = tell_notice,
 					   .notice_arg = cli,
 					   .refusal = tell_refusal,
-					   .refusal_arg = cli };
+					   .refusal_arg = cli,
+					   .discarded = discarded_report_tell,
+					   .discarded_arg = report };
 }
 
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
-	struct atoll_run_options options = options_of(cli, o, s, d);
+	AUTO_DISCARDED_REPORT report = { .cli = cli };
+	struct atoll_run_options options = options_of(cli, o, s, d, &report);
 	struct atoll_run_result result;
 	struct atoll_error err;
 	int status, terminal;
@@ -181,6 +185,9 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 		message_error("cannot execute \"%s\": %s", quoted ? quoted : "",
 			      result.exit_status == 127 ? "not found" : "not executable");
 	}
+	if (result.discards_unknown)
+		message_warning("what the command wrote outside the sandbox could not be looked at; it is discarded");
+	d->result = &result;
 	return decide_after_run(cli, info, d, result.exit_status);
 }
 
@@ -188,7 +195,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 static int run_detached(struct cli *cli, const struct options *o, const struct run_settings *s, const char *name,
 			const struct decide *d)
 {
-	struct atoll_run_options options = options_of(cli, o, s, d);
+	AUTO_DISCARDED_REPORT report = { .cli = cli };
+	struct atoll_run_options options = options_of(cli, o, s, d, &report);
 	struct atoll_error err;
 	int64_t run;
 

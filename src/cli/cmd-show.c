@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atoll show: everything known of one sandbox. */
 #include "base/json.h"
+#include "cli/discarded.h"
 #include "cli/info.h"
 #include "cli/message.h"
 #include "cli/resolve.h"
@@ -16,10 +17,14 @@ int cmd_show(struct cli *cli, const struct options *o)
 		struct json j;
 
 		message_json_begin(&j);
-		info_json(&j, info);
+		json_object(&j, NULL);
+		info_json_members(&j, info);
+		discarded_json(&j, cli, info->name);
+		json_object_end(&j);
 		json_finish(&j);
 	} else {
 		info_print(info, stdout);
+		discarded_print(cli, info->name);
 	}
 	return 0;
 }

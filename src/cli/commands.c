@@ -233,7 +233,8 @@ static const struct command commands[] = {
 	  .description =
 		  "Runs the command in the current directory, as the same user. It sees the resources at their "
 		  "real paths, copy-on-write; everything else is read-only, but for a private /tmp and a private "
-		  "layer over the home directory, which are discarded: what a command writes there is lost. (Where "
+		  "layer over the home directory, which are discarded: what a command writes there is lost, and listed when it has "
+		  "ended, unless --quiet is given; if it wrote nothing else, Atoll warns in any case. atoll show lists it too. (Where "
 		  "something is mounted below the home directory of an ordinary user, that is read-only too.)\n\n"
 		  "Without NAME a new sandbox over the current directory is made. What the command changed is then "
 		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
@@ -318,7 +319,8 @@ static const struct command commands[] = {
 	  .description =
 		  "Lists the commands that run in the sandbox just now, with --all also the latest that have ended: number, "
 		  "state, start, duration, the most memory that one of their processes took, command. The latest 256 are "
-		  "remembered. A run whose end nobody saw, because Atoll was killed with it, is \"lost\".",
+		  "remembered. A run whose end nobody saw, because Atoll was killed with it, is \"lost\". A number of files that are \"discarded\" "
+		  "were written where nothing is kept: atoll show lists them.",
 	  .examples = "atoll ps fix # what runs\natoll ps fix --all # what ran, and how it ended\n" },
 	{ .name = "kill",
 	  .run = cmd_kill,
@@ -520,8 +522,10 @@ static const struct command commands[] = {
 	  .completion = COMPLETE_SANDBOX,
 	  .options = json_options,
 	  .summary = "Show a sandbox: resources, strategies, state",
-	  .description = "Shows everything known of one sandbox: for each resource the strategy, its mode, why it was "
-			 "chosen, and where the edits lie.",
+	  .description =
+		  "Shows everything known of one sandbox: for each resource the strategy, its mode, why it was "
+		  "chosen, and where the edits lie; and of the latest runs what they wrote where nothing is kept. With --json "
+		  "that is listed path by path for all runs on record.",
 	  .examples = "atoll show fix\n" },
 	{ .name = "log",
 	  .run = cmd_log,

@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "cli/ask.h"
 #include "cli/changes.h"
+#include "cli/discarded.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -33,8 +34,8 @@ static void say(struct cli *cli, const char *format, ...)
 #define OTHER_ROWS 8
 
 /* The list of changes and their number; it stands on standard error, the output is the command's. */
-static int summarise(struct cli *cli, const struct atoll_info *info, struct changes_counts *ret,
-		     struct atoll_error *err)
+static int summarise(struct cli *cli, const struct atoll_info *info, const struct atoll_run_result *result,
+		     struct changes_counts *ret, struct atoll_error *err)
 {
 	struct changes_style style = { .format = CHANGES_SUMMARY,
 				       .out = stderr,
@@ -56,7 +57,10 @@ static int summarise(struct cli *cli, const struct atoll_info *info, struct chan
 	if (r < 0)
 		return r;
 	changes_words(&words, ret);
-	say(cli, "%s", strbuf_str(&words));
+	if (discarded_is_all(result, changes_total(ret) + ret->skipped))
+		discarded_warn_all();
+	else
+		say(cli, "%s", strbuf_str(&words));
 	if (ret->folded)
 		say(cli, "folded; one by one: atoll diff %s --all", info->name);
 	return 0;
@@ -180,7 +184,7 @@ static int decide_new(struct cli *cli, const struct atoll_info *info, const stru
 	struct changes_counts counts = { 0 };
 	struct atoll_error err;
 
-	if (summarise(cli, info, &counts, &err) < 0) {
+	if (summarise(cli, info, d->result, &counts, &err) < 0) {
 		message_fail(cli, &err);
 		message_error("the sandbox is kept as \"%s\"", info->name);
 		return cli->command->failure_status;
@@ -200,10 +204,22 @@ static int decide_new(struct cli *cli, const struct atoll_info *info, const stru
 	return keep(info, exit_status);
 }
 
+/* In a sandbox of the user's own nothing is listed, so that the question is asked only where there
+ * is something to warn of. */
+static void warn_of_discarded(struct cli *cli, const struct atoll_info *info, const struct decide *d)
+{
+	uint64_t pending;
+
+	if (discarded_is_all(d->result, 0) && atoll_pending(cli->a, info->name, 1, &pending, NULL) >= 0 &&
+	    discarded_is_all(d->result, pending))
+		discarded_warn_all();
+}
+
 int decide_after_run(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	if (d->is_new)
 		return decide_new(cli, info, d, exit_status);
+	warn_of_discarded(cli, info, d);
 	if (d->choice == DECIDE_DISCARD)
 		return discard(cli, info, d, exit_status);
 	if (d->choice != DECIDE_COMMIT)

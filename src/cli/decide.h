@@ -13,7 +13,8 @@ struct decide {
 	enum decide_choice choice; /* given beforehand */
 	const char *message;       /* of the commit; NULL: none */
 	int wait_ms;
-	bool is_new; /* the sandbox was made for this run */
+	bool is_new;                           /* the sandbox was made for this run */
+	const struct atoll_run_result *result; /* what is known of it */
 };
 
 /* Returns the exit status of atoll run: the command's, unless Atoll itself failed afterwards. */

@@ -325,7 +325,7 @@ static bool is_plain(const struct served_answer *a)
 	const struct atoll_run_result *r = &a->result;
 
 	return a->code == 0 && !r->not_started && !r->timed_out && !r->ended_from_outside && !r->wanted_network &&
-	       !r->unconfined && !r->limited[0];
+	       !r->unconfined && !r->limited[0] && r->discarded == 0 && r->temporary == 0 && !r->discards_unknown;
 }
 
 void start_early(long *stack)

@@ -67,6 +67,10 @@ void record_end(int lock_fd, struct record *r, const struct atoll_run_result *re
 		r->system_ns = result->system_ns;
 		r->max_rss = result->max_rss;
 		r->flags |= (result->not_started ? RECORD_NOT_STARTED : 0) | (result->timed_out ? RECORD_TIMED_OUT : 0);
+		r->flags |= (result->discards_more ? RECORD_DISCARDS_MORE : 0) |
+			    (result->discards_unknown ? RECORD_DISCARDS_UNKNOWN : 0);
+		r->discarded = (uint32_t)MIN(result->discarded, UINT32_MAX);
+		r->temporary = (uint32_t)MIN(result->temporary, UINT32_MAX);
 	} else {
 		r->exit_status = 125;
 		r->flags |= RECORD_FAILED;

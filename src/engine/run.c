@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "engine/claim.h"
+#include "engine/discarded.h"
 #include "engine/keeper.h"
 #include "engine/protocol.h"
 #include "engine/record.h"
@@ -98,6 +99,8 @@ struct inside {
 	const char *name;
 	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
 	struct slot_note note;
+	int layers;                     /* the private places of its view, or -EBADF */
+	int64_t began, began_monotonic; /* of its own entries there; began 0: all are, since it made the view */
 	struct record record;
 	struct keeper *keeper; /* NULL: the run is in the foreground */
 	struct scribe scribe;  /* of one in the foreground whose output is kept */
@@ -154,6 +157,10 @@ static int come_in(struct session *s, struct inside *in, char *const *argv, stru
 	}
 	if (r >= 0)
 		r = slot_find_peer(in->lock_fd, in->note.view_key, in->name, &in->peer, err);
+	if (r > 0) {
+		in->began = discarded_now();
+		in->began_monotonic = clock_monotonic_ns();
+	}
 	if (r == 0)
 		r = boot_renew(s, err);
 	if (r == 0)
@@ -181,6 +188,8 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 	scribe_wait(&in->scribe);
 	for (size_t i = 0; i < in->peer.n; i++)
 		fd_close(in->peer.fds[i]);
+	fd_close(in->peer.layers);
+	fd_close(in->layers);
 	(void)slot_close_door(in->lock_fd, in->name, NULL);
 	record_end(in->lock_fd, &in->record, result);
 	if (in->slot >= 0)
@@ -201,6 +210,10 @@ static int note_run(pid_t pid, uint64_t start_time, const struct jail_namespaces
 	in->note.pid = pid;
 	in->note.start = start_time;
 	in->note.n_namespaces = (int32_t)namespaces->n;
+	/* Above the standard ones: 0 stands for none. */
+	if (namespaces->layers > 0)
+		in->layers = fcntl(namespaces->layers, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	in->note.layers = MAX(in->layers, 0);
 	for (size_t i = 0; i < namespaces->n; i++)
 		in->note.namespaces[i] = namespaces->fds[i];
 	r = slot_write(in->lock_fd, in->slot, &in->note);
@@ -281,7 +294,12 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
-	struct server server = { .s = s, .k = in->keeper, .note = &in->note, .lock_fd = in->lock_fd, .slot = in->slot };
+	struct server server = { .s = s,
+				 .k = in->keeper,
+				 .note = &in->note,
+				 .layers = &in->layers,
+				 .lock_fd = in->lock_fd,
+				 .slot = in->slot };
 	struct run_view v = { 0 };
 	AUTO_FREE const int *areas = NULL;
 	size_t n_areas = claim_fds(s, &areas);
@@ -345,6 +363,20 @@ static enum slot_kind kind_of(const struct run_options *o)
 	return !o->keeper->holds ? SLOT_DETACHED : o->keeper->serves ? SLOT_SERVER : SLOT_KEEPER;
 }
 
+/* Before the log of a detached run is closed: what is told goes there. */
+static void report_discarded(struct session *s, const struct inside *in, const struct atoll_run_options *options,
+			     struct atoll_run_result *result)
+{
+	CLEANUP(discarded_release) struct discarded d = { 0 };
+
+	if ((in->keeper && in->keeper->holds) || result->unconfined)
+		return;
+	discarded_look(in->layers, in->began, in->began_monotonic, &d, result);
+	d.view_stays = d.n > 0 && slot_is_shared(in->lock_fd);
+	discarded_tell(&d, options->discarded, options->discarded_arg);
+	discarded_save(s->a, s->box.uuid, in->record.number, &d);
+}
+
 static int run_inside(struct session *s, const struct atoll_run_options *options, struct run_options *o,
 		      struct atoll_run_result *ret, struct atoll_error *err)
 {
@@ -353,6 +385,8 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		.slot = -EBADF,
 		.name = s->box.name,
 		.keeper = o->keeper,
+		.peer = { .layers = -EBADF },
+		.layers = -EBADF,
 		.scribe = SCRIBE_NONE,
 		.note = { .kind = kind_of(o), .view_key = view_key(o) },
 	};
@@ -369,6 +403,8 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 	r = environment_set_run(&o->env, s->box.name, in.record.number) < 0 ? error_oom(err, "run") : 0;
 	if (r == 0)
 		r = run_in_view(s, &in, options, o, ret, err);
+	if (r >= 0)
+		report_discarded(s, &in, options, ret);
 	/* Also after a failure: something may have been touched before it. */
 	if (threads)
 		end = session_resume(s, r < 0 ? NULL : err);
@@ -452,5 +488,10 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)
 		return error_set(err, ATOLL_INVALID, 0, "run", NULL, "no command was given");
 	r = served_run(a, name, options, ret, err);
-	return r == 0 ? run_start(a, name, options, NULL, ret, err) : r < 0 ? r : 0;
+	if (r == 0)
+		return run_start(a, name, options, NULL, ret, err);
+	/* What the keeper found it has kept. */
+	if (r > 0 && options->discarded && ret->run > 0 && ret->discarded + ret->temporary > 0)
+		(void)atoll_discarded(a, name, ret->run, options->discarded, options->discarded_arg, NULL);
+	return MIN(r, 0);
 }

@@ -67,7 +67,11 @@ static int describe(int lock_fd, const struct record *r, struct atoll_run_info *
 					.elapsed_ns = r->elapsed_ns,
 					.user_ns = r->user_ns,
 					.system_ns = r->system_ns,
-					.max_rss = r->max_rss };
+					.max_rss = r->max_rss,
+					.discarded = r->discarded,
+					.temporary = r->temporary,
+					.discards_more = r->flags & RECORD_DISCARDS_MORE,
+					.discards_unknown = r->flags & RECORD_DISCARDS_UNKNOWN };
 	if (r->ended_ns == 0) {
 		ret->running = slot_each(lock_fd, is_of_run, &l);
 		ret->lost = !ret->running;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "engine/discarded.h"
 #include "engine/run.h"
 #include "engine/served-message.h"
 #include "engine/served.h"
@@ -206,6 +207,8 @@ static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], v
 	    run_output_is_inside(v->s, stdio[1]) || run_output_is_inside(v->s, stdio[2]) ||
 	    !jail_request_read(data + sizeof q, rest, &request, &strings))
 		return -ENOTSUP;
+	v->began = discarded_now();
+	v->began_monotonic = clock_monotonic_ns();
 	good = come_in(v, strings.args) >= 0;
 	/* It writes where the strings are. */
 	if (good && !(complete(v, data + sizeof q, &rest, &q, &request, &strings) &&
@@ -219,17 +222,28 @@ static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], v
 	return good ? (ssize_t)sizeof q : -ECANCELED;
 }
 
+/* Whoever asked reads it where it is kept. */
+static void keep_discarded(struct server *v, struct atoll_run_result *result)
+{
+	CLEANUP(discarded_release) struct discarded d = { .view_stays = true };
+
+	discarded_look(*v->layers, v->began, v->began_monotonic, &d, result);
+	discarded_save(v->s->a, v->s->box.uuid, v->record.number, &d);
+}
+
 static void end(int client, int code, const struct atoll_run_result *result, const struct atoll_error *err, void *arg)
 {
 	struct server *v = arg;
-	struct served_answer answer = { .run = v->record.number, .code = code };
-	int r = go_out(v, code < 0 ? NULL : result, code < 0 ? NULL : &answer.error);
+	struct served_answer answer = { .run = v->record.number, .code = code, .result = *result };
+	int r;
 
+	if (code >= 0)
+		keep_discarded(v, &answer.result);
+	r = go_out(v, code < 0 ? NULL : &answer.result, code < 0 ? NULL : &answer.error);
 	if (code < 0)
 		answer.error = *err;
 	else if (r < 0)
 		answer.code = r;
-	answer.result = *result;
 	v->k->busy = false;
 	v->k->idle_since = clock_monotonic_ns();
 	if (client >= 0)

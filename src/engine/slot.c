@@ -246,6 +246,19 @@ static bool is_command(int slot, const struct slot_note *note, void *arg)
 	return slot_is_command(note);
 }
 
+static bool is_any(int slot, const struct slot_note *note, void *arg)
+{
+	(void)slot;
+	(void)note;
+	(void)arg;
+	return true;
+}
+
+bool slot_is_shared(int lock_fd)
+{
+	return slot_each(lock_fd, is_any, NULL);
+}
+
 bool slot_has_command(int lock_fd)
 {
 	return slot_each(lock_fd, is_command, NULL);
@@ -338,24 +351,35 @@ static void close_all(struct jail_namespaces *n)
 	for (size_t i = 0; i < n->n; i++)
 		fd_close(n->fds[i]);
 	n->n = 0;
+	n->layers = fd_close(n->layers);
+}
+
+static int open_of_holder(const struct slot_note *note, int32_t number)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)note->holder, (int)number);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static int open_namespaces(const struct slot_note *note, struct jail_namespaces *ret)
 {
-	char path[64];
-
 	ret->n = 0;
+	ret->layers = -EBADF;
 	if (note->n_namespaces <= 0 || note->n_namespaces > JAIL_NAMESPACES_MAX)
 		return -EINVAL;
 	for (int i = 0; i < note->n_namespaces; i++) {
-		int fd;
+		int fd = open_of_holder(note, note->namespaces[i]);
 
-		snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)note->holder, (int)note->namespaces[i]);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
-			return -errno;
+			return fd;
 		ret->fds[ret->n++] = fd;
 	}
+	/* A run does without: what it leaves there is not reported then. */
+	if (note->layers > 0)
+		ret->layers = open_of_holder(note, note->layers);
 	return 0;
 }
 
@@ -404,7 +428,7 @@ int slot_find_peer(int lock_fd, uint64_t view_key, const char *name, struct jail
 	int64_t began = clock_monotonic_ns();
 
 	for (;;) {
-		struct search s = { .view_key = view_key };
+		struct search s = { .view_key = view_key, .found = { .layers = -EBADF } };
 
 		if (slot_each(lock_fd, try_peer, &s)) {
 			*ret = s.found;
