@@ -570,12 +570,13 @@ struct atoll_undo_options {
 	size_t n_only;
 	atoll_progress_fn progress;
 	void *progress_arg;
+	bool landed; /* atoll_rollback(): if there are no edits since the latest commit, take that back and drop its edits too */
 };
 /* Takes the latest commit back and keeps its edits in the sandbox. */
 int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
 	       struct atoll_error *err);
-/* Drops the edits, also those that a commit leaves behind, and names the latter. If there are none since the latest commit, takes that back first, and
- * drops its edits too. */
+/* Drops the edits, also those that a commit leaves behind, and names the latter. The originals stay as they are: if all edits have landed with a
+ * commit, ATOLL_REFUSED, unless options->landed says that the commit is to be taken back. */
 int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
 		   struct atoll_result **ret, struct atoll_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll undo: take the latest commit back, keeping the edits. atoll rollback: drop the edits. */
+/* atoll undo: take the latest commit back, keeping the edits. atoll rollback: drop the edits; --landed: also those that have landed. */
 #include <string.h>
 
 #include "cli/message.h"
@@ -10,9 +10,9 @@
 typedef int take_back_fn(struct atoll *a, const char *name, const struct atoll_undo_options *options,
 			 struct atoll_result **ret, struct atoll_error *err);
 
-static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
+static int take_back(struct cli *cli, const struct options *o, bool landed, take_back_fn *fn)
 {
-	struct atoll_undo_options options = { .progress = progress_update };
+	struct atoll_undo_options options = { .progress = progress_update, .landed = landed };
 	const char *name = o->n_operands > 0 ? o->operands[0] : NULL;
 	AUTO_FREE const char **only = calloc(o->n_uses + 1, sizeof *only);
 	AUTO_INFO *info = NULL;
@@ -43,10 +43,10 @@ static int take_back(struct cli *cli, const struct options *o, take_back_fn *fn)
 
 int cmd_undo(struct cli *cli, const struct options *o)
 {
-	return take_back(cli, o, atoll_undo);
+	return take_back(cli, o, false, atoll_undo);
 }
 
 int cmd_rollback(struct cli *cli, const struct options *o)
 {
-	return take_back(cli, o, atoll_rollback);
+	return take_back(cli, o, options_has(o, "landed"), atoll_rollback);
 }

@@ -121,10 +121,17 @@ static const struct option_spec commit_options[] = {
 };
 
 static const struct option_spec config_options[] = { CONFIG, JSON, END };
-static const struct option_spec wait_options[] = { KILL, WAIT, JSON, END };
 
 static const struct option_spec undo_options[] = {
 	{ "only", "RESOURCE", NULL, "take back this one alone, by number or path; may be given several times",
+	  COMPLETE_NONE, 0 },
+	KILL,
+	WAIT,
+	JSON,
+	END,
+};
+static const struct option_spec rollback_options[] = {
+	{ "landed", NULL, NULL, "if no edits are left inside, take the latest commit back and drop its edits",
 	  COMPLETE_NONE, 0 },
 	KILL,
 	WAIT,
@@ -464,13 +471,15 @@ static const struct command commands[] = {
 	  .operands = "[NAME]",
 	  .max_operands = 1,
 	  .completion = COMPLETE_SANDBOX,
-	  .options = wait_options,
+	  .options = rollback_options,
 	  .summary = "Drop the edits",
 	  .description =
 		  "Drops all edits that are not committed, also those that no commit lands (a FIFO, a stash), which it "
-		  "names. If there are none, the latest commit is taken back and its edits are dropped. The sandbox stays "
-		  "and can be used again.",
-	  .examples = "atoll rollback fix # start afresh\n" },
+		  "names. The originals stay as they are, and so does the sandbox, which can be used again.\n\n"
+		  "If all edits have landed with a commit there is nothing to drop, and the exit status is 4. atoll undo "
+		  "takes that commit back and keeps its edits; --landed takes it back and drops them.",
+	  .examples = "atoll rollback fix # start afresh\n"
+		      "atoll rollback fix --landed # take the commit back too\n" },
 	{ .name = "rm",
 	  .run = cmd_rm,
 	  .operands = "NAME…",

@@ -85,7 +85,7 @@ static int remove_sandbox(struct cli *cli, const struct atoll_info *info, const 
 	return exit_status;
 }
 
-/* In a sandbox of the user's own only the edits go. Rolling back without any would take a commit back. */
+/* In a sandbox of the user's own only the edits go. Where all of them have landed, atoll_rollback() refuses. */
 static int discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	AUTO_RESULT *result = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rollback drops the edits of a sandbox. Only where there are none it takes the latest commit back, and drops the edits that this commit had landed.
+ * Rollback drops the edits of a sandbox, and leaves the originals alone. Only if the caller asks for it (options->landed) and there
+ * are no edits, it takes the latest commit back, and drops the edits that this commit had landed.
  */
 #include "engine/protocol.h"
 
@@ -93,9 +94,9 @@ static void list_repositories(struct session *s, struct changes **lists)
 	}
 }
 
-/* Whether there are no edits since the latest commit, so that it is the one to be taken back. What was rolled back already and not run
+/* Whether all edits have landed with a commit, so that there is none to drop. What was rolled back already and not run
  * since stays as it is: the same call may be repeated. */
-static int takes_commit_back(struct session *s, struct changes **lists, struct atoll_error *err)
+static int has_landed(struct session *s, struct changes **lists, struct atoll_error *err)
 {
 	struct store_op latest = { 0 };
 	struct atoll_error unread = { 0 };
@@ -182,6 +183,16 @@ static int drop_edits(struct session *s, struct changes *const *lists, struct at
 	return r;
 }
 
+/* To take a commit back changes the originals: a caller who meant to drop edits must not do that unawares. */
+static int refuse_landed(const struct session *s, struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_REFUSED, 0, "rollback", s->box.name,
+		"the sandbox \"%s\" has no edits to drop, they have landed; atoll undo %s takes the commit back and "
+		"keeps its edits, atoll rollback --landed %s drops them too",
+		s->box.name, s->box.name, s->box.name);
+}
+
 static int rollback_session(struct session *s, const struct atoll_undo_options *options, struct atoll_result *result,
 			    struct atoll_error *err)
 {
@@ -189,9 +200,11 @@ static int rollback_session(struct session *s, const struct atoll_undo_options *
 	int r = lists ? refuse_unisolated(s, err) : error_oom(err, "rollback");
 
 	if (r >= 0)
-		r = takes_commit_back(s, lists, err);
+		r = has_landed(s, lists, err);
 	if (r == 0)
 		r = drop_edits(s, lists, result, err);
+	else if (r > 0 && !options->landed)
+		r = refuse_landed(s, err);
 	else if (r > 0)
 		r = undo_latest(s, true, options, result, err);
 	session_changes_free(lists, s->n);

@@ -125,7 +125,11 @@ CONTRACT_ISOLATING(a_batch_is_committed_undone_and_rolled_back_as_one_and_each_i
 	CHECK_STR(tap_read(tap_dirfd, "x/one"), "one\n");
 	CHECK_DONE(commit_with(NULL), err);
 	result = atoll_result_free(result);
-	CHECK_DONE(atoll_rollback(a, "box", NULL, &result, &err), err);
+	CHECK_CODE(atoll_rollback(a, "box", NULL, &result, &err), -ATOLL_REFUSED, err);
+	check_each_once(3);
+	CHECK_STR(tap_read(tap_dirfd, "x/one"), "1\n");
+	result = atoll_result_free(result);
+	CHECK_DONE(atoll_rollback(a, "box", &(struct atoll_undo_options){ .landed = true }, &result, &err), err);
 	check_each_once(3);
 	check_manifest("z", old);
 	CHECK_STR(tap_read(tap_dirfd, "x/one"), "one\n");

@@ -73,6 +73,12 @@ static int rollback(void)
 	return check_apart(atoll_rollback(a, "box", NULL, &result, &err));
 }
 
+static int rollback_landed(void)
+{
+	result = atoll_result_free(result);
+	return check_apart(atoll_rollback(a, "box", &(struct atoll_undo_options){ .landed = true }, &result, &err));
+}
+
 static void begin(void)
 {
 	scene_open();
@@ -123,13 +129,19 @@ CONTRACT_ISOLATING(a_rolled_back_sandbox_can_be_run_and_committed_again)
 static void roll_back(bool committed)
 {
 	AUTO_FREE char *old = NULL;
+	AUTO_FREE char *landed = NULL;
 
 	begin();
 	old = manifest("original");
 	scene_run("echo x > original/one; rm -r original/dir; ln -s two original/new; chmod 700 original");
-	if (committed)
+	if (committed) {
 		CHECK_DONE(commit_with(NULL), err);
-	CHECK_DONE(rollback(), err);
+		landed = manifest("original");
+		CHECK_CODE(rollback(), -ATOLL_REFUSED, err);
+		check_manifest("original", landed);
+		CHECK_EQ(scene_state(), ATOLL_COMMITTED);
+	}
+	CHECK_DONE(committed ? rollback_landed() : rollback(), err);
 	CHECK_EQ(result->resources[0].outcome, ATOLL_OUTCOME_ROLLED_BACK);
 	CHECK(!result->resources[0].workspace_dirty);
 	check_manifest("original", old);
@@ -278,7 +290,7 @@ CONTRACT_ISOLATING(commits_of_the_same_file_are_taken_back_whatever_else_was_don
 	CHECK_DONE(commit_with(NULL), err);
 	scene_run("echo 2 > original/one; echo 2 > original/m/x; echo 2 > original/m/y");
 	CHECK_DONE(commit_with(NULL), err);
-	CHECK_DONE(rollback(), err);
+	CHECK_DONE(rollback_landed(), err);
 	scene_run("echo 3 > original/two");
 	CHECK_DONE(commit_with(NULL), err);
 	CHECK_DONE(undo(), err);
@@ -288,7 +300,7 @@ CONTRACT_ISOLATING(commits_of_the_same_file_are_taken_back_whatever_else_was_don
 	check_manifest("original", old);
 }
 
-CONTRACT_ISOLATING(rollback_after_a_run_without_edits_takes_the_commit_back_once)
+CONTRACT_ISOLATING(rollback_of_what_has_landed_after_a_run_without_edits_takes_the_commit_back_once)
 {
 	AUTO_FREE char *old = NULL;
 	AUTO_FREE char *first = NULL;
@@ -301,13 +313,16 @@ CONTRACT_ISOLATING(rollback_after_a_run_without_edits_takes_the_commit_back_once
 	scene_run("echo 2 > original/two");
 	CHECK_DONE(commit_with(NULL), err);
 	scene_run(":");
-	CHECK_DONE(rollback(), err);
+	CHECK_DONE(rollback_landed(), err);
 	check_manifest("original", first);
 	CHECK_EQ(scene_state(), ATOLL_ROLLED_BACK);
+	CHECK_DONE(rollback_landed(), err);
 	CHECK_DONE(rollback(), err);
 	check_manifest("original", first);
 	scene_run(":");
-	CHECK_DONE(rollback(), err);
+	CHECK_CODE(rollback(), -ATOLL_REFUSED, err);
+	check_manifest("original", first);
+	CHECK_DONE(rollback_landed(), err);
 	check_manifest("original", old);
 }
 
@@ -415,7 +430,7 @@ CONTRACT_ISOLATING(a_commit_whose_undo_data_is_gone_is_not_taken_back_and_nothin
 	CHECK_EQ(system(command), 0);
 	CHECK_CODE(undo(), -ATOLL_STATE, err);
 	check_manifest("original", landed);
-	CHECK_CODE(rollback(), -ATOLL_STATE, err);
+	CHECK_CODE(rollback_landed(), -ATOLL_STATE, err);
 	check_manifest("original", landed);
 	CHECK_EQ(scene_state(), ATOLL_COMMITTED);
 }

@@ -7,7 +7,7 @@
 #include "contract.h"
 
 enum state { CREATED, ACTIVE, COMMITTED, ROLLED_BACK, UNDONE, STATES };
-enum operation { RUN, DIFF, COMMIT, UNDO, ROLLBACK, REMOVE, REMOVE_BY_FORCE, NEW, OPERATIONS };
+enum operation { RUN, DIFF, COMMIT, UNDO, ROLLBACK, ROLLBACK_LANDED, REMOVE, REMOVE_BY_FORCE, NEW, OPERATIONS };
 enum content { OLD, NEW_CONTENT };
 
 #define GONE ATOLL_STATE_COUNT /* there is no sandbox any more */
@@ -32,6 +32,7 @@ static const struct row isolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_CREATED, OLD, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_CREATED, OLD, false },
 		[ROLLBACK] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
+		[ROLLBACK_LANDED] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[REMOVE] = { ATOLL_OK, GONE, OLD, false },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, OLD, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_CREATED, OLD, false },
@@ -42,6 +43,7 @@ static const struct row isolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_COMMITTED, NEW_CONTENT, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_ACTIVE, OLD, true },
 		[ROLLBACK] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
+		[ROLLBACK_LANDED] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[REMOVE] = { ATOLL_REFUSED, ATOLL_ACTIVE, OLD, true },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, OLD, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_ACTIVE, OLD, true },
@@ -51,7 +53,8 @@ static const struct row isolated[STATES][OPERATIONS] = {
 		[DIFF] = { ATOLL_OK, ATOLL_COMMITTED, NEW_CONTENT, false },
 		[COMMIT] = { ATOLL_OK, ATOLL_COMMITTED, NEW_CONTENT, false },
 		[UNDO] = { ATOLL_OK, ATOLL_ACTIVE, OLD, true },
-		[ROLLBACK] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
+		[ROLLBACK] = { ATOLL_REFUSED, ATOLL_COMMITTED, NEW_CONTENT, false },
+		[ROLLBACK_LANDED] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[REMOVE] = { ATOLL_OK, GONE, NEW_CONTENT, false },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, NEW_CONTENT, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_COMMITTED, NEW_CONTENT, false },
@@ -62,6 +65,7 @@ static const struct row isolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_ROLLED_BACK, OLD, false },
 		[ROLLBACK] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
+		[ROLLBACK_LANDED] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[REMOVE] = { ATOLL_OK, GONE, OLD, false },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, OLD, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_ROLLED_BACK, OLD, false },
@@ -72,6 +76,7 @@ static const struct row isolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_COMMITTED, NEW_CONTENT, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_ACTIVE, OLD, true },
 		[ROLLBACK] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
+		[ROLLBACK_LANDED] = { ATOLL_OK, ATOLL_ROLLED_BACK, OLD, false },
 		[REMOVE] = { ATOLL_REFUSED, ATOLL_ACTIVE, OLD, true },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, OLD, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_ACTIVE, OLD, true },
@@ -86,6 +91,7 @@ static const struct row unisolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_CREATED, OLD, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_CREATED, OLD, false },
 		[ROLLBACK] = { ATOLL_UNSUPPORTED, ATOLL_CREATED, OLD, false },
+		[ROLLBACK_LANDED] = { ATOLL_UNSUPPORTED, ATOLL_CREATED, OLD, false },
 		[REMOVE] = { ATOLL_OK, GONE, OLD, false },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, OLD, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_CREATED, OLD, false },
@@ -96,6 +102,7 @@ static const struct row unisolated[STATES][OPERATIONS] = {
 		[COMMIT] = { ATOLL_OK, ATOLL_ACTIVE, NEW_CONTENT, false },
 		[UNDO] = { ATOLL_NOT_FOUND, ATOLL_ACTIVE, NEW_CONTENT, false },
 		[ROLLBACK] = { ATOLL_UNSUPPORTED, ATOLL_ACTIVE, NEW_CONTENT, false },
+		[ROLLBACK_LANDED] = { ATOLL_UNSUPPORTED, ATOLL_ACTIVE, NEW_CONTENT, false },
 		[REMOVE] = { ATOLL_OK, GONE, NEW_CONTENT, false },
 		[REMOVE_BY_FORCE] = { ATOLL_OK, GONE, NEW_CONTENT, false },
 		[NEW] = { ATOLL_EXISTS, ATOLL_ACTIVE, NEW_CONTENT, false },
@@ -156,6 +163,9 @@ static int operate(enum operation operation, struct atoll_error *err)
 	case UNDO:
 		r = atoll_undo(a, "box", NULL, &result, err);
 		break;
+	case ROLLBACK_LANDED:
+		r = atoll_rollback(a, "box", &(struct atoll_undo_options){ .landed = true }, &result, err);
+		break;
 	case ROLLBACK:
 	case OPERATIONS:
 	default:
@@ -206,72 +216,80 @@ static void try_pair(enum state state, enum operation operation)
 	atoll_close(a);
 }
 
-#define PAIRS(state, word)                        \
-	CONTRACT(run_on_##word)                   \
-	{                                         \
-		try_pair(state, RUN);             \
-	}                                         \
-	CONTRACT(diff_of_##word)                  \
-	{                                         \
-		try_pair(state, DIFF);            \
-	}                                         \
-	CONTRACT(commit_of_##word)                \
-	{                                         \
-		try_pair(state, COMMIT);          \
-	}                                         \
-	CONTRACT(undo_of_##word)                  \
-	{                                         \
-		try_pair(state, UNDO);            \
-	}                                         \
-	CONTRACT(rollback_of_##word)              \
-	{                                         \
-		try_pair(state, ROLLBACK);        \
-	}                                         \
-	CONTRACT(removal_of_##word)               \
-	{                                         \
-		try_pair(state, REMOVE);          \
-	}                                         \
-	CONTRACT(forced_removal_of_##word)        \
-	{                                         \
-		try_pair(state, REMOVE_BY_FORCE); \
-	}                                         \
-	CONTRACT(second_creation_beside_##word)   \
-	{                                         \
-		try_pair(state, NEW);             \
+#define PAIRS(state, word)                          \
+	CONTRACT(run_on_##word)                     \
+	{                                           \
+		try_pair(state, RUN);               \
+	}                                           \
+	CONTRACT(diff_of_##word)                    \
+	{                                           \
+		try_pair(state, DIFF);              \
+	}                                           \
+	CONTRACT(commit_of_##word)                  \
+	{                                           \
+		try_pair(state, COMMIT);            \
+	}                                           \
+	CONTRACT(undo_of_##word)                    \
+	{                                           \
+		try_pair(state, UNDO);              \
+	}                                           \
+	CONTRACT(rollback_of_##word)                \
+	{                                           \
+		try_pair(state, ROLLBACK);          \
+	}                                           \
+	CONTRACT(rollback_of_what_landed_in_##word) \
+	{                                           \
+		try_pair(state, ROLLBACK_LANDED);   \
+	}                                           \
+	CONTRACT(removal_of_##word)                 \
+	{                                           \
+		try_pair(state, REMOVE);            \
+	}                                           \
+	CONTRACT(forced_removal_of_##word)          \
+	{                                           \
+		try_pair(state, REMOVE_BY_FORCE);   \
+	}                                           \
+	CONTRACT(second_creation_beside_##word)     \
+	{                                           \
+		try_pair(state, NEW);               \
 	}
 
-#define PAIRS_ISOLATING(state, word)                      \
-	CONTRACT_ISOLATING(run_on_##word)                 \
-	{                                                 \
-		try_pair(state, RUN);                     \
-	}                                                 \
-	CONTRACT_ISOLATING(diff_of_##word)                \
-	{                                                 \
-		try_pair(state, DIFF);                    \
-	}                                                 \
-	CONTRACT_ISOLATING(commit_of_##word)              \
-	{                                                 \
-		try_pair(state, COMMIT);                  \
-	}                                                 \
-	CONTRACT_ISOLATING(undo_of_##word)                \
-	{                                                 \
-		try_pair(state, UNDO);                    \
-	}                                                 \
-	CONTRACT_ISOLATING(rollback_of_##word)            \
-	{                                                 \
-		try_pair(state, ROLLBACK);                \
-	}                                                 \
-	CONTRACT_ISOLATING(removal_of_##word)             \
-	{                                                 \
-		try_pair(state, REMOVE);                  \
-	}                                                 \
-	CONTRACT_ISOLATING(forced_removal_of_##word)      \
-	{                                                 \
-		try_pair(state, REMOVE_BY_FORCE);         \
-	}                                                 \
-	CONTRACT_ISOLATING(second_creation_beside_##word) \
-	{                                                 \
-		try_pair(state, NEW);                     \
+#define PAIRS_ISOLATING(state, word)                          \
+	CONTRACT_ISOLATING(run_on_##word)                     \
+	{                                                     \
+		try_pair(state, RUN);                         \
+	}                                                     \
+	CONTRACT_ISOLATING(diff_of_##word)                    \
+	{                                                     \
+		try_pair(state, DIFF);                        \
+	}                                                     \
+	CONTRACT_ISOLATING(commit_of_##word)                  \
+	{                                                     \
+		try_pair(state, COMMIT);                      \
+	}                                                     \
+	CONTRACT_ISOLATING(undo_of_##word)                    \
+	{                                                     \
+		try_pair(state, UNDO);                        \
+	}                                                     \
+	CONTRACT_ISOLATING(rollback_of_##word)                \
+	{                                                     \
+		try_pair(state, ROLLBACK);                    \
+	}                                                     \
+	CONTRACT_ISOLATING(rollback_of_what_landed_in_##word) \
+	{                                                     \
+		try_pair(state, ROLLBACK_LANDED);             \
+	}                                                     \
+	CONTRACT_ISOLATING(removal_of_##word)                 \
+	{                                                     \
+		try_pair(state, REMOVE);                      \
+	}                                                     \
+	CONTRACT_ISOLATING(forced_removal_of_##word)          \
+	{                                                     \
+		try_pair(state, REMOVE_BY_FORCE);             \
+	}                                                     \
+	CONTRACT_ISOLATING(second_creation_beside_##word)     \
+	{                                                     \
+		try_pair(state, NEW);                         \
 	}
 
 PAIRS(CREATED, a_created_sandbox)

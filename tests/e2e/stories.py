@@ -119,6 +119,7 @@ class Story:
     def operate(self, what, path=None, fault=None):
         """One operation, recovered if it was killed, and everything that must hold after it."""
         where = [os.path.join(self.tree, path)] if path else []
+        where += ["--landed"] if what == "rollback" else []
         done = self.box.atoll(what, self.box.name, *where, fault=fault)
         killed = fault and done.returncode not in (0, 4)
         if killed:

@@ -70,7 +70,10 @@ def flow(place, tap, who, strategy):
     tap.check("undo restores the original exactly, %s" % label, mf.manifest(path) == before, *mf.differences(before, mf.manifest(path)))
     step(box.commit("--json"), "commit --json")
     tap.check("the edits survive undo and land again, %s" % label, mf.manifest(path) == after, *mf.differences(after, mf.manifest(path)))
-    step(box.rollback(), "rollback")
+    refused = box.rollback()
+    tap.check("a rollback leaves what has landed and names atoll undo, %s" % label, refused.returncode == 4 and
+              b"atoll undo flow" in refused.stderr and mf.manifest(path) == after, t.said(refused), *mf.differences(after, mf.manifest(path)))
+    step(box.rollback("--landed"), "rollback --landed")
     empty = box.diff("--name-status")
     tap.check("rollback of a landed commit takes it back and drops the edits, %s" % label,
               mf.manifest(path) == before and not empty.stdout, *mf.differences(before, mf.manifest(path)), t.said(empty))

@@ -97,7 +97,7 @@ def flow(place, tap, ground, who):
     done = box.commit()
     tap.check("and the edits land again, %s" % who, done.returncode == 0 and mf.manifest(path) == landed, t.said(done),
               *mf.differences(landed, mf.manifest(path)))
-    done = box.rollback()
+    done = box.rollback("--landed")
     tap.check("rollback from committed restores content and metadata, %s" % who, done.returncode == 0 and mf.manifest(path) == before and
               not box.diff("--name-status").stdout, t.said(done), *mf.differences(before, mf.manifest(path)))
     steps = [box.run("sh", "-c", "test $(cat a) = old && echo later > later", cwd=path), box.commit(), box.rm()]

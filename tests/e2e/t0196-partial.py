@@ -50,9 +50,14 @@ def newer_edits(place, tap, who, strategy):
     rolled = box.rollback()
     tap.check("a rollback drops edits that are newer than the commit and leaves that, %s" % label, rolled.returncode == 0 and
               read(path + "/one") == "new\n" and read(path + "/two") == "old\n", t.said(rolled))
+    again = box.rollback()
+    tap.check("the same rollback again does nothing, %s" % label, again.returncode == 0 and read(path + "/one") == "new\n", t.said(again))
     box.run("true", cwd=path)
-    rolled = box.rollback()
-    tap.check("a rollback without newer edits takes the commit back, %s" % label, rolled.returncode == 0 and read(path + "/one") == "old\n", t.said(rolled))
+    refused = box.rollback()
+    tap.check("a rollback without newer edits is refused and leaves the commit, %s" % label, refused.returncode == 4 and
+              b"atoll undo" in refused.stderr and read(path + "/one") == "new\n", t.said(refused))
+    rolled = box.rollback("--landed")
+    tap.check("a rollback of what has landed takes the commit back, %s" % label, rolled.returncode == 0 and read(path + "/one") == "old\n", t.said(rolled))
     box.drop()
     t.remove_tree(path)
 

@@ -185,7 +185,7 @@ def life(place, tap, who, strategy):
     commit = scene.trace("commit")
     undo = scene.trace("undo")
     scene.trace("commit")
-    scene.trace("rollback")  # takes the commit back
+    scene.must(scene.box.rollback("--landed"))
     scene.edit()
     rollback = scene.trace("rollback")
     tap.check("every operation succeeds under strace, %s" % label, not scene.problems, *scene.problems)

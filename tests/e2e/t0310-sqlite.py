@@ -421,12 +421,12 @@ def rolled_back(tap, box, who, found):
             box.run(t.PYTHON, "-I", "-c", RUN_SQL, box.second, "CREATE TABLE more(a); DELETE FROM people;")
             box.commit()
         if point is None:
-            done, number = box.count(box.rollback)
+            done, number = box.count(lambda **more: box.rollback("--landed", **more))
             recovered = done
         else:
-            done = box.rollback(fault="%d:kill" % (number + point))
+            done = box.rollback("--landed", fault="%d:kill" % (number + point))
             recovered = box.recover()
-            box.rollback()
+            box.rollback("--landed")
         if recovered.returncode != 0 or box.content() != box.old or b"no changes" not in box.diff().stdout:
             found.append("%s: %s; %s; %r" % (point, t.said(done), t.said(recovered), box.content()))
     tap.check("a rollback killed at points of %s, %s" % (number, who), not found, *found)

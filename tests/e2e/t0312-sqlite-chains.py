@@ -105,7 +105,7 @@ class Chain(t.Box):
         if not self.difference() and self.landed:
             self.take_back()
         self.base, self.inside = dict(self.original), dict(self.original)
-        return self.rollback()
+        return self.rollback("--landed")
 
     def check(self, what):
         with contextlib.closing(sqlite3.connect(self.path)) as db:

@@ -158,7 +158,7 @@ def a_rollback_leaves_what_landed_while_work_is_out_of_sight(repo, tap):
     done = repo.box.rollback()
     tap.check("once more, nothing happens", done.returncode == 0 and repo.log()[0] == "landed", t.said(done))
     repo.inside("true")
-    done = repo.box.rollback()
+    done = repo.box.rollback("--landed")
     tap.check("without such work the commit is taken back", done.returncode == 0 and repo.log()[0] == "main" and not repo.problems(), t.said(done))
 
 

@@ -135,7 +135,7 @@ def database_in_directory(place, tap, who, strategy, order, ground=None):
               undone.returncode == 0 and rows(box.path(db)) == OLD + [(10, "theirs")] and read(box.path("app/x")) == "old" and
               "2 inserted, 1 updated" in box.diff().stdout.decode(), t.said(undone), after)
     again = box.commit()
-    back = box.rollback()
+    back = box.rollback("--landed")
     tap.check("they land again, and a rollback is of both, " + name, again.returncode == 0 and back.returncode == 0 and
               rows(box.path(db)) == OLD + [(10, "theirs")] and read(box.path("app/x")) == "old" and
               b"no changes" in box.diff().stdout, t.said(again), t.said(back))
@@ -534,7 +534,7 @@ def broken_off(place, tap, who):
     box = Family(place, who)
     box.commit()
     new, number, found = box.content(), None, []
-    done, number = box.count(box.rollback)
+    done, number = box.count(lambda **more: box.rollback("--landed", **more))
     if done.returncode != 0 or box.content() != box.old or b"no changes" not in box.diff().stdout:
         found.append("%s; %s" % (t.said(done), t.said(box.diff())))
     for point in spread(number, 6):
@@ -543,10 +543,10 @@ def broken_off(place, tap, who):
             box.edit_all()
             box.commit()
         begun = box.content() == new
-        done = box.rollback(fault="%d:kill" % point)
+        done = box.rollback("--landed", fault="%d:kill" % point)
         recovered = box.recover()
         now = box.content()
-        last = box.rollback()
+        last = box.rollback("--landed")
         if not begun or now not in (box.old, new) or recovered.returncode != 0 or last.returncode != 0 or box.content() != box.old or \
                 b"no changes" not in box.diff().stdout:
             found.append("%d: %s; %s; %s; %r" % (point, t.said(done), t.said(recovered), t.said(last), now))

@@ -124,7 +124,7 @@ def undo_excludes(place, tap, who):
               still, t.said(a), t.said(b))
     pair.edit(pair.a, "echo again > d/g")
     pair.b.commit()
-    still, a, b = waits(pair, Stepped(pair.a, 2, "commit", "a"), "rollback", "b")
+    still, a, b = waits(pair, Stepped(pair.a, 2, "commit", "a"), "rollback", "b", "--landed")
     tap.check("a rollback that takes a commit back waits, too, %s" % who,
               still and a.returncode == 0 and b.returncode == 0 and read(pair.path, "d/f") == "old\n", still, t.said(a), t.said(b))
     pair.drop()

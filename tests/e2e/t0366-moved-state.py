@@ -64,7 +64,7 @@ def put_back_in_place(place, tap, who, strategy):
     made += [box.undo(), box.rollback(), box.run("sh", "-c", "echo 9 > d/b", cwd=path), box.commit()]
     subprocess.run(["find", box.state, "-mindepth", "1", "-delete"], check=True)
     subprocess.run(["cp", "-a", backup + "/.", box.state], check=True)
-    done = [box.undo(), box.rollback(), box.diff(), box.commit()]
+    done = [box.undo(), box.rollback("--landed"), box.diff(), box.commit()]
     tap.check("after a backup was put back in place nothing newer is overwritten, %s" % tail,
               all(m.returncode == 0 for m in made) and
               all(d.returncode in (0, 3, 4) for d in done) and

@@ -293,7 +293,7 @@ def truthful(done, side, before, after, what):
 
 def _changing(trial, fault, what, before, after):
     """commit, undo or rollback from committed, with a fault in it; then recovery. Returns the side it ended on."""
-    done = struck(trial, getattr(trial.box, what)(fault=fault), fault)
+    done = struck(trial, getattr(trial.box, what)(*(["--landed"] if what == "rollback" else []), fault=fault), fault)
     if not is_kill(fault) and done.returncode not in (7, 0):
         truthful(done, trial.side(), before, after, what)
     if done.returncode not in (-9, 137, 0, 1, 2, 3, 4, 6, 7, 127):  # 127: the dynamic linker itself was hit
@@ -418,7 +418,7 @@ def recover_points(crash):
 OPERATIONS = {  # name: (stage the sandbox is brought to, the command that is counted, the walk)
     "commit": ("edited", lambda b, **m: b.commit(**m), commit_points),
     "undo": ("committed", lambda b, **m: b.undo(**m), undo_points),
-    "rollback": ("committed", lambda b, **m: b.rollback(**m), rollback_points),
+    "rollback": ("committed", lambda b, **m: b.rollback("--landed", **m), rollback_points),
     "rollback of edits": ("edited", lambda b, **m: b.rollback(**m), drop_points),
     "new": ("nothing", lambda b, **m: b.new(**m), new_points),
     "rm": ("committed", lambda b, **m: b.rm(**m), rm_points),

@@ -619,7 +619,7 @@ class World:
         new, commit, foreign = self.undone(box, record)
         old = self.tree.copy()
         must = {path for path in commit.entries & commit.sure & foreign.entries & foreign.sure if record.changed(path)}
-        done = self.command(box, what, [], fault)
+        done = self.command(box, what, ["--landed"] if what == "rollback" else [], fault)
         side = self.outcome(box, what, done, (old, new, ()), must, commit.meets(foreign), fault)
         self.inodes |= record.inodes  # they come back, and an older commit's record may have other names of them
         self.check_isolation(what)
@@ -707,6 +707,10 @@ class World:
         if box.history and box.moved & box.foreign().all():
             return
         if box.history and not edits.all() and not edits.names:
+            refused = self.command(box, "rollback", [], None)
+            if refused.returncode != 4 or b"atoll undo" not in refused.stderr:
+                raise Difference("a rollback of nothing but a commit: " + t.said(refused))
+            self.check(self.tree, "a refused rollback: " + t.said(refused))
             if self.take_back(box, "rollback", fault) == "new":
                 box.reset()
                 box.check_view(box.inside([])[1])

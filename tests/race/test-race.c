@@ -85,7 +85,8 @@ static int act_undo(unsigned *seed, struct atoll_error *err)
 static int act_rollback(unsigned *seed, struct atoll_error *err)
 {
 	struct atoll_result *result = NULL;
-	int r = atoll_rollback(a, "box", &(struct atoll_undo_options){ .wait_ms = some_wait(seed) }, &result, err);
+	struct atoll_undo_options options = { .wait_ms = some_wait(seed), .landed = true };
+	int r = atoll_rollback(a, "box", &options, &result, err);
 
 	atoll_result_free(result);
 	counts[3] += r == 0;

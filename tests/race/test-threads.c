@@ -67,7 +67,7 @@ static void *live(void *arg)
 		check_changes(name, true);
 		CHECK_DONE(atoll_commit(a, name, NULL, &result, &err), err);
 		result = atoll_result_free(result);
-		CHECK_DONE(atoll_rollback(a, name, NULL, &result, &err), err);
+		CHECK_DONE(atoll_rollback(a, name, &(struct atoll_undo_options){ .landed = true }, &result, &err), err);
 		result = atoll_result_free(result);
 		CHECK_DONE(atoll_remove(a, name, &(struct atoll_remove_options){ .force = true }, &err), err);
 	}

@@ -56,7 +56,7 @@ static void check_refused(int (*call)(struct atoll *, const char *, const struct
 	struct atoll_result *result = NULL;
 
 	err = (struct atoll_error){ 0 };
-	CHECK_EQ(call(a, "box", NULL, &result, &err), -ATOLL_UNSUPPORTED);
+	CHECK_EQ(call(a, "box", &(struct atoll_undo_options){ .landed = true }, &result, &err), -ATOLL_UNSUPPORTED);
 	CHECK(!result->success);
 	CHECK_EQ(result->n_resources, 2);
 	CHECK_EQ(result->resources[0].outcome, ATOLL_OUTCOME_IRREVERSIBLE);
