@@ -154,6 +154,9 @@ struct atoll_resource_spec {
 	const char *path;
 	const char *strategy; /* NULL: the strongest that works here */
 	bool dirty; /* git: what is uncommitted in the checkout comes along; otherwise the sandbox begins at its commit */
+	/* git: the inside is as the checkout is. As with dirty, what is uncommitted comes along; besides, HEAD inside is on the original's
+	 * branch, and edits that no command inside commits land as uncommitted ones. */
+	bool as_is;
 };
 
 /* What making the workspace of one resource takes where the filesystem cannot share blocks. */
@@ -162,7 +165,8 @@ struct atoll_cost {
 	const char *path;      /* absolute; valid during the call */
 	uint64_t files, bytes; /* that will be copied */
 };
-typedef void (*atoll_cost_fn)(const struct atoll_cost *cost, void *arg);
+/* Returning non-zero stops: the copy is not begun, nothing is made, and atoll_new() is ATOLL_REFUSED. */
+typedef int (*atoll_cost_fn)(const struct atoll_cost *cost, void *arg);
 
 struct atoll_new_options {
 	const char *name; /* NULL: one is made up */

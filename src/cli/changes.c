@@ -201,6 +201,46 @@ static void print_summary_line(struct changes_printer *p, const struct atoll_cha
 	putc('\n', p->style.out);
 }
 
+/* The length of what leads to a git directory in a path, with its name; 0 if the path is in none. */
+static size_t git_directory_size(const char *path)
+{
+	for (const char *at = strstr(path, ".git"); at; at = strstr(at + 1, ".git"))
+		if ((at == path || at[-1] == '/') && (at[4] == '/' || at[4] == '\0'))
+			return (size_t)(at + 4 - path);
+	return 0;
+}
+
+static void print_git_files(struct changes_printer *p)
+{
+	if (p->git_files.dir)
+		fprintf(p->style.out, "%sM%s  %s/  (git's own: %" PRIu64 " entr%s)\n",
+			output_color(p->style.color, COLOR_YELLOW), output_color(p->style.color, COLOR_RESET),
+			p->git_files.dir, p->git_files.files, p->git_files.files == 1 ? "y" : "ies");
+	free(p->git_files.dir);
+	p->git_files.dir = NULL;
+}
+
+/* Whether the change is counted in a line for its git directory, which comes when the last one was seen. */
+static bool fold_git_files(struct changes_printer *p, const struct atoll_change *c)
+{
+	AUTO_STRBUF dir = STRBUF_INIT;
+	size_t size = p->style.fold_git && !c->part && !c->old_path ? git_directory_size(c->path) : 0;
+	AUTO_FREE char *path = size ? strndup(c->path, size) : NULL;
+
+	if (path)
+		changes_path(&dir, "", c->resource_path, path, p->several ? PATH_SEVERAL : 0);
+	if (p->git_files.dir && strcmp(p->git_files.dir, strbuf_str(&dir)) != 0)
+		print_git_files(p);
+	if (!dir.size || dir.failed)
+		return false;
+	if (!p->git_files.dir)
+		p->git_files.files = 0;
+	if (!p->git_files.dir)
+		p->git_files.dir = strbuf_take(&dir);
+	p->git_files.files++;
+	return p->git_files.dir != NULL;
+}
+
 /* Fields end in a tab and a newline, or each in NUL; a rename has its old path first, as with git. */
 static void print_name_status(struct changes_printer *p, const struct atoll_change *c)
 {
@@ -272,8 +312,12 @@ static int print_change(const struct atoll_change *c, void *arg)
 		return 0;
 	}
 	changes_count(&p->counts, c);
+	if (p->style.see)
+		p->style.see(c, p->style.see_arg);
 	switch (p->style.format) {
 	case CHANGES_SUMMARY:
+		if (fold_git_files(p, c))
+			break;
 		if (p->state)
 			p->failure = fold_add(p->state, c, p->several);
 		else
@@ -334,6 +378,7 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 	if (style->format == CHANGES_JSON)
 		p.state = &j;
 	r = list(cli, info, selection, &p, err);
+	print_git_files(&p);
 	if (style->format == CHANGES_JSON)
 		end_json(&p, info, r, err);
 	if (r == 0 && table)

@@ -19,6 +19,9 @@ struct changes_style {
 	bool escape;                /* people look at it: control characters in file contents are shown, not sent */
 	size_t rows, columns;       /* of the summary: fold it to so many lines (fold.h); 0: list everything */
 	const char *const *exclude; /* NULL, or patterns of paths that are left out, ended by NULL */
+	bool fold_git;              /* files of git directories that are no repository's resource are one line each */
+	void (*see)(const struct atoll_change *change, void *arg); /* NULL, or called for each of them too */
+	void *see_arg;
 };
 
 struct changes_counts {
@@ -55,6 +58,10 @@ struct changes_printer {
 	struct changes_style style;
 	struct changes_counts counts;
 	bool several; /* resources */
+	struct {
+		char *dir; /* the git directory whose files are being folded, absolute; NULL: none */
+		uint64_t files;
+	} git_files;
 	void *state;  /* of the format */
 	bool begun;   /* something of the JSON was printed */
 	int failure;  /* -errno that ended the listing */

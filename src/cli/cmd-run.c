@@ -11,26 +11,30 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "cli/cost.h"
 #include "cli/decide.h"
 #include "cli/discarded.h"
 #include "cli/interrupt.h"
 #include "cli/locks.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/project.h"
 #include "cli/quote.h"
 #include "cli/resolve.h"
+#include "cli/resources.h"
 #include "cli/settings.h"
 #include "cli/terminal.h"
 
 struct run_settings {
 	struct atoll_settings *config, *own;
+	struct atoll_resource_spec *given; /* resources among the options */
+	size_t n_given;
 };
 
 static void run_settings_release(struct run_settings *s)
 {
 	atoll_settings_free(s->config);
 	atoll_settings_free(s->own);
+	free(s->given);
 }
 
 static bool find_choice(struct cli *cli, const struct options *o, enum decide_choice *ret)
@@ -53,24 +57,18 @@ static bool find_choice(struct cli *cli, const struct options *o, enum decide_ch
 	return true;
 }
 
-/* The everyday form: a sandbox over the current directory. */
-static int make_sandbox(struct cli *cli, const struct run_settings *s, struct atoll_info **ret, struct atoll_error *err)
+/* The everyday form: a sandbox over what was named, or over the project around the current directory. */
+static int make_sandbox(struct cli *cli, const struct options *o, const struct run_settings *s, struct atoll_info **ret,
+			struct atoll_error *err)
 {
-	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
-	AUTO_FREE char *cwd = getcwd(NULL, 0);
-	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .path = cwd ? cwd : "." };
-	struct atoll_new_options options = { .cost = cost_tell, .cost_arg = cli };
-	int r;
+	struct project_request request = { .given = s->given,
+					   .n_given = s->n_given,
+					   .strategy = options_value(o, "strategy"),
+					   .yes = options_has(o, "yes"),
+					   .config = s->config,
+					   .own = s->own };
 
-	if (!cwd && errno == ENOENT)
-		return error_set(err, ATOLL_NOT_FOUND, errno, "run", NULL,
-				 "the working directory was removed; cd to another");
-	r = settings_kept_home(s->config, s->own, &spec, 1, &resources, err);
-	if (r < 0)
-		return r;
-	options.resources = resources.v;
-	options.n_resources = resources.n;
-	return interrupt_new(cli, &options, ret, err);
+	return project_new(cli, &request, ret, err);
 }
 
 /* A sandbox in which nothing could be run is of no use, unless something got in nevertheless. */
@@ -311,6 +309,13 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return atoll_code_exit_status(ATOLL_INVALID);
 	if (settings_of_options(o, &settings.own, &err) < 0)
 		return message_usage(cli->command, "%s", err.message);
+	r = resources_of_options(cli, o, &settings.given, &settings.n_given);
+	if (r != 0)
+		return r;
+	if (!d.is_new && (settings.n_given > 0 || options_has(o, "dirty") || options_has(o, "strategy")))
+		return message_usage(cli->command,
+				     "\"%s\" has its resources already; they are given when a sandbox is made",
+				     o->operands[0]);
 	if (settings_of_config(o, &settings.config, &err) < 0)
 		return message_fail(cli, &err);
 	if (options_has(o, "detach")) {
@@ -321,7 +326,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return run_detached(cli, o, &settings, o->operands[0], &d);
 	}
 	if (d.is_new)
-		r = make_sandbox(cli, &settings, &info, &err);
+		r = make_sandbox(cli, o, &settings, &info, &err);
 	else
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	if (r < 0)

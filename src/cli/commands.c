@@ -13,6 +13,15 @@
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
+/* What a new sandbox holds. Where a command has letters of its own for other options, these have none. */
+#define RESOURCES(d, f, g, s) \
+	{ "dir", "PATH", NULL, "a directory to hold; may be given several times", COMPLETE_DIRECTORY, d }, \
+	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, f }, \
+	{ "git", "PATH", NULL, "a git repository with its checkout; may be given several times", COMPLETE_DIRECTORY, g }, \
+	{ "db", "URL", NULL, "a database to hold: postgresql://… or sqlite:PATH; may be given several times", COMPLETE_NONE, 0 }, \
+	{ "resource", "KIND:PATH", NULL, "any of them, for scripts: dir:, file:, git:, sqlite:, postgresql:", COMPLETE_NONE, 0 }, \
+	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 }, \
+	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies", COMPLETE_STRATEGY, s }
 /* How commands run: one for each of the library's settings, under the same name. */
 #define SETTINGS \
 	{ "env", "NAME=VALUE", NULL, "set an environment variable; may be given several times", COMPLETE_NONE, 'e' }, \
@@ -55,17 +64,7 @@ const struct option_spec commands_common[] = {
 };
 
 static const struct option_spec new_options[] = {
-	{ "dir", "PATH", NULL, "a directory to hold; may be given several times", COMPLETE_DIRECTORY, 'd' },
-	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, 'f' },
-	{ "git", "PATH", NULL, "a git repository with its checkout; may be given several times", COMPLETE_DIRECTORY,
-	  'g' },
-	{ "db", "URL", NULL, "a database to hold: postgresql://… or sqlite:PATH; may be given several times",
-	  COMPLETE_NONE, 0 },
-	{ "resource", "KIND:PATH", NULL,
-	  "any of them, for scripts: dir:, file:, git:, sqlite:, postgresql:", COMPLETE_NONE, 0 },
-	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 },
-	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies",
-	  COMPLETE_STRATEGY, 's' },
+	RESOURCES('d', 'f', 'g', 's'),
 	{ "durable-workspace", NULL, NULL, "sync the edits to disk after each run", COMPLETE_NONE, 0 },
 	JSON,
 	CONFIG,
@@ -78,6 +77,9 @@ static const struct option_spec run_options[] = {
 	{ "discard", NULL, NULL, "drop what the command changed", COMPLETE_NONE, 'x' },
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
+	RESOURCES(0, 0, 0, 0),
+	{ "yes", NULL, NULL, "ask nothing before the run: over the home directory, or before much is copied",
+	  COMPLETE_NONE, 'y' },
 	WAIT,
 	KEEP_ALIVE,
 	{ "detach", NULL, NULL, "run in the background; the number of the run is printed", COMPLETE_NONE, 'd' },
@@ -243,7 +245,15 @@ static const struct command commands[] = {
 		  "layer over the home directory, which are discarded: what a command writes there is lost, and listed when it has "
 		  "ended, unless --quiet is given; if it wrote nothing else, Atoll warns in any case. atoll show lists it too. (Where "
 		  "something is mounted below the home directory of an ordinary user, that is read-only too.)\n\n"
-		  "Without NAME a new sandbox over the current directory is made. What the command changed is then "
+		  "Without NAME a new sandbox is made, over what --dir, --file, --git and --db name as for atoll new, or else over "
+		  "the project: inside a git working tree that is all of it, taken as a repository as it is, with what is "
+		  "uncommitted, untracked and ignored, and on the same branch; elsewhere it is the current directory. What a "
+		  "command commits lands as commits, with the branches and tags that it made; everything else lands as "
+		  "files, uncommitted. Git's own configuration and hooks (.git/config, .git/hooks) stay inside, and are "
+		  "named. A repository that cannot be taken so, in the middle of a rebase, say, is taken as a directory, after a "
+		  "notice that says why. Over your home directory, or where much would have to be copied, Atoll asks first, and "
+		  "refuses where it cannot ask; --yes answers.\n\n"
+		  "What the command changed is then "
 		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
 		  "keep. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
 		  "are kept and the sandbox's name is printed. Once its changes have landed, or if there are none, "
@@ -296,6 +306,7 @@ static const struct command commands[] = {
 		  "sandbox; Atoll warns.",
 	  .examples = "atoll run -- make # then: summary, and a question\n"
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
+		      "atoll run --dir ./app --db sqlite:./local.db -- ./migrate # over these alone\n"
 		      "atoll run --net allow:api.example.com -- ./fetch # reaches that host alone\n"
 		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
 		      "atoll run --explain --net host # what could it do?\n"
@@ -315,7 +326,7 @@ static const struct command commands[] = {
 		  "sh in front, of zsh also on the right. That is done by variables and the command line; your own files are read as "
 		  "ever, and have the last word.",
 	  .examples = "atoll shell fix # look around\n"
-		      "atoll shell # in a new sandbox over the current directory\n" },
+		      "atoll shell # in a new sandbox over the project\n" },
 	{ .name = "ps",
 	  .run = cmd_ps,
 	  .operands = "[NAME]",

@@ -20,16 +20,17 @@ void cost_size(struct strbuf *s, uint64_t bytes)
 	strbuf_addf(s, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }
 
-void cost_tell(const struct atoll_cost *cost, void *arg)
+int cost_tell(const struct atoll_cost *cost, void *arg)
 {
 	const struct cli *cli = arg;
 	AUTO_STRBUF path = STRBUF_INIT;
 	AUTO_STRBUF size = STRBUF_INIT;
 
 	if (cli->quiet || (cost->files < WORTH_FILES && cost->bytes < WORTH_BYTES))
-		return;
+		return 0;
 	strbuf_add_quoted(&path, cost->path);
 	cost_size(&size, cost->bytes);
 	message_error("copying %" PRIu64 " file%s, %s, of \"%s\": blocks cannot be shared here", cost->files,
 		      cost->files == 1 ? "" : "s", strbuf_str(&size), strbuf_str(&path));
+	return 0;
 }

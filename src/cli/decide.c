@@ -11,6 +11,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/refs-words.h"
 #include "cli/report.h"
 #include "cli/terminal.h"
 
@@ -39,11 +40,15 @@ static int summarise(struct cli *cli, const struct atoll_info *info, const struc
 {
 	struct changes_style style = { .format = CHANGES_SUMMARY,
 				       .out = stderr,
-				       .color = output_wants_color(stderr, NULL) };
+				       .color = output_wants_color(stderr, NULL),
+				       .fold_git = true,
+				       .see = refs_words_see };
 	AUTO_STRBUF words = STRBUF_INIT;
+	AUTO_REFS_WORDS refs = { 0 };
 	FILE *nowhere = NULL;
 	int r;
 
+	style.see_arg = &refs;
 	fflush(stdout);
 	if (cli->quiet)
 		style.out = nowhere = fopen("/dev/null", "we");
@@ -57,6 +62,7 @@ static int summarise(struct cli *cli, const struct atoll_info *info, const struc
 	if (r < 0)
 		return r;
 	changes_words(&words, ret);
+	refs_words_add(&refs, "; ", &words);
 	if (discarded_is_all(result, changes_total(ret) + ret->skipped))
 		discarded_warn_all();
 	else

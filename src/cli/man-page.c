@@ -193,7 +193,7 @@ void man_page_print_overview(FILE *out)
 	put_options(out, commands_global);
 	for (size_t i = 0; topics_at(i); i++)
 		put_topic(out, topics_at(i));
-	put_examples(out, "atoll run -- make # try it on the current directory; then: summary, and a question\n"
+	put_examples(out, "atoll run -- make # try it on the project; then: summary, and a question\n"
 			  "atoll new fix --dir ./app # a sandbox to work in for longer\n"
 			  "atoll run fix -- ./agent # as often as wanted\n"
 			  "atoll diff fix --patch # what it did\n"

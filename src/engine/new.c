@@ -141,6 +141,7 @@ static int hand_over(struct maker *m, struct atoll_error *err)
 		s->resources[i].sandbox = s->box.name;
 		s->resources[i].given = m->options->resources[i].path;
 		s->resources[i].carry_dirty = m->options->resources[i].dirty;
+		s->resources[i].as_is = m->options->resources[i].as_is;
 		s->resources[i].ops = strategy_find(m->rows[i].strategy, m->rows[i].kind);
 		m->rows[i] = (struct store_resource){ 0 };
 	}
@@ -218,8 +219,10 @@ static int tell_cost(struct maker *m, size_t i, struct atoll_error *err)
 	if (rc < 0 || b.cost.files == 0)
 		return rc;
 	m->costs[i] = b.cost;
-	m->options->cost(&(struct atoll_cost){ r->row.seq, r->row.path, b.cost.files, b.cost.bytes },
-			 m->options->cost_arg);
+	if (m->options->cost(&(struct atoll_cost){ r->row.seq, r->row.path, b.cost.files, b.cost.bytes },
+			     m->options->cost_arg) != 0)
+		return error_set(err, ATOLL_REFUSED, 0, "new", r->row.path,
+				 "\"%s\" would have to be copied, and the caller declined that", r->row.path);
 	return 0;
 }
 

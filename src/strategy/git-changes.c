@@ -282,7 +282,7 @@ static int add_commits(struct git_work *w, struct changes *list, struct atoll_er
 
 static int add_branch(const struct git_work *w, struct changes *list, struct atoll_error *err)
 {
-	const char *note = git_work_is_clean(w) ? "moves to what was committed inside"
+	const char *note = !git_work_commits_edits(w) ? "moves to what was committed inside"
 			   : git_id_equal(&w->base, &w->tip)
 				   ? "moves to a commit of what was edited inside"
 				   : "moves to what was committed inside, and a commit of what was edited since";
@@ -296,7 +296,8 @@ static bool is_index_only(const struct git_work *w, const struct changes *list, 
 {
 	const char *path = w->base_new.v[i].path;
 
-	return w->base_new.v[i].mode != GITLINK && w->base_old.v[i].mode != GITLINK && !changes_find(list, path) &&
+	return (w->elsewhere || git_as_is_is_committed(w, &w->base_new.v[i])) && w->base_new.v[i].mode != GITLINK &&
+	       w->base_old.v[i].mode != GITLINK && !changes_find(list, path) &&
 	       (w->elsewhere || git_work_original(w, path)) && !resource_is_others(w->r, path);
 }
 
@@ -410,12 +411,19 @@ static int add_strays(const struct git_work *w, struct changes *list, struct ato
 		const char *root = strcmp(s->root, "HEAD") == 0 && w->on ? w->on : s->root;
 		bool lands = git_moves_can_land(w, root);
 		AUTO_FREE char *label = str_format("commit %s", s->hash);
-		AUTO_FREE char *note = str_format("%s; made inside on %s, and %s", s->subject, root,
-						  lands ? "lands with --refs only" : "stays there");
-		struct change *c = label && note ? changes_add_part(list, label, ATOLL_SKIPPED, note) : NULL;
+		bool always = lands && w->state.as_is;
+		AUTO_FREE char *note = str_format("%s; made inside on %s%s", s->subject, root,
+						  always  ? ""
+						  : lands ? ", and lands with --refs only"
+							  : ", and stays there");
+		struct change *c = label && note
+					   ? changes_add_part(list, label, always ? ATOLL_ADDED : ATOLL_SKIPPED, note)
+					   : NULL;
 
 		if (!c)
 			return error_oom(err, w->operation);
+		if (always)
+			continue;
 		c->on_request = lands;
 		c->note_fact = (size_t)(strrchr(note, ',') - note);
 	}
@@ -435,7 +443,7 @@ static int add_blocking(const struct git_work *w, struct changes *list, struct a
 	} else if (w->lost_index) {
 		label = "index";
 		note = str_format("is missing or cannot be read: remove it, and run git reset, inside");
-	} else if (w->elsewhere && git_work_is_lost_elsewhere(w, false)) {
+	} else if (w->elsewhere && git_work_is_lost_elsewhere(w, w->state.as_is)) {
 		note = str_format("is %s%s inside: what was done there does not land on %s", w->on ? "on " : "detached",
 				  w->on ? w->on : "", w->state.branch);
 	} else if (w->strays.on_own) {
@@ -483,7 +491,7 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 {
 	const struct refs_made *m = arg;
 	const struct git_refs outside = { -EBADF, m->w->repo.dir_fd };
-	bool lands = git_moves_can_land(m->w, name);
+	bool lands = git_moves_can_land(m->w, name), moves;
 	struct git_id old;
 	struct change *c;
 
@@ -494,6 +502,12 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 	/* The copy of the original's branch is one that was made inside only if it has commits of its own. */
 	if (strcmp(name, m->w->state.branch) == 0 && !has_strays(m->w, name))
 		return 0;
+	moves = lands && git_refs_read(&outside, name, &old) >= 0;
+	if (lands && m->w->state.as_is)
+		return changes_add_part(m->list, name, moves ? ATOLL_MODIFIED : ATOLL_ADDED,
+					moves ? "was moved to commits made inside" : "was made inside")
+			       ? 0
+			       : -ENOMEM;
 	c = changes_add_part(m->list, name, ATOLL_SKIPPED,
 			     lands ? "was made inside, and lands with --refs only"
 				   : "was made inside, and stays there");
@@ -501,7 +515,7 @@ static int add_ref(const char *name, const struct git_id *id, void *arg)
 		return -ENOMEM;
 	c->on_request = lands;
 	c->note_fact = strlen("was made inside");
-	if (lands && git_refs_read(&outside, name, &old) >= 0)
+	if (moves)
 		c->what = ATOLL_WHAT_CONTENT;
 	return 0;
 }
@@ -570,6 +584,8 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 		rc = add_submodules(&w, list, err);
 	if (rc >= 0)
 		rc = add_refs(&w, list, err);
+	if (rc >= 0)
+		rc = git_as_is_add_private(&w, list, err);
 	if (rc < 0)
 		return NULL;
 	git_work_keep(&w);

@@ -176,7 +176,8 @@ static int check_merged(const struct git_work *w, const struct git_landing *l, c
 	AUTO_GIT_ENTRIES other = { 0 };
 	const struct git_call call = git_work_call(w);
 	size_t n = 0;
-	int rc = git_entries_between(&call, &l->new, &w->tree, NULL, &other, err);
+	/* What stays uncommitted is compared as a file of the checkout. */
+	int rc = git_entries_between(&call, &l->new, w->state.as_is ? &w->tip_tree : &w->tree, NULL, &other, err);
 
 	for (size_t i = 0; i < other.n && rc >= 0; i++) {
 		if (!git_entries_find(&l->to, other.v[i].path))
@@ -194,7 +195,7 @@ static int find_tip(const struct git_work *w, const struct part_request *q, cons
 	struct git_id own = w->tip, tree;
 	int rc = 0;
 
-	if (!git_work_is_clean(w))
+	if (git_work_commits_edits(w))
 		rc = make_commit(w, &w->tree, &w->tip, NULL, message, &own, err);
 	l->new = own;
 	if (rc < 0 || git_id_equal(&w->base, &w->head))
@@ -208,7 +209,7 @@ static int find_difference(const struct git_work *w, struct git_landing *l, stru
 {
 	const struct git_call call = git_work_call(w);
 
-	if (!git_id_equal(&w->base, &w->head))
+	if (!git_id_equal(&w->base, &w->head) || (w->state.as_is && !git_work_is_clean(w)))
 		return git_entries_between(&call, &l->old, &l->new, &l->from, &l->to, err);
 	if (git_entries_copy(&w->base_old, &l->from) < 0 || git_entries_copy(&w->base_new, &l->to) < 0)
 		return error_oom(err, w->operation);
@@ -222,7 +223,7 @@ int git_landing_make(struct git_work *w, const struct part_request *q, struct gi
 
 	if (!message)
 		return error_oom(err, w->operation);
-	rc = find_identity(w, ret, !git_work_is_clean(w) || !git_id_equal(&w->base, &w->head), err);
+	rc = find_identity(w, ret, git_work_commits_edits(w) || !git_id_equal(&w->base, &w->head), err);
 	ret->old = w->head;
 	if (rc >= 0)
 		rc = find_tip(w, q, message, ret, err);

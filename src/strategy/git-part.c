@@ -226,18 +226,20 @@ static int check_inside(const struct git_work *w, bool refs, struct atoll_error 
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
 	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
+	struct part_request request = *q;
 	int rc = begin_part(r, q->dry, err), landed;
 
 	if (rc >= 0)
 		rc = git_work_take(r, "commit", &w, err);
 	if (rc < 0)
 		return rc;
-	rc = check_inside(&w, q->refs, err);
+	request.refs |= w.state.as_is;
+	rc = check_inside(&w, request.refs, err);
 	if (rc < 0)
 		return rc;
-	rc = git_check_submodules(&w, q, err);
+	rc = git_check_submodules(&w, &request, err);
 	if (rc >= 0)
-		rc = prepare(&w, dir_fd, q, err);
+		rc = prepare(&w, dir_fd, &request, err);
 	if (rc > 0 && w.landing.started)
 		git_work_keep(&w);
 	/* It failed since, or could not be kept. A git that is ended here would leave a part of a pack. */

@@ -60,7 +60,7 @@ static char *value_of(const char *text, const char *key)
 static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
-	AUTO_FREE char *under = NULL;
+	AUTO_FREE char *under = NULL, *as_is = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
@@ -70,6 +70,8 @@ static int load(struct resource *r, const char *name, struct git_state *ret)
 		base = value_of(text, "base");
 		carried = value_of(text, "carried");
 		s.carried = carried && strcmp(carried, "yes") == 0;
+		as_is = value_of(text, "as-is");
+		s.as_is = as_is && strcmp(as_is, "yes") == 0;
 		settled = value_of(text, "settled");
 		s.unsettled = settled && strcmp(settled, "no") == 0;
 		seen = value_of(text, "seen");
@@ -105,6 +107,8 @@ static int format(const struct git_state *s, struct strbuf *text)
 {
 	strbuf_addf(text, "branch %s\nown %s\nbase %s\ncarried %s\nsettled %s\n", s->branch, s->own, s->base.hex,
 		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
+	if (s->as_is)
+		strbuf_adds(text, "as-is yes\n");
 	if (*s->under.hex)
 		strbuf_addf(text, "under %s\n", s->under.hex);
 	if (*s->seen.hex)

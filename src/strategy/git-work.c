@@ -45,6 +45,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->discarded);
 	git_entries_release(&w->crossed);
 	git_entries_release(&w->lost);
+	git_entries_release(&w->committed);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
@@ -367,6 +368,8 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 		rc = drop_written(w, err);
 	if (rc >= 0)
 		rc = git_outside_find_crossed(w, err);
+	if (rc >= 0)
+		rc = git_as_is_find(w, err);
 	return rc < 0 ? rc : git_strays_find(w, &inside, err);
 }
 

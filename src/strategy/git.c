@@ -54,13 +54,17 @@ static int make_private(struct resource *r, const struct git_repo *repo)
 	return rc < 0 ? rc : make_objects(r);
 }
 
-/* A branch that the original does not have, nor anything in its way. */
-static int choose_branch(struct resource *r, const struct git_repo *repo, char **ret)
+/* The branch inside: one that the original does not have, nor anything in its way. As is, it is the original's own. */
+static int choose_branch(struct resource *r, const struct git_repo *repo, const struct git_state *s, char **ret)
 {
 	static const char *const forms[] = { "refs/heads/atoll/%s", "refs/heads/atoll-%s", "refs/heads/atoll/%s-%.8s",
 					     "refs/heads/atoll-%s-%.8s" };
 	const struct git_refs refs = { -EBADF, repo->dir_fd };
 
+	if (s->as_is) {
+		*ret = strdup(s->branch);
+		return *ret ? 0 : -ENOMEM;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		AUTO_FREE char *name = str_format(forms[i], r->sandbox ? r->sandbox : r->uuid, r->uuid);
 		int rc = name ? git_refs_is_free(&refs, name) : -ENOMEM;
@@ -128,7 +132,7 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 		return rc;
 	rc = make_private(r, repo);
 	if (rc >= 0)
-		rc = choose_branch(r, repo, &s->own);
+		rc = choose_branch(r, repo, s, &s->own);
 	if (rc < 0)
 		return cannot_make(r, rc, err);
 	rc = git_pin(r, repo, "base", &s->base, "new", err);
@@ -151,7 +155,8 @@ static int git_begin(struct resource *r, struct atoll_error *err)
 	int rc = git_repo_open(r->row.path, &repo, err);
 
 	(void)git_state_load(r, &before, &ignored);
-	s.carried = r->carry_dirty || before.carried;
+	s.as_is = r->as_is || before.as_is;
+	s.carried = r->carry_dirty || s.as_is || before.carried;
 	if (rc >= 0 && !s.carried)
 		rc = ask_left_out(&repo, &left_out, err);
 	if (rc >= 0)
@@ -255,6 +260,8 @@ static int git_landed(struct resource *r, const struct store_step *steps, size_t
 	if (rc < 0)
 		return rc;
 	rc = git_state_load_next(r, &next);
+	if (rc == -ENOENT && s.as_is)
+		return git_as_is_landed(r, &repo, &s, err);
 	if (rc == -ENOENT)
 		return git_settle_files(r, &repo, &s, "commit", err);
 	return rc < 0 ? cannot_make(r, rc, err) : land_at(r, &repo, &next.base, err);

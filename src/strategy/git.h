@@ -59,6 +59,7 @@ struct git_state {
 	struct git_id seen; /* what the copy of the original's branch inside was last set to; "": there is none yet */
 	size_t left_out;    /* uncommitted paths of the original when the sandbox was made, which stay out of it */
 	bool carried;       /* with what was uncommitted in the original's checkout */
+	bool as_is;         /* carried, own is branch, and what is uncommitted inside lands uncommitted */
 	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
 };
 void git_state_release(struct git_state *s);
@@ -231,9 +232,10 @@ struct git_work {
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
-	struct git_running landing; /* the objects of a commit, which enter the original */
-	bool compared;              /* base_old and base_new are known */
-	bool has_index;             /* there is a copy of the index in the quarantine */
+	struct git_running landing;   /* the objects of a commit, which enter the original */
+	bool compared;                /* base_old and base_new are known */
+	struct git_entries committed; /* as is: what the tip has and the base has not */
+	bool has_index;               /* there is a copy of the index in the quarantine */
 	bool lost_index; /* the index inside is missing, or cannot be read: HEAD's takes its place, and no commit is made */
 	bool headless;  /* HEAD inside is missing, or cannot be read */
 	bool unborn;    /* so it is, or its ref has no commit; tip is the base then */
@@ -258,9 +260,16 @@ static inline bool git_work_is_clean(const struct git_work *w)
 {
 	return git_id_equal(&w->tree, &w->tip_tree);
 }
+/* Whether a commit of the sandbox commits what is uncommitted inside. Otherwise those files land, and the branch and the index do not
+ * have them. */
+static inline bool git_work_commits_edits(const struct git_work *w)
+{
+	return !git_work_is_clean(w) && !w->state.as_is;
+}
+/* Whether the original's branch stays where it is. */
 static inline bool git_work_has_nothing(const struct git_work *w)
 {
-	return git_work_is_clean(w) && git_id_equal(&w->base, &w->tip);
+	return !git_work_commits_edits(w) && git_id_equal(&w->base, &w->tip);
 }
 /* Whether HEAD inside has work that would land on no branch: uncommitted edits, or commits of a detached HEAD or another branch. */
 static inline bool git_work_is_lost_elsewhere(const struct git_work *w, bool refs)
@@ -285,6 +294,16 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 int git_tree_make(struct git_work *w, struct atoll_error *err);
 /* For whoever goes on with the index that the tree was made from. */
 int git_tree_need_index(struct git_work *w, struct atoll_error *err);
+
+/* ---- git-as-is.c: what a repository that is taken as it is would lose ---- */
+/* Fills w->committed, and adds to w->staged what only the index inside has. */
+int git_as_is_find(struct git_work *w, struct atoll_error *err);
+/* Whether an entry of w->base_new is committed inside, not only staged or edited; true where everything is committed by us. */
+bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e);
+/* The files have landed, and no commit: what a command inside has staged is in them. The index is to be made anew. */
+int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err);
+/* Lists git's own configuration and hooks where a command inside has changed them: they never land. */
+int git_as_is_add_private(const struct git_work *w, struct changes *list, struct atoll_error *err);
 
 /* ---- git-sparse.c: files that a sparse checkout leaves out, here and there ---- */
 /* Whether the index inside has the path marked skip-worktree. */

@@ -236,6 +236,7 @@ struct resource {
 	const char *sandbox; /* the name of it; borrowed */
 	const char *given;   /* while it is made: its path, as it was given */
 	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
+	bool as_is;          /* likewise */
 	int64_t limit_ms; /* while a view is made: how long it may hold what others wait for; 0: as long as it likes */
 	int64_t idle_limit_ms; /* likewise, while no command does anything */
 	const struct strategy_ops *ops;

@@ -9,7 +9,7 @@ static struct atoll_error err;
 struct told {
 	int calls;
 	struct atoll_cost cost;
-	bool begun;
+	bool begun, declines;
 };
 
 static int find_copied(const struct tree_entry *e, void *arg)
@@ -19,7 +19,7 @@ static int find_copied(const struct tree_entry *e, void *arg)
 }
 
 /* Looks whether anything was copied yet. */
-static void tell(const struct atoll_cost *cost, void *arg)
+static int tell(const struct atoll_cost *cost, void *arg)
 {
 	AUTO_FD state = open("state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct told *told = arg;
@@ -27,6 +27,7 @@ static void tell(const struct atoll_cost *cost, void *arg)
 	told->calls++;
 	told->cost = *cost;
 	CHECK_OK(tree_walk(state, 0, find_copied, &told->begun, NULL));
+	return told->declines;
 }
 
 /* Three files, two of them one inode, and a hole. */
@@ -77,6 +78,26 @@ TEST(a_copy_tells_how_many_files_and_bytes_before_it_begins)
 		CHECK_EQ(info->resources[0].copied_bytes, 10);
 	}
 	atoll_info_free(info);
+	atoll_close(a);
+}
+
+TEST(a_copy_that_the_caller_declines_makes_nothing)
+{
+	const struct atoll_resource_spec spec = { ATOLL_KIND_DIR, "tree", "copy_on_write" };
+	struct told told = { .declines = true };
+	const struct atoll_new_options options = {
+		.name = "box", .resources = &spec, .n_resources = 1, .cost = tell, .cost_arg = &told
+	};
+	struct atoll_info *info = NULL;
+
+	CHECK_OK(mkdir("state", 0755));
+	make_tree();
+	if (tree_can_share(tap_dirfd, tap_dirfd))
+		return;
+	CHECK_DONE(atoll_open(&(struct atoll_options){ "state" }, &a, &err), err);
+	CHECK_EQ(atoll_new(a, &options, &info, &err), -ATOLL_REFUSED);
+	CHECK(!told.begun);
+	CHECK_EQ(atoll_show(a, "box", &info, &err), -ATOLL_NOT_FOUND);
 	atoll_close(a);
 }
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A repository that is taken as it is: what no command inside commits lands as files, and neither the branch nor the index has it. Two kinds
+ * of work inside would then land nowhere, and are named: content that only the index inside has, and git's own configuration and hooks.
+ */
+#include "strategy/git.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+#define GITLINK 0160000
+#define PRIVATE_MAX ((size_t)1 << 24)
+
+static bool is_entry(const struct git_entry *a, const struct git_entry *b)
+{
+	return a && a->mode == b->mode && (!a->mode || git_id_equal(&a->id, &b->id));
+}
+
+bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e)
+{
+	return !w->state.as_is || is_entry(git_entries_find(&w->committed, e->path), e);
+}
+
+static bool is_there(const struct git_work *w, const char *path)
+{
+	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_NOFOLLOW);
+
+	return there >= 0;
+}
+
+/* What is staged, in no commit, and in no file that a command inside has written. */
+static int collect_staged(struct git_work *w, struct git_entries *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < w->base_new.n && rc >= 0; i++) {
+		const struct git_entry *e = &w->base_new.v[i];
+
+		if (e->mode == GITLINK || git_as_is_is_committed(w, e) || changes_find(w->files, e->path) ||
+		    resource_is_others(w->r, e->path))
+			continue;
+		if (e->mode)
+			rc = git_entries_add(ret, e->path, e->mode, &e->id, 0);
+		else if (is_there(w, e->path))
+			rc = git_entries_add(&w->staged, e->path, 0, &e->id, 0);
+	}
+	return rc;
+}
+
+/* Where the file has what is staged, nothing is lost with the index. */
+static int add_lost(struct git_work *w, const struct git_entries *staged, struct atoll_error *err)
+{
+	AUTO_GIT_ENTRIES lost = { 0 };
+	AUTO_FREE char *index = str_format("%s/as-is", w->quarantine);
+	struct git_call call = git_work_call(w);
+	int rc = index ? 0 : -ENOMEM;
+
+	if (rc < 0)
+		return error_oom(err, w->operation);
+	call.index = index;
+	rc = git_entries_edited(&call, staged, &lost, err);
+	for (size_t i = 0; i < lost.n && rc >= 0; i++)
+		if (git_entries_add(&w->staged, lost.v[i].path, lost.v[i].mode, &lost.v[i].id, 0) < 0)
+			return error_oom(err, w->operation);
+	return rc;
+}
+
+int git_as_is_find(struct git_work *w, struct atoll_error *err)
+{
+	const struct git_call call = git_work_call(w);
+	AUTO_GIT_ENTRIES staged = { 0 };
+	int rc;
+
+	if (!w->state.as_is || w->elsewhere)
+		return 0;
+	rc = git_entries_between(&call, &w->base, &w->tip_tree, NULL, &w->committed, err);
+	if (rc < 0)
+		return rc;
+	if (collect_staged(w, &staged) < 0)
+		return error_oom(err, w->operation);
+	return staged.n ? add_lost(w, &staged, err) : 0;
+}
+
+int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+	const struct git_refs inside = { upper, repo->dir_fd, resource_marks(r) };
+	AUTO_FREE char *on = NULL;
+	struct git_id id;
+
+	/* Of another branch nothing has landed but its commits: it stays checked out inside. */
+	if (upper < 0 || git_refs_head(&inside, &on, &id) < 0 || !on || strcmp(on, s->own) != 0)
+		return git_settle_files(r, repo, s, "commit", err);
+	s->unsettled = true;
+	return git_state_save(r, s, err);
+}
+
+/* ---- what is git's own ---- */
+
+struct search {
+	int original; /* the directory of the same name, or a negative errno */
+	bool found;
+};
+
+/* Whether a file of the git directory inside is another one than the original's. A whiteout is no file. */
+static bool is_other(int upper_fd, const char *path, int original_fd)
+{
+	AUTO_FREE char *inside = NULL, *outside = NULL;
+	size_t inside_size = 0, outside_size = 0;
+
+	if (fd_read_file(upper_fd, path, PRIVATE_MAX, &inside, &inside_size) < 0 || original_fd < 0 ||
+	    fd_read_file(original_fd, path, PRIVATE_MAX, &outside, &outside_size) < 0)
+		return true;
+	return inside_size != outside_size || memcmp(inside, outside, inside_size) != 0;
+}
+
+static int look_at(const struct tree_entry *e, void *arg)
+{
+	struct search *s = arg;
+	AUTO_FREE char *parent = NULL;
+	AUTO_FD original = -EBADF;
+	const char *slash = strrchr(e->path, '/');
+
+	if (S_ISDIR(e->stat.mode))
+		return 0;
+	parent = slash ? strndup(e->path, (size_t)(slash - e->path)) : strdup("");
+	if (!parent)
+		return -ENOMEM;
+	original = s->original < 0 ? -ENOENT : fd_open_beneath(s->original, parent, O_RDONLY | O_DIRECTORY);
+	s->found = is_other(e->dirfd, e->name, original);
+	return s->found ? TREE_WALK_STOP : 0;
+}
+
+/* 1, 0 or -errno. */
+static int is_changed(const struct git_work *w, int upper_fd, const char *name)
+{
+	AUTO_FD there = fd_open_beneath(upper_fd, name, O_PATH | O_NOFOLLOW);
+	AUTO_FD dir = fd_open_beneath(upper_fd, name, O_RDONLY | O_DIRECTORY);
+	AUTO_FD original = fd_open_beneath(w->repo.dir_fd, name, O_RDONLY | O_DIRECTORY);
+	struct search s = { .original = original };
+	int rc;
+
+	if (there < 0)
+		return there == -ENOENT ? 0 : there;
+	if (dir < 0)
+		return is_other(upper_fd, name, w->repo.dir_fd);
+	rc = tree_walk(dir, TREE_WALK_NO_ROOT, look_at, &s, NULL);
+	return rc < 0 ? rc : s.found;
+}
+
+int git_as_is_add_private(const struct git_work *w, struct changes *list, struct atoll_error *err)
+{
+	static const char *const names[] = { "config", "config.worktree", "description", "hooks", "info" };
+	AUTO_FD upper = fd_open_beneath(w->r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && w->state.as_is; i++) {
+		AUTO_FREE char *label = str_format(".git/%s", names[i]);
+		int rc = upper < 0 ? upper : is_changed(w, upper, names[i]);
+		struct change *c;
+
+		if (rc < 0)
+			return git_work_cannot_read(w, rc, label ? label : names[i], err);
+		if (rc == 0)
+			continue;
+		c = label ? changes_add_part(list, label, ATOLL_SKIPPED, "was changed inside, and stays there") : NULL;
+		if (!c)
+			return error_oom(err, w->operation);
+		c->note_fact = strlen("was changed inside");
+	}
+	return 0;
+}

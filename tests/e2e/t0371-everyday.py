@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+"""atoll run without a name: it takes the project as its owner sees it, names all that will not land, and loses nothing."""
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import atolltest as t  # noqa: E402
+from gitrepo import CONFIG, configure  # noqa: E402
+
+FIRST = "git init -q -b main .; mkdir src; echo a >a; echo b >src/b; echo c >c; echo build >.gitignore; git add .; git commit -qm first"
+SCENES = []
+LIMIT = 120
+
+
+def scene(function):
+    SCENES.append(function)
+    return function
+
+
+class Project:
+    """A repository of a user, and a state directory of its own."""
+
+    def __init__(self, place, who, script=""):
+        self.place, self.who = place, who
+        self.top = place.fresh("project", who)
+        self.path = self.top + "/p"
+        self.box = t.Box(place, who, state=self.top + "/state/atoll")
+        configure(self.box, CONFIG)
+        self.sh("mkdir p; cd p; " + FIRST + ("; " + script if script else ""), cwd=self.top)
+
+    def sh(self, script, cwd=None):
+        done = self.box.command(["sh", "-ec", script], cwd=cwd or self.path)
+        if done.returncode != 0:
+            raise RuntimeError("%s: %s" % (script, t.said(done)))
+        return done.stdout.decode().rstrip("\n")
+
+    def run(self, script, *options, cwd=None, **more):
+        return self.box.atoll("run", *options, "--", "sh", "-c", script, cwd=cwd or self.path, **more)
+
+    def commit(self, script, *options, **more):
+        return self.run(script, "--commit", *options, **more)
+
+    def sandboxes(self):
+        return json.loads(self.box.atoll("list", "--json").stdout)
+
+    def status(self):
+        return self.sh("git status --porcelain")
+
+    def log(self, ref="main"):
+        return self.sh("git log --format=%%s %s --" % ref).split("\n")
+
+    def read(self, name):
+        with open(os.path.join(self.path, name), encoding="utf-8") as file:
+            return file.read()
+
+    def drop(self):
+        for box in self.sandboxes():
+            self.box.atoll("rm", "--force", box["name"])
+        t.remove_tree(self.top)
+
+
+# ---- a repository ----
+
+@scene
+def sees_what_its_owner_sees(place, tap, who):
+    p = Project(place, who, "echo mine >>a; echo staged >s; git add s; echo new >untracked; mkdir build; echo o >build/o; rm c")
+    script = "pwd; git status --porcelain -b --ignored; git log --format=%s; cat ../a ../untracked ../build/o"
+    outside, inside = p.sh(script, cwd=p.path + "/src"), p.run(script, "--keep", cwd=p.path + "/src")
+    boxes = p.sandboxes()
+    tap.check("a command in a subdirectory sees all of the checkout as it is, %s" % who, inside.stdout.decode().rstrip("\n") == outside, outside, t.said(inside))
+    tap.check("the resource is the top of the working tree, as a repository, %s" % who, len(boxes) == 1 and
+              [(r["path"], r["kind"]) for r in boxes[0]["resources"]] == [(p.path, "git")], boxes)
+    again = p.commit("true")
+    tap.check("a command that changes nothing leaves nothing, %s" % who, again.returncode == 0 and b"no changes" in again.stderr and
+              len(p.sandboxes()) == 1, t.said(again))
+    p.drop()
+
+
+@scene
+def edits_land_as_edits(place, tap, who):
+    p = Project(place, who, "echo mine >>a; echo new >untracked; mkdir build; echo o >build/o")
+    done = p.commit("echo in >>b; echo too >>../a; echo made >../made; rm ../untracked ../build/o; chmod +x ../c; echo 2 >../build/p", cwd=p.path + "/src")
+    tap.check("what no command commits lands uncommitted, %s" % who, done.returncode == 0 and p.log() == ["first"] and
+              p.status() == " M a\n M c\n M src/b\n?? made" and p.read("a") == "a\nmine\ntoo\n" and sorted(os.listdir(p.path + "/build")) == ["p"],
+              t.said(done), p.status(), p.log())
+    tap.check("the list has files, and nothing of git's own, %s" % who, b".git" not in done.stderr and b"commit on" not in done.stderr and
+              b"M  src/b\n" in done.stderr, t.said(done))
+    p.sh("git config --global --unset user.name; git config --global --unset user.email")
+    done = p.commit("echo unnamed >>a")
+    configure(p.box, CONFIG)
+    tap.check("and needs nobody to commit as, %s" % who, done.returncode == 0 and p.read("a").endswith("unnamed\n"), t.said(done))
+    p.drop()
+
+
+@scene
+def commits_land_as_commits(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    done = p.commit("echo 1 >>src/b; git commit -qm one src/b; echo 2 >>src/b; git commit -qm two src/b; echo 3 >>src/b; git branch feature HEAD~1; "
+                    "git tag v1; echo staged >s; git add s")
+    tap.check("commits, branches and tags made inside land, edits on top stay edits, %s" % who, done.returncode == 0 and
+              p.log() == ["two", "one", "first"] and p.log("feature") == ["one", "first"] and p.log("v1") == p.log() and
+              p.status() == " M a\n M src/b\n?? s" and p.read("src/b") == "b\n1\n2\n3\n" and not p.sh("git fsck --strict --no-dangling"),
+              t.said(done), p.status(), p.log())
+    tap.check("the summary says so in words, %s" % who, b"; 2 commits on main, new branch feature, new tag v1\n" in done.stderr and
+              b".git/" not in done.stderr, t.said(done))
+    done = p.commit("git switch -qc topic; echo t >>c; git commit -qam topic")
+    tap.check("a branch that is checked out inside lands under its name, and the checkout stays, %s" % who, done.returncode == 0 and
+              p.log("topic")[0] == "topic" and p.read("c") == "c\n" and p.sh("git branch --show-current") == "main" and
+              b"new branch topic" in done.stderr, t.said(done))
+    p.drop()
+
+
+@scene
+def work_outside_meanwhile_is_no_conflict(place, tap, who):
+    p = Project(place, who)
+    kept = p.run("echo in >>src/b; git commit -qam inside; echo more >>src/b; git status >/dev/null", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("touch a; git status >/dev/null; echo out >>c; git commit -qam outside; echo edit >>a")
+    done = p.box.atoll("commit", name)
+    tap.check("a touched file, a look and a commit outside are none, %s" % who, kept.returncode == 0 and done.returncode == 0 and
+              sorted(p.log()[1:]) == ["first", "inside", "outside"] and p.read("src/b") == "b\nin\nmore\n" and p.status() == " M a\n M src/b",
+              t.said(done), p.log(), p.status())
+    undone = p.box.atoll("undo", name)
+    tap.check("undo takes the commits and the edits back, %s" % who, undone.returncode == 0 and p.log() == ["outside", "first"] and
+              p.status() == " M a" and p.read("src/b") == "b\n", t.said(undone), p.log(), p.status())
+    p.drop()
+    p = Project(place, who)
+    p.run("echo in >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo out >>a")
+    done = p.box.atoll("commit", name)
+    tap.check("an edit of the same file is one, %s" % who, done.returncode == 3 and b"conflict: a: " in done.stderr and p.read("a") == "a\nout\n", t.said(done))
+    p.drop()
+
+
+@scene
+def what_cannot_land_is_named(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    done = p.commit("git config x.y z; echo hook >.git/hooks/pre-commit; echo 1 >>c")
+    boxes = p.sandboxes()
+    tap.check("git's configuration and hooks do not land, are named, and keep the sandbox, %s" % who, done.returncode == 0 and len(boxes) == 1 and
+              b"S  .git/config  (was changed inside" in done.stderr and b"S  .git/hooks  (" in done.stderr and p.read("c") == "c\n1\n" and
+              "x.y" not in p.sh("git config --list") and not os.path.exists(p.path + "/.git/hooks/pre-commit"), t.said(done), boxes)
+    p.drop()
+    p = Project(place, who, "echo mine >>a; git config i.j k")
+    done = p.commit("git config i.j k; cp .git/config x; cat x >.git/config; rm x; echo 1 >>c")
+    tap.check("written as it was, it is not, %s" % who, done.returncode == 0 and b".git" not in done.stderr, t.said(done))
+    done = p.commit("git add a; echo 2 >>c")
+    tap.check("what is staged while its file has it is not lost with the index, %s" % who, done.returncode == 0 and b"skipped" not in done.stderr and
+              p.status() == " M a\n M c", t.said(done), p.status())
+    done = p.commit("echo 3 >>c; git add c; echo 4 >>c; echo new >n; git add n; echo er >>n")
+    tap.check("nor is an earlier version of it, %s" % who, done.returncode == 0 and p.read("c").endswith("3\n4\n") and p.read("n") == "new\ner\n" and
+              p.status() == " M a\n M c\n?? n", t.said(done), p.status())
+    p.sh("rm n; git checkout -q c")
+    done = p.commit("cp src/b x; echo other >src/b; git add src/b; cp x src/b; rm x; echo 3 >>c")
+    tap.check("content that only the index has is named, and the sandbox kept, %s" % who, done.returncode == 4 and b"S  index src/b  (" in done.stderr and
+              p.read("c") == "c\n" and len(p.sandboxes()) == 1, t.said(done))
+    p.drop()
+    p = Project(place, who)
+    done = p.commit("echo stash >>a; git stash -q")
+    tap.check("so is a stash, %s" % who, b"refs/stash" in done.stderr and len(p.sandboxes()) == 1, t.said(done))
+    done = p.commit("git switch -qc topic; echo t >>a; git commit -qam t; echo u >>a")
+    tap.check("edits on another branch are refused by name, and kept, %s" % who, done.returncode == 4 and b'uncommitted edits on the branch "topic"' in
+              done.stderr and len(p.sandboxes()) == 2 and p.read("a") == "a\n", t.said(done))
+    p.drop()
+
+
+# ---- what is no repository, or one that cannot be taken as one ----
+
+FALLBACKS = {
+    "a repository without a commit": ("rm -rf .git; git init -q -b main .", "", "has no commit yet",
+                                      "git add .; git commit -qm one", lambda p: p.log() == ["one"]),
+    "a detached HEAD": ("git checkout -q HEAD~0", "", "detached HEAD", "echo 1 >a; git commit -qam one", lambda p: p.log("HEAD") == ["one", "first"]),
+    "a rebase": ("git checkout -qb o; echo o >a; git commit -qam o; git checkout -q main; echo m >a; git commit -qam m; ! git rebase -q o 2>/dev/null", "",
+                 "a rebase is in progress", "echo n >a; git add a; GIT_EDITOR=true git rebase --continue >/dev/null 2>&1",
+                 lambda p: p.log() == ["m", "o", "first"] and p.status() == ""),
+    "a bare repository": ("rm -rf a src c .gitignore; mv .git/* .; rmdir .git; git config core.bare true", "", "a part of its git directory",
+                          "git branch made", lambda p: "made" in p.sh("git branch")),
+    "a git directory": ("true", "/.git/hooks", "a part of its git directory", "echo h >pre-push", lambda p: p.read(".git/hooks/pre-push") == "h\n"),
+}
+
+
+@scene
+def falls_back_to_the_directory(place, tap, who):
+    for what, (script, below, why, edit, landed) in FALLBACKS.items():
+        p = Project(place, who, script)
+        done = p.commit(edit, cwd=p.path + below)
+        tap.check("%s is taken as a directory, which is said, and everything lands, %s" % (what, who), done.returncode == 0 and landed(p) and
+                  b"is taken as a directory, not as a repository" in done.stderr and why.encode() in done.stderr and not p.sandboxes() and
+                  b".git/objects" not in done.stderr, t.said(done))
+        p.drop()
+
+
+@scene
+def git_is_missing(place, tap, who):
+    p = Project(place, who)
+    bare = place.fresh("bin", who)
+    for name in ("sh", "cat"):
+        os.symlink(shutil.which(name), bare + "/" + name)
+    done = p.commit("echo 1 >a", program_environment={"PATH": bare})
+    tap.check("without git the directory is taken, which is said, %s" % who, done.returncode == 0 and b"git is not installed" in done.stderr and
+              p.read("a") == "1\n", t.said(done))
+    p.drop()
+
+
+@scene
+def a_linked_worktree_and_a_submodule(place, tap, who):
+    p = Project(place, who, "git worktree add -q ../linked -b linked; git init -q ../lib; cd ../lib; echo l >l; git add .; git commit -qm lib; cd ../p; "
+                "git submodule --quiet add ../lib lib; git commit -qam sub")
+    for name, path in (("linked worktree", p.top + "/linked"), ("submodule", p.path + "/lib")):
+        done = p.commit("git status --porcelain && echo 1 >made; git add made; git commit -qm lost; echo $?", cwd=path)
+        tap.check("in a %s files land, and git is told that it cannot commit, %s" % (name, who), done.returncode == 0 and
+                  os.path.exists(path + "/made") and done.stdout.strip()[-1:] != b"0" and b"Read-only file system" in done.stderr and
+                  b"stays read-only" in done.stderr and p.sh("git status --porcelain", cwd=path) == "?? made", t.said(done))
+    p.drop()
+
+
+@scene
+def without_a_repository(place, tap, who):
+    p = Project(place, who, "rm -rf .git")
+    done = p.commit("echo 1 >b", cwd=p.path + "/src")
+    tap.check("without git it is the current directory, %s" % who, done.returncode == 0 and p.read("src/b") == "1\n" and b"taken as" not in done.stderr,
+              t.said(done))
+    done = p.commit("echo 2 >b; echo 2 >../a", "--file", "b", "--dir", "../src", cwd=p.path + "/src")
+    tap.check("resources that cannot be held together are refused as by new, %s" % who, done.returncode == 125, t.said(done))
+    p.sh("mkdir d")
+    done = p.commit("echo 2 >src/b; echo 2 >d/e; echo 2 >a; true", "--dir", "src", "--dir", "d")
+    tap.check("resources that are named are held, and nothing else, %s" % who, p.read("src/b") == p.read("d/e") == "2\n" and p.read("a") == "a\n",
+              t.said(done))
+    p.sh("git init -q -b main .; git add .; git commit -qm all; echo mine >>a")
+    seen = p.run("git branch --show-current; cat a", "--keep", "--git", ".", cwd=p.path)
+    tap.check("--git is that of new, %s" % who, seen.stdout == b"atoll/%s\na\n" % p.sandboxes()[0]["name"].encode(), t.said(seen))
+    named = p.box.atoll("run", p.sandboxes()[0]["name"], "--dir", "src", "--", "true", cwd=p.path)
+    tap.check("a sandbox that exists takes no resources, %s" % who, named.returncode == 2 and b"has its resources already" in named.stderr, t.said(named))
+    p.drop()
+
+
+# ---- questions ----
+
+class Talk:
+    """One process at a terminal of its own: what it said, and how it ended."""
+
+    def __init__(self, box, path, arguments, answers):
+        master, slave = pty.openpty()
+        if box.place.is_root:
+            os.chown(os.ttyname(slave), box.place.uid(box.who), -1)
+        self.said, answers, end = b"", list(answers), time.monotonic() + LIMIT
+        process = subprocess.Popen([box.program, *arguments], cwd=path, env={**box.environment, "TERM": "dumb", "PAGER": "cat"}, stdin=slave,
+                                   stdout=slave, stderr=slave, start_new_session=True, **box.identity())
+        os.close(slave)
+        while time.monotonic() < end:
+            if answers and answers[0][0] in self.said:
+                os.write(master, answers.pop(0)[1])
+            if not select.select([master], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(master, 65536)
+            except OSError:
+                break
+            self.said += data
+            if not data:
+                break
+        self.returncode = process.wait(LIMIT)
+        os.close(master)
+
+    def __str__(self):
+        return "exit %s, said %r" % (self.returncode, self.said[-900:])
+
+
+@scene
+def the_home_directory(place, tap, who):
+    p = Project(place, who, "mkdir own; cd own; git init -q; echo x >x; git add x; git commit -qm own")
+    p.box.environment["HOME"] = p.path
+    shutil.copy(p.box.home + "/.gitconfig", p.path)
+    refused = p.commit("echo 1 >made")
+    tap.check("the home directory is not taken unasked, %s" % who, refused.returncode == 125 and b"is your home directory" in refused.stderr and
+              b"--dir" in refused.stderr and not os.path.exists(p.path + "/made") and not p.sandboxes(), t.said(refused))
+    for options in (["--yes"], ["--dir", "."]):
+        done = p.commit("echo %s >made" % options[0], *options)
+        tap.check("with %s it is, %s" % (options[0], who), done.returncode == 0 and p.read("made") == options[0] + "\n", t.said(done))
+    for answer, status in ((b"n\n", 125), (b"y\n", 0)):
+        talk = Talk(p.box, p.path, ["run", "--commit", "--", "sh", "-c", "echo asked >asked"], [(b"(y/n)? ", answer)])
+        tap.check("at a terminal it is asked for, with its size: %s, %s" % (answer[:1].decode(), who), talk.returncode == status and
+                  b"is your home directory, " in talk.said and b" files, " in talk.said and os.path.exists(p.path + "/asked") == (status == 0), talk)
+    done = p.commit("echo 1 >below", cwd=p.path + "/src")
+    tap.check("a repository that is the home directory is not taken for a directory below it, %s" % who, done.returncode == 0 and
+              b"holds your home directory" in done.stderr and os.path.exists(p.path + "/src/below"), t.said(done))
+    done = p.commit("echo 1 >>x; git commit -qam in", cwd=p.path + "/own")
+    tap.check("a repository below it is, %s" % who, done.returncode == 0 and p.sh("git log --format=%s", cwd=p.path + "/own") == "in\nown", t.said(done))
+    p.drop()
+
+
+@scene
+def much_to_copy(place, tap, who):
+    ground = place.mount("ext4", 1500, who=who) if place.is_root else None
+    if not ground:
+        tap.skip("much to copy, %s" % who, "needs root, who can mount a file system")
+        return
+    box, path = t.Box(place, who), place.fresh("much", who, ground)
+    with open(path + "/large", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 1100 << 20)
+    command = ["run", "--commit", "--strategy", "copy_on_write", "--", "sh", "-c", "echo 1 >made"]
+    refused = box.atoll(*command, cwd=path)
+    tap.check("a large copy is not begun unasked, %s" % who, refused.returncode == 125 and b"would have to be copied (1 file, 1.1 GiB, " in refused.stderr and
+              b"--yes" in refused.stderr and os.listdir(path) == ["large"] and not box.atoll("list", "-q").stdout, t.said(refused))
+    talk = Talk(box, path, command, [(b"(y/n)? ", b"no\n")])
+    tap.check("at a terminal it is asked for, %s" % who, talk.returncode == 125 and b"must be copied first: 1 file, 1.1 GiB" in talk.said and
+              os.listdir(path) == ["large"] and not box.atoll("list", "-q").stdout, talk)
+    t.remove_tree(path)
+    box.drop()
+    place.unmount(ground)
+
+
+def main(place, tap):
+    for who in place.users():
+        for function in SCENES:
+            if t.only(function.__name__ + " " + who):
+                function(place, tap, who)
+
+
+t.run(main)
