@@ -172,7 +172,8 @@ struct atoll_new_options {
 	const char *name; /* NULL: one is made up */
 	const struct atoll_resource_spec *resources;
 	size_t n_resources;
-	bool durable_workspace;                /* sync the workspace after each run */
+	bool durable_workspace; /* sync the workspace after each run */
+	bool prunable;          /* made for one run: once everything has landed, atoll_prune() may remove it */
 	const struct atoll_settings *settings; /* kept with the sandbox, for all its runs */
 	atoll_cost_fn cost; /* NULL, or called for each resource that must be copied, before that begins */
 	void *cost_arg;
@@ -212,7 +213,8 @@ struct atoll_info {
 	enum atoll_phase phase; /* of a commit or undo in progress */
 	bool running;           /* a command runs inside just now */
 	bool durable_workspace;
-	int64_t commits;                 /* landed and not taken back */
+	int64_t commits; /* landed and not taken back */
+	bool landed;     /* made as prunable, and everything has landed: it is kept for its undo record */
 	struct atoll_settings *settings; /* kept with it; NULL: none */
 	struct atoll_resource_info *resources;
 	size_t n_resources;
@@ -222,7 +224,8 @@ int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct a
 	      struct atoll_error *err);
 int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err);
 /* name NULL in any call below means: the only sandbox there is or, of several, the one with the
- * innermost resource around the current directory. atoll_list() orders by creation. */
+ * innermost resource around the current directory. Sandboxes that are kept for their undo record
+ * alone (landed) are left out unless there are no others. atoll_list() orders by creation. */
 int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err);
 struct atoll_info *atoll_info_free(struct atoll_info *info);
 void atoll_info_list_free(struct atoll_info **list, size_t n);
@@ -596,6 +599,15 @@ int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_op
  * rolled back (it is as before), or in doubt. */
 int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remove_options *options,
 		      struct atoll_result **ret, struct atoll_error *err);
+/*
+ * Removes prunable sandboxes whose changes have landed (struct atoll_info, landed), and so ends the possibility to undo: those that landed
+ * longer ago than the setting keep-landed says, of defaults or, stronger, kept with the sandbox; and, from the oldest on, as many as it
+ * takes for the rest to fit into keep-landed-size, of defaults or, stronger, of settings; but never the latest one for its size. A sandbox
+ * that is in use or holds anything else (skipped changes, versions that a recovery kept) stays. How many were removed is returned in *ret_n,
+ * which may be NULL.
+ */
+int atoll_prune(struct atoll *a, const struct atoll_settings *defaults, const struct atoll_settings *settings,
+		size_t *ret_n, struct atoll_error *err);
 /* How many undecided changes are inside (stops counting at limit). */
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err);
 

@@ -11,6 +11,7 @@
 #include "cli/message.h"
 #include "cli/overview.h"
 #include "cli/quote.h"
+#include "cli/settings.h"
 
 /* Counting goes on until then, unless all are wanted. */
 #define PATIENCE_NS (NSEC_PER_SEC / 2)
@@ -113,6 +114,15 @@ static void print_list(struct cli *cli, const struct options *o, struct atoll_in
 		locks_warn(list[i]);
 }
 
+/* A config file that is wrong is told of by the commands that run something. */
+static void prune(struct cli *cli)
+{
+	AUTO_SETTINGS *config = NULL;
+
+	if (atoll_settings_read_standard(&config, NULL) >= 0)
+		(void)atoll_prune(cli->a, config, NULL, NULL, NULL);
+}
+
 int cmd_list(struct cli *cli, const struct options *o)
 {
 	AUTO_FREE struct overview *overviews = NULL;
@@ -120,6 +130,7 @@ int cmd_list(struct cli *cli, const struct options *o)
 	struct atoll_error err;
 	size_t n;
 
+	prune(cli);
 	if (atoll_list(cli->a, &list, &n, &err) < 0)
 		return message_fail(cli, &err);
 	overviews = calloc(n + 1, sizeof(*overviews));

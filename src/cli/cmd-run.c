@@ -318,6 +318,8 @@ int cmd_run(struct cli *cli, const struct options *o)
 				     o->operands[0]);
 	if (settings_of_config(o, &settings.config, &err) < 0)
 		return message_fail(cli, &err);
+	d.defaults = settings.config;
+	d.settings = settings.own;
 	if (options_has(o, "detach")) {
 		if (d.is_new || d.choice != DECIDE_ASK || options_has(o, "explain"))
 			return message_usage(cli->command,

@@ -44,6 +44,8 @@
 	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
 	{ "keep-home", "PATH", NULL, "make PATH in your home directory a resource; for a new sandbox", COMPLETE_FILE, 0 }, \
+	{ "keep-landed", "TIME|none", NULL, "how long a sandbox that was made for a run is kept for atoll undo once its changes have landed", COMPLETE_NONE, 0 }, \
+	{ "keep-landed-size", "SIZE", NULL, "how much all of these may take, but for the latest", COMPLETE_NONE, 0 }, \
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
@@ -256,9 +258,10 @@ static const struct command commands[] = {
 		  "What the command changed is then "
 		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
 		  "keep. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
-		  "are kept and the sandbox's name is printed. Once its changes have landed, or if there are none, "
-		  "this sandbox is removed; where a commit should be open to atoll undo, make the sandbox with "
-		  "atoll new.\n\n"
+		  "are kept and the sandbox's name is printed. If there are none the sandbox is removed. Once its changes have "
+		  "landed it is kept as landed, for atoll undo: for a week, or as long as --keep-landed says, and the oldest "
+		  "go earlier if all of them take more than --keep-landed-size (10G). A later atoll run, new or list "
+		  "removes them, but for one that holds anything else.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given. Several commands may "
 		  "run in it at the same time; they share its files, /tmp and home directory, and see each other's writes at "
 		  "once. With --detach the command runs on in the background: see atoll ps, logs, attach and kill.\n\n"
@@ -327,6 +330,21 @@ static const struct command commands[] = {
 		  "ever, and have the last word.",
 	  .examples = "atoll shell fix # look around\n"
 		      "atoll shell # in a new sandbox over the project\n" },
+	{ .name = "continue",
+	  .run = cmd_continue,
+	  .operands = "",
+	  .takes_command = true,
+	  .starts_command = true,
+	  .failure_status = 125,
+	  .hint = "; the command to run goes after --",
+	  .options = run_options,
+	  .summary = "Work on in the latest sandbox of the current directory",
+	  .description =
+		  "Runs the command, or without one your shell, as atoll run NAME and atoll shell NAME do, in the sandbox "
+		  "that was used last of those with a resource around the current directory or below it. Its name is printed on "
+		  "standard error.",
+	  .examples = "atoll continue # a shell in it\n"
+		      "atoll continue -- make # a command\n" },
 	{ .name = "ps",
 	  .run = cmd_ps,
 	  .operands = "[NAME]",
@@ -470,12 +488,14 @@ static const struct command commands[] = {
 	  .options = undo_options,
 	  .summary = "Take the latest commit back, keeping the edits in the sandbox",
 	  .description =
-		  "Returns the originals to what they were before the latest commit. The edits stay in the "
+		  "Returns the originals to what they were before the latest commit. Without NAME that is the latest one that "
+		  "landed below the current directory or around it, of whichever sandbox, and atoll undo says which. The edits stay in the "
 		  "sandbox, which can be changed further and committed again. What somebody else changed since is "
 		  "never overwritten: exit status 3.\n\n"
 		  "A database that has committed cannot be taken back: the undo of such a commit is refused as a whole. "
 		  "--only takes back the resources it names, and leaves the others as they are, for good.",
-	  .examples = "atoll undo fix # take it back\n"
+	  .examples = "atoll undo # take back what landed last here\n"
+		      "atoll undo fix # the latest commit of one sandbox\n"
 		      "atoll undo fix --only ./app # the directory, not the database that landed with it\n" },
 	{ .name = "rollback",
 	  .run = cmd_rollback,
@@ -529,7 +549,8 @@ static const struct command commands[] = {
 	  .summary = "List the sandboxes",
 	  .description =
 		  "Lists all sandboxes, oldest first, with state, commits, changes that are not committed, what those take on "
-		  "disk, age and resources. With --quiet only their names.\n\n"
+		  "disk, age and resources. One that is \"landed\" was made for a run, and is kept for atoll undo alone. With "
+		  "--quiet only their names.\n\n"
 		  "Changes are counted for half a second, beginning with the latest sandboxes, so that the list is quick where "
 		  "there are many, and not where a PostgreSQL database would have to be asked; a ? stands for what was not "
 		  "counted. --long counts them all. With --json they are counted "

@@ -51,6 +51,7 @@ const struct command *commands_find(const char *name);
 
 int cmd_new(struct cli *cli, const struct options *o);
 int cmd_run(struct cli *cli, const struct options *o);
+int cmd_continue(struct cli *cli, const struct options *o);
 int cmd_ps(struct cli *cli, const struct options *o);
 int cmd_kill(struct cli *cli, const struct options *o);
 int cmd_logs(struct cli *cli, const struct options *o);

@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/refs-words.h"
 #include "cli/report.h"
+#include "cli/settings.h"
 #include "cli/terminal.h"
 
 static const struct atoll_selection everything;
@@ -117,14 +118,26 @@ static int discard(struct cli *cli, const struct atoll_info *info, const struct 
 	return exit_status;
 }
 
-/* Everything landed, so the sandbox has served; unless something had to stay inside. */
-static int remove_finished(struct cli *cli, const struct atoll_info *info, const struct decide *d,
-			   const struct atoll_result *result, int exit_status)
+static bool can_be_undone(const struct atoll_result *result)
+{
+	for (size_t i = 0; result && i < result->n_resources; i++)
+		if (result->resources[i].outcome == ATOLL_OUTCOME_IRREVERSIBLE ||
+		    result->resources[i].outcome == ATOLL_OUTCOME_NOT_ISOLATED)
+			return false;
+	return result && result->commit > 0;
+}
+
+/* Everything landed, so the sandbox has served, but for its undo record; unless something had to stay inside. */
+static int finish_landed(struct cli *cli, const struct atoll_info *info, const struct decide *d,
+			 const struct atoll_result *result, int exit_status)
 {
 	for (size_t i = 0; result && i < result->n_resources; i++)
 		if (result->resources[i].skipped > 0)
 			return keep(info, exit_status);
-	return remove_sandbox(cli, info, d, false, exit_status);
+	if (!can_be_undone(result) || !settings_keep_landed(d->defaults, d->settings))
+		return remove_sandbox(cli, info, d, false, exit_status);
+	say(cli, "atoll undo takes it back");
+	return exit_status;
 }
 
 static int commit(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
@@ -145,7 +158,7 @@ static int commit(struct cli *cli, const struct atoll_info *info, const struct d
 		message_error("not committed; the changes are kept as \"%s\"", info->name);
 		return status;
 	}
-	return d->is_new ? remove_finished(cli, info, d, result, exit_status) : exit_status;
+	return d->is_new ? finish_landed(cli, info, d, result, exit_status) : exit_status;
 }
 
 static void show_diff(struct cli *cli, const struct atoll_info *info)
@@ -223,8 +236,13 @@ static void warn_of_discarded(struct cli *cli, const struct atoll_info *info, co
 
 int decide_after_run(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
-	if (d->is_new)
-		return decide_new(cli, info, d, exit_status);
+	if (d->is_new) {
+		int status = decide_new(cli, info, d, exit_status);
+
+		/* What cannot be removed now is looked at by the next command. */
+		(void)atoll_prune(cli->a, d->defaults, d->settings, NULL, NULL);
+		return status;
+	}
 	warn_of_discarded(cli, info, d);
 	if (d->choice == DECIDE_DISCARD)
 		return discard(cli, info, d, exit_status);

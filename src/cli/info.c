@@ -25,7 +25,7 @@ void info_state(struct strbuf *s, const struct atoll_info *info)
 		lost |= info->resources[i].lost;
 		dirty |= info->resources[i].dirty;
 	}
-	strbuf_adds(s, atoll_state_name(info->state));
+	strbuf_adds(s, info->landed ? "landed" : atoll_state_name(info->state));
 	if (info->running)
 		strbuf_adds(s, ", running");
 	if (info->phase != ATOLL_PHASE_NONE)
@@ -71,6 +71,7 @@ void info_json_members(struct json *j, const struct atoll_info *info)
 	json_string(j, "active_at", info->active_at);
 	json_string(j, "state", atoll_state_name(info->state));
 	json_string(j, "phase", atoll_phase_name(info->phase));
+	json_bool(j, "landed", info->landed);
 	json_bool(j, "running", info->running);
 	json_bool(j, "durable_workspace", info->durable_workspace);
 	json_int(j, "commits", info->commits);

@@ -43,9 +43,10 @@ struct project {
 	struct cli *cli;
 	enum shape shape;
 	char *path;
-	char *git_dir; /* SHAPE_LINKED: what a command inside may read, and not write */
-	bool may_ask;  /* no resource was named, and no --yes given */
-	bool declined; /* a copy: why is in *err already */
+	struct atoll_settings *kept; /* with the sandbox */
+	char *git_dir;               /* SHAPE_LINKED: what a command inside may read, and not write */
+	bool may_ask;                /* no resource was named, and no --yes given */
+	bool declined;               /* a copy: why is in *err already */
 	struct atoll_error *err;
 };
 
@@ -53,6 +54,7 @@ static void project_release(struct project *p)
 {
 	free(p->path);
 	free(p->git_dir);
+	atoll_settings_free(p->kept);
 }
 
 /* ---- which directory ---- */
@@ -277,12 +279,13 @@ static int judge_cost(const struct atoll_cost *cost, void *arg)
 
 /* ---- making it ---- */
 
-static int make(struct project *p, const struct settings_resources *resources, const struct atoll_settings *kept,
-		struct atoll_info **ret, struct atoll_error *err)
+static int make(struct project *p, const struct settings_resources *resources, struct atoll_info **ret,
+		struct atoll_error *err)
 {
 	struct atoll_new_options options = { .resources = resources->v,
 					     .n_resources = resources->n,
-					     .settings = kept,
+					     .settings = p->kept,
+					     .prunable = true,
 					     .cost = judge_cost,
 					     .cost_arg = p };
 	struct atoll_error failed = { 0 }, declined = { 0 };
@@ -307,17 +310,16 @@ static bool may_fall_back(const struct project *p, const struct atoll_error *err
 static int make_linked(struct project *p, const struct settings_resources *resources, struct atoll_info **ret,
 		       struct atoll_error *err)
 {
-	AUTO_SETTINGS *kept = NULL;
 	AUTO_FREE char *why =
 		str_format("its git directory \"%s\" lies elsewhere, and stays read-only: files land, and "
 			   "git cannot commit inside",
 			   p->git_dir);
-	int r = why ? atoll_settings_add(&kept, "ro", p->git_dir, NULL, err) : error_oom(err, "run");
+	int r = why ? atoll_settings_add(&p->kept, "ro", p->git_dir, NULL, err) : error_oom(err, "run");
 
 	if (r < 0)
 		return r;
 	tell(p, p->path, why);
-	return make(p, resources, kept, ret, err);
+	return make(p, resources, ret, err);
 }
 
 static int make_project(struct project *p, struct settings_resources *resources, struct atoll_info **ret,
@@ -330,16 +332,16 @@ static int make_project(struct project *p, struct settings_resources *resources,
 	if (p->shape == SHAPE_LINKED)
 		return make_linked(p, resources, ret, err);
 	if (p->shape != SHAPE_REPOSITORY)
-		return make(p, resources, NULL, ret, err);
+		return make(p, resources, ret, err);
 	resources->v[0].kind = ATOLL_KIND_GIT;
 	resources->v[0].as_is = true;
-	r = make(p, resources, NULL, ret, err);
+	r = make(p, resources, ret, err);
 	if (r >= 0 || !may_fall_back(p, err))
 		return r;
 	tell(p, p->path, err->message);
 	resources->v[0].kind = ATOLL_KIND_DIR;
 	resources->v[0].as_is = false;
-	return make(p, resources, NULL, ret, err);
+	return make(p, resources, ret, err);
 }
 
 static int make_around(struct project *p, const struct project_request *q, struct atoll_info **ret,
@@ -372,10 +374,17 @@ int project_new(struct cli *cli, const struct project_request *q, struct atoll_i
 {
 	CLEANUP(project_release) struct project p = { .cli = cli };
 	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
-	int r;
+	const struct atoll_setting *s;
+	int r = 0;
 
+	/* Another command reads it, once the sandbox has landed. */
+	for (size_t i = 0; (s = atoll_settings_get(q->own, i)) && r >= 0; i++)
+		if (strcmp(s->name, "keep-landed") == 0)
+			r = atoll_settings_add(&p.kept, s->name, s->value, NULL, err);
+	if (r < 0)
+		return r;
 	if (!q->n_given)
 		return make_around(&p, q, ret, err);
 	r = settings_kept_home(q->config, q->own, q->given, q->n_given, &resources, err);
-	return r < 0 ? r : make(&p, &resources, NULL, ret, err);
+	return r < 0 ? r : make(&p, &resources, ret, err);
 }

@@ -189,8 +189,11 @@ static void add_headline(struct strbuf *s, const struct atoll_result *result)
 	/* Only a commit says how much by itself; the others may not have counted. */
 	if (!nothing || strcmp(operation, "commit") == 0)
 		changes_words(s, &counts);
-	if (strcmp(operation, "undo") == 0)
-		strbuf_adds(s, "; the edits are still in the sandbox");
+	if (strcmp(operation, "undo") == 0) {
+		strbuf_adds(s, "; the edits are still in the sandbox \"");
+		strbuf_add_quoted(s, result->sandbox);
+		strbuf_addc(s, '"');
+	}
 }
 
 int report_trouble(const struct cli *cli, int r, const struct atoll_result *result, const struct atoll_error *err)

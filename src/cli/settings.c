@@ -43,6 +43,19 @@ int settings_of_config(const struct options *o, struct atoll_settings **ret, str
 	return r;
 }
 
+bool settings_keep_landed(const struct atoll_settings *config, const struct atoll_settings *own)
+{
+	const struct atoll_settings *const lists[] = { config, own };
+	const struct atoll_setting *s;
+	bool keep = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (size_t k = 0; (s = atoll_settings_get(lists[i], k)); k++)
+			if (strcmp(s->name, "keep-landed") == 0)
+				keep = strcmp(s->value, "none") != 0;
+	return keep;
+}
+
 static size_t count(const struct atoll_settings *settings)
 {
 	size_t n = 0;

@@ -138,6 +138,7 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 		r = fill_settings(info, box, err);
 	if (r >= 0)
 		r = fill_ops(store, info, box->id, err);
+	info->landed = box->prunable && info->commits > 0 && info->state == ATOLL_COMMITTED;
 	if (r >= 0 && doubtful)
 		boot_find_suspects(a, info);
 	if (r < 0) {

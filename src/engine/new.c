@@ -292,6 +292,7 @@ static int make(struct maker *m, struct atoll_error *err)
 	random_uuid(s->box.uuid);
 	s->box.created_ns = s->box.active_ns = clock_realtime_ns();
 	s->box.durable_workspace = m->options->durable_workspace;
+	s->box.prunable = m->options->prunable;
 	if (settings_encode(m->options->settings, &s->box.settings) < 0)
 		return error_oom(err, "new");
 	/* A recovery that finds the new lock file and no such sandbox holds the lock for a moment. */

@@ -89,19 +89,51 @@ static int choose_by_directory(struct store *store, const struct store_sandbox *
 	return longest && equal == 1 ? 0 : refuse_choice(list, n, around, longest, err);
 }
 
+/* Whether the sandbox is kept for its undo record alone. */
+static bool has_landed(struct store *store, const struct store_sandbox *box)
+{
+	struct store_resource *rows = NULL;
+	size_t n = 0;
+	bool landed = box->prunable && store_resource_list(store, box->id, &rows, &n, NULL) >= 0 && n > 0;
+
+	for (size_t i = 0; i < n; i++) {
+		landed &= rows[i].state == ATOLL_COMMITTED;
+		store_resource_release(&rows[i]);
+	}
+	free(rows);
+	return landed;
+}
+
+/* Moves those to the end that are kept for their undo record alone. How many there are before
+ * them; all of them if there are no others. */
+static size_t put_landed_last(struct store *store, struct store_sandbox *list, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!has_landed(store, &list[i])) {
+			struct store_sandbox box = list[i];
+
+			memmove(&list[kept + 1], &list[kept], (i - kept) * sizeof *list);
+			list[kept++] = box;
+		}
+	return kept ? kept : n;
+}
+
 /* Without a name: the only sandbox, or the one that the current directory lies in. */
 static int find_unnamed(struct store *store, struct store_sandbox *ret, struct atoll_error *err)
 {
 	struct store_sandbox *list = NULL;
-	size_t n = 0, chosen = 0;
+	size_t n = 0, candidates, chosen = 0;
 	int r = store_sandbox_list(store, &list, &n, err);
 
 	if (r < 0)
 		return r;
+	candidates = n > 1 ? put_landed_last(store, list, n) : n;
 	if (n == 0)
 		r = error_set(err, ATOLL_NOT_FOUND, 0, "open", NULL, "there is no sandbox; make one with atoll new");
-	else if (n > 1)
-		r = choose_by_directory(store, list, n, &chosen, err);
+	else if (candidates > 1)
+		r = choose_by_directory(store, list, candidates, &chosen, err);
 	if (r >= 0) {
 		*ret = list[chosen];
 		list[chosen] = (struct store_sandbox){ 0 };

@@ -148,6 +148,13 @@ static bool is_memory(const char *value)
 	return settings_size(value, &n) == 0 && n >= MEMORY_LEAST;
 }
 
+static bool is_size(const char *value)
+{
+	uint64_t n;
+
+	return settings_size(value, &n) == 0;
+}
+
 static bool is_disk(const char *value)
 {
 	uint64_t n;
@@ -245,6 +252,10 @@ static const struct kind kinds[] = {
 	{ { "hide", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "isolation", ATOLL_SETTING_ONE, "full" }, is_isolation, "it must be full or best" },
 	{ { "keep-home", ATOLL_SETTING_LIST }, is_in_home, "it must be a path in the home directory" },
+	{ { "keep-landed", ATOLL_SETTING_ONE, "7d" }, is_duration_or_none, a_duration_or_none },
+	{ { "keep-landed-size", ATOLL_SETTING_ONE, "10G" },
+	  is_size,
+	  "it must be a number of bytes, or one with K, M, G or T" },
 	{ { "log", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 	{ { "memory", ATOLL_SETTING_ONE },
 	  is_memory,

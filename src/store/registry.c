@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define SANDBOX_COLUMNS "id,uuid,name,created,active,durable,removing,settings"
+#define SANDBOX_COLUMNS "id,uuid,name,created,active,durable,removing,settings,prunable,measured_op,measured"
 #define RESOURCE_COLUMNS \
 	"id,sandbox,seq,kind,state,path,strategy,mode,reason,work,stage,copies,root_id,stamp,clock_offset,boot_id,synced_at,dirty"
 
@@ -86,14 +86,18 @@ static int read_sandbox(sqlite3_stmt *stmt, struct store_sandbox *ret, struct at
 	ret->durable_workspace = sqlite3_column_int(stmt, 5);
 	ret->removing = sqlite3_column_int(stmt, 6);
 	ret->settings = column_text(stmt, 7);
+	ret->prunable = sqlite3_column_int(stmt, 8);
+	ret->measured_op = sqlite3_column_int64(stmt, 9);
+	ret->measured = sqlite3_column_int64(stmt, 10);
 	return ret->name ? 0 : error_oom(err, "store");
 }
 
 int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;
-	int r = store_prepare(s, "INSERT INTO sandbox(uuid,name,created,active,durable,settings) VALUES(?,?,?,?,?,?)",
-			      &stmt, err);
+	int r = store_prepare(
+		s, "INSERT INTO sandbox(uuid,name,created,active,durable,settings,prunable) VALUES(?,?,?,?,?,?,?)",
+		&stmt, err);
 
 	if (r < 0)
 		return r;
@@ -103,6 +107,7 @@ int store_sandbox_add(struct store *s, struct store_sandbox *box, struct atoll_e
 	sqlite3_bind_int64(stmt, 4, box->active_ns);
 	sqlite3_bind_int(stmt, 5, box->durable_workspace);
 	bind_text(stmt, 6, box->settings);
+	sqlite3_bind_int(stmt, 7, box->prunable);
 	if (sqlite3_step(stmt) == SQLITE_DONE) {
 		box->id = sqlite3_last_insert_rowid(s->db);
 		return 0;
@@ -193,6 +198,19 @@ int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct a
 		return r;
 	sqlite3_bind_int64(stmt, 1, active_ns);
 	sqlite3_bind_int64(stmt, 2, id);
+	return store_run(s, stmt, err);
+}
+
+int store_sandbox_set_measured(struct store *s, int64_t id, int64_t op, int64_t bytes, struct atoll_error *err)
+{
+	sqlite3_stmt *stmt;
+	int r = store_prepare(s, "UPDATE sandbox SET measured_op=?, measured=? WHERE id=?", &stmt, err);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, op);
+	sqlite3_bind_int64(stmt, 2, bytes);
+	sqlite3_bind_int64(stmt, 3, id);
 	return store_run(s, stmt, err);
 }
 

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
-#define SCHEMA_VERSION 9
+#define SCHEMA_VERSION 10
 #define APPLICATION_ID 0x41746f6c /* "Atol" */
 #define BUSY_MS 20000
 /* The log is read from its beginning by every command that finds the database closed, which is nearly every one: at SQLite's own 1,000
@@ -41,6 +41,12 @@
 /* Of thousands of ops one or none is unfinished. */
 #define UNFINISHED_INDEX "CREATE INDEX op_unfinished ON op(sandbox) WHERE phase<2;"
 
+/* Of sandboxes that are made for one run; see store_sandbox. */
+#define PRUNABLE_COLUMNS                                                         \
+	"ALTER TABLE sandbox ADD COLUMN prunable INTEGER NOT NULL DEFAULT 0;"    \
+	"ALTER TABLE sandbox ADD COLUMN measured_op INTEGER NOT NULL DEFAULT 0;" \
+	"ALTER TABLE sandbox ADD COLUMN measured INTEGER NOT NULL DEFAULT 0;"
+
 static const char schema[] =
 	"CREATE TABLE sandbox(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE, name BLOB NOT NULL UNIQUE,"
 	" created INTEGER NOT NULL, active INTEGER NOT NULL, durable INTEGER NOT NULL, removing INTEGER NOT NULL DEFAULT 0, settings BLOB);"
@@ -59,7 +65,7 @@ static const char schema[] =
 	" source INTEGER NOT NULL, switches INTEGER NOT NULL, fresh BLOB, prepared_at INTEGER NOT NULL,"
 	" landed_at INTEGER NOT NULL, stays_active INTEGER NOT NULL DEFAULT 0,"
 	" PRIMARY KEY(op, resource)) WITHOUT ROWID;" OWNER_TABLE PACKED_TABLES UNFINISHED_INDEX REGISTRY_COLUMN
-		COUNT_COLUMNS;
+		COUNT_COLUMNS PRUNABLE_COLUMNS;
 
 /* What brings a database of version i + 1 to the next one. */
 static const struct {
@@ -74,6 +80,7 @@ static const struct {
 	{ REGISTRY_COLUMN, NULL },
 	{ "ALTER TABLE op_resource ADD COLUMN stays_active INTEGER NOT NULL DEFAULT 0;", NULL },
 	{ COUNT_COLUMNS, NULL },
+	{ PRUNABLE_COLUMNS, NULL },
 };
 _Static_assert(ARRAY_SIZE(migrations) == SCHEMA_VERSION - 1, "every older version can be brought up");
 

@@ -59,6 +59,9 @@ struct store_sandbox {
 	bool durable_workspace;
 	char *settings; /* of its runs, as one text; NULL: none */
 	bool removing;  /* rm has begun: recovery goes on with it */
+	bool prunable;  /* made for one run: once everything has landed, only the undo record keeps it */
+	/* How much space its areas took after that op, the latest one then; 0: they were not measured yet. */
+	int64_t measured_op, measured;
 };
 void store_sandbox_release(struct store_sandbox *box);
 
@@ -69,6 +72,7 @@ int store_sandbox_list(struct store *s, struct store_sandbox **ret, size_t *ret_
 int store_sandbox_list_prepared(struct store *s, struct store_sandbox **ret, size_t *ret_n, struct atoll_error *err);
 int store_sandbox_is_known(struct store *s, const char *uuid, struct atoll_error *err); /* 1 or 0 */
 int store_sandbox_touch(struct store *s, int64_t id, int64_t active_ns, struct atoll_error *err);
+int store_sandbox_set_measured(struct store *s, int64_t id, int64_t op, int64_t bytes, struct atoll_error *err);
 int store_sandbox_set_removing(struct store *s, int64_t id, struct atoll_error *err);
 int store_sandbox_delete(struct store *s, int64_t id, struct atoll_error *err); /* with everything that hangs on it */
 

@@ -123,13 +123,14 @@ def everyday(place, tap, who):
         done = box.atoll("run", *options, "--", "sh", "-c", "echo x > made; exit %d" % status, cwd=path)
         names = json.loads(box.atoll("list", "--json").stdout or "[]")
         names = names.get("sandboxes", names) if isinstance(names, dict) else names
-        good = done.returncode == status and os.path.exists(path + "/made") == landed and (len(names) == 1) == kept
+        good = done.returncode == status and os.path.exists(path + "/made") == landed and (len(names) == 1) == (kept or landed) and \
+            all(name["landed"] == landed for name in names)
         if kept and good:
             good = names[0]["name"].encode() in done.stderr + done.stdout
         tap.check("run %s -- CMD that exits %d %s and %s, %s" % (" ".join(options), status, "lands" if landed else "leaves the original",
-                                                                "keeps the sandbox" if kept else "leaves no sandbox", who), good,
+                                                                "keeps the sandbox" if kept else "for undo" if landed else "leaves no sandbox", who), good,
                   t.said(done), names)
-        if kept and names:
+        if names:
             box.atoll("rm", "--force", names[0]["name"])
         t.remove_tree(path)
         box.drop()

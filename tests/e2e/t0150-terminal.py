@@ -97,11 +97,11 @@ def question(place, tap, who):
         return os.path.exists(os.path.join(path, name))
 
     def kept():
-        return box.atoll("list", "--quiet").stdout.split()
+        return [each["name"].encode() for each in json.loads(box.atoll("list", "--json").stdout) if not each["landed"]]
 
     done = talk("committed", (QUESTION, b"c\n"))
-    tap.check("the answer commit lands the change and removes the sandbox, %s" % who,
-              done.returncode == 0 and is_there("committed") and not kept(), done)
+    tap.check("the answer commit lands the change and leaves nothing undecided, %s" % who,
+              done.returncode == 0 and is_there("committed") and not kept() and b"atoll undo takes it back" in done.said, done)
     done = talk("seen", (QUESTION, b"nonsense\n"), (QUESTION, b"d\n"), (QUESTION, b"discard\n"))
     tap.check("other answers ask again, diff shows the change, discard drops it, %s" % who,
               done.returncode == 0 and b"+++ b/seen" in done.said and not is_there("seen") and not kept(), done)

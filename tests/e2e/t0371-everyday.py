@@ -244,6 +244,89 @@ def without_a_repository(place, tap, who):
     p.drop()
 
 
+# ---- afterwards ----
+
+def states(p):
+    return [(box["name"], box["state"], box["landed"]) for box in p.sandboxes()]
+
+
+@scene
+def what_landed_can_be_taken_back(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    done = p.commit("echo 1 >>src/b; git commit -qm one src/b; echo 2 >>src/b; rm c; touch new")
+    boxes = p.sandboxes()
+    tap.check("what has landed is kept as landed, for undo, %s" % who, done.returncode == 0 and b"atoll undo takes it back" in done.stderr and
+              len(boxes) == 1 and boxes[0]["landed"] and b"  landed  " in p.box.atoll("list").stdout, t.said(done), boxes)
+    other = Project(place, who)
+    other.box = p.box
+    other.commit("echo elsewhere >>a")
+    undone = p.box.atoll("undo", cwd=p.path + "/src")
+    name = boxes[0]["name"].encode()
+    tap.check("undo without a name takes the latest landing here back, says which, and all of it, %s" % who, undone.returncode == 0 and
+              b'taking back the latest commit of the sandbox "%s" ("%s", landed ' % (name, p.path.encode()) in undone.stderr and
+              undone.stdout.endswith(b'the edits are still in the sandbox "%s"\n' % name) and p.log() == ["first"] and p.status() == " M a" and
+              p.read("src/b") == "b\n" and other.read("a") == "a\nelsewhere\n", t.said(undone), p.log(), p.status())
+    tap.check("the edits are in the sandbox again, which has not landed any more, %s" % who, sorted(landed for _, _, landed in states(p)) == [False, True],
+              states(p))
+    on = p.box.atoll("continue", "--", "sh", "-c", "git log --format=%s; cat src/b; echo 3 >>src/b", cwd=p.path)
+    tap.check("continue goes on in it, %s" % who, on.stdout == b"one\nfirst\nb\n1\n2\n" and b'in the sandbox "%s"' % name in on.stderr, t.said(on))
+    only = p.box.atoll("commit", cwd=place.root)
+    tap.check("sandboxes that have landed are passed over where a name is left out, %s" % who, only.returncode == 0 and p.read("src/b") == "b\n1\n2\n3\n" and
+              p.log() == ["one", "first"] and all(landed for _, _, landed in states(p)), t.said(only), states(p))
+    two = p.commit("echo two >two")
+    undone = p.box.atoll("undo", "--json", cwd=p.path)
+    tap.check("of several landings the latest is taken back, %s" % who, two.returncode == 0 and json.loads(undone.stdout)["sandbox"] != name.decode() and
+              not os.path.exists(p.path + "/two") and p.read("src/b").endswith("3\n"), t.said(two), t.said(undone))
+    nowhere = p.box.atoll("undo", cwd="/etc")
+    tap.check("where nothing landed the only sandbox is meant, as ever, %s" % who, nowhere.returncode == 5 and b"no commit to take back" in nowhere.stderr,
+              t.said(nowhere))
+    absent = p.box.atoll("continue", "--", "true", cwd="/etc")
+    tap.check("and there is nothing to continue, %s" % who, absent.returncode == 125 and b"no sandbox holds the current directory" in absent.stderr,
+              t.said(absent))
+    t.remove_tree(other.top)
+    p.drop()
+
+
+@scene
+def a_landing_is_kept_for_a_time(place, tap, who):
+    p = Project(place, who)
+    done = p.commit("echo 1 >>a", "--keep-landed", "none")
+    tap.check("nothing is kept if that is asked for, %s" % who, done.returncode == 0 and not p.sandboxes() and b"undo" not in done.stderr, t.said(done))
+    p.commit("echo 2 >>a", "--keep-landed", "1")
+    p.commit("echo 3 >>a")
+    time.sleep(1.2)
+    left = p.sandboxes()
+    tap.check("a later command removes what landed longer ago than its limit, and nothing else, %s" % who, len(left) == 1 and left[0]["landed"] and
+              len(p.sh("git for-each-ref refs/atoll").splitlines()) <= 2, left, p.sh("git for-each-ref refs/atoll"))
+    config = p.box.home + "/.config/atoll"
+    p.sh("mkdir -p %s; printf '[run]\\nkeep-landed = 1\\n' >%s/config" % (config, config))
+    tap.check("a config file says so for all, %s" % who, not p.sandboxes(), p.sandboxes())
+    p.sh("printf '[run]\\nkeep-landed-size = 300K\\n' >%s/config; seq 200000 >large; git add large; git commit -qm large" % config)
+    for n in range(3):
+        p.commit("sed -i s/^%d/x/ large" % n)
+    left = p.sandboxes()
+    undone = p.box.atoll("undo", cwd=p.path)
+    tap.check("the oldest go where all take too much, the latest stays, %s" % who, len(left) == 1 and undone.returncode == 0, left, t.said(undone))
+    p.sh("rm -r %s" % config)
+    p.drop()
+
+
+@scene
+def what_is_more_than_an_undo_record_is_not_pruned(place, tap, who):
+    p = Project(place, who)
+    limit = ["--keep-landed", "0.1"]
+    p.commit("mkfifo pipe; echo 1 >>a", *limit)
+    p.commit("echo 2 >>a; git config x.y z", *limit)
+    p.commit("echo 4 >>c; git stash push -q c; echo 3 >>a", *limit)
+    p.commit("echo 5 >>src/b", "--keep-landed", "1h")
+    undone = p.box.atoll("undo", cwd=p.path)
+    time.sleep(0.5)
+    left = p.sandboxes()
+    tap.check("a FIFO, git's configuration, a stash, and edits that were taken back keep their sandboxes, %s" % who, undone.returncode == 0 and
+              len(left) == 4 and p.read("a") == "a\n1\n2\n3\n", t.said(undone), left)
+    p.drop()
+
+
 # ---- questions ----
 
 class Talk:

@@ -10,6 +10,9 @@
 #define ODD_BYTES "o'd\"d\n\t\x01\xff\xfe%_;--\\ \xc3("
 
 /* What version 9 has added. */
+#define DROP_PRUNABLE                                                                            \
+	"ALTER TABLE sandbox DROP COLUMN prunable; ALTER TABLE sandbox DROP COLUMN measured_op;" \
+	"ALTER TABLE sandbox DROP COLUMN measured;"
 #define DROP_COUNTS                                                                                \
 	"ALTER TABLE op_resource DROP COLUMN added; ALTER TABLE op_resource DROP COLUMN modified;" \
 	"ALTER TABLE op_resource DROP COLUMN deleted; ALTER TABLE op_resource DROP COLUMN meta;"

@@ -8,7 +8,7 @@
 /* What version 3 had, with two commits and two resources. */
 static const char version_3[] =
 	"ALTER TABLE owner DROP COLUMN registry; DROP INDEX op_unfinished; DROP TABLE plan; DROP TABLE base;"
-	"ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS
+	"ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS DROP_PRUNABLE
 	"CREATE TABLE step(op INTEGER NOT NULL REFERENCES op(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
 	" resource INTEGER NOT NULL, kind INTEGER NOT NULL, path BLOB NOT NULL, slot BLOB, change INTEGER NOT NULL,"
 	" b_id BLOB, b_mode INTEGER, b_uid INTEGER, b_gid INTEGER, b_size INTEGER, b_mtime INTEGER, b_atime INTEGER,"
@@ -140,7 +140,7 @@ static void make_version_5(const char *top, bool owner)
 	snprintf(sql, sizeof sql,
 		 "UPDATE resource SET work=CAST('%s/boxes/u/1' AS BLOB), stage=CAST('/elsewhere/.atoll-0/u/1' AS BLOB);"
 		 "ALTER TABLE owner DROP COLUMN registry; DELETE FROM owner;"
-		 "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS "%s%s%s PRAGMA user_version=5",
+		 "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS DROP_PRUNABLE "%s%s%s PRAGMA user_version=5",
 		 top, owner ? "INSERT INTO owner VALUES(1,NULL,0,CAST('" : "", owner ? top : "",
 		 owner ? "' AS BLOB));" : "");
 	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
@@ -182,4 +182,28 @@ TEST(areas_of_a_state_directory_without_an_owner_on_record_are_found)
 {
 	make_version_5(tap_dir, false);
 	check_areas();
+}
+
+/* Sandboxes of version 9 were made to be kept. */
+TEST(a_sandbox_of_an_earlier_version_is_not_pruned)
+{
+	struct atoll_error err = { 0 };
+	sqlite3 *db = NULL;
+
+	{
+		AUTO_STORE *s = scene_store();
+
+		scene_box(s, "one");
+	}
+	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
+	CHECK_EQ(sqlite3_exec(db, DROP_PRUNABLE "PRAGMA user_version=9", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	{
+		AUTO_STORE *s = scene_store();
+		struct store_sandbox box = { 0 };
+
+		CHECK_DONE(store_sandbox_find(s, "one", &box, &err), err);
+		CHECK(!box.prunable && box.measured_op == 0);
+		store_sandbox_release(&box);
+	}
 }

@@ -78,7 +78,7 @@ TEST(a_newer_version_is_refused_and_nothing_changed)
 	CHECK_EQ(open_code(&err), ATOLL_CORRUPT);
 	CHECK_CONTAINS(err.message, "1000");
 	CHECK_CONTAINS(err.object, "atoll.db");
-	sql("PRAGMA user_version=9");
+	sql("PRAGMA user_version=10");
 	CHECK_EQ(open_code(&err), ATOLL_OK);
 }
 
@@ -89,7 +89,7 @@ TEST(an_older_version_is_brought_up_and_keeps_its_content)
 	store_close(scene_store());
 	sql("DROP INDEX op_unfinished; DROP TABLE plan; DROP TABLE base; CREATE TABLE step(op,seq); CREATE TABLE touch(resource,path); CREATE TABLE stamp(resource,path);"
 	    "ALTER TABLE sandbox DROP COLUMN settings; DROP TABLE owner; PRAGMA user_version=1;"
-	    "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS
+	    "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS DROP_PRUNABLE
 	    "INSERT INTO sandbox(uuid,name,created,active,durable) VALUES('u',CAST('old' AS BLOB),1,1,0)");
 	CHECK_EQ(open_code(&err), ATOLL_OK);
 	{
