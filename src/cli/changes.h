@@ -62,9 +62,9 @@ struct changes_printer {
 		char *dir; /* the git directory whose files are being folded, absolute; NULL: none */
 		uint64_t files;
 	} git_files;
-	void *state;  /* of the format */
-	bool begun;   /* something of the JSON was printed */
-	int failure;  /* -errno that ended the listing */
+	void *state; /* of the format */
+	bool begun;  /* something of the JSON was printed */
+	int failure; /* -errno that ended the listing */
 };
 
 void changes_details(struct strbuf *s, const struct atoll_change *change); /* what stands in brackets behind its path */

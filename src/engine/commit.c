@@ -65,7 +65,8 @@ static int check_selection(struct op *op, struct atoll_error *err)
 						 "\"%s\" has no changes in the sandbox \"%s\"",
 						 op->selections[i].given[k], op->s->box.name);
 		}
-	return r < 0 || !op->selections ? r : selection_check_patterns(op->selections, op->s, op->changes, "commit", err);
+	return r < 0 || !op->selections ? r
+					: selection_check_patterns(op->selections, op->s, op->changes, "commit", err);
 }
 
 static int skip_idle(struct op *op, struct atoll_error *err)

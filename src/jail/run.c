@@ -43,8 +43,8 @@ struct run {
 	struct jail_namespaces namespaces; /* of pid 1, if it made them */
 	struct net *net;                   /* the gateway, or NULL */
 	int socket, signal_fd;
-	int requests;         /* of one that serves, or -EBADF */
-	int renames;          /* on which the command's renames are reported, or -EBADF */
+	int requests; /* of one that serves, or -EBADF */
+	int renames;  /* on which the command's renames are reported, or -EBADF */
 	struct confined confined;
 	const int *stdio_fds; /* as in the spec */
 	struct stdio stdio;

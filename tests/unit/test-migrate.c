@@ -140,7 +140,8 @@ static void make_version_5(const char *top, bool owner)
 	snprintf(sql, sizeof sql,
 		 "UPDATE resource SET work=CAST('%s/boxes/u/1' AS BLOB), stage=CAST('/elsewhere/.atoll-0/u/1' AS BLOB);"
 		 "ALTER TABLE owner DROP COLUMN registry; DELETE FROM owner;"
-		 "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS DROP_PRUNABLE "%s%s%s PRAGMA user_version=5",
+		 "ALTER TABLE op_resource DROP COLUMN stays_active;" DROP_COUNTS DROP_PRUNABLE
+		 "%s%s%s PRAGMA user_version=5",
 		 top, owner ? "INSERT INTO owner VALUES(1,NULL,0,CAST('" : "", owner ? top : "",
 		 owner ? "' AS BLOB));" : "");
 	CHECK_EQ(sqlite3_open("atoll.db", &db), SQLITE_OK);
