@@ -163,7 +163,7 @@ def granted(g):
     entry = pwd.getpwnam(names[0][0])
     path = g.place.fresh("granted")
     os.chown(path, entry.pw_uid, entry.pw_gid)
-    script = "cd %s && export HOME=%s ATOLL_STATE_DIR=%s/../granted-state && %s run --user root --discard -- sh -c 'id -u; touch a; chown %d a; " \
+    script = "cd %s && export HOME=%s ATOLL_STATE_DIR=%s/../granted-state && %s run --yes --user root --discard -- sh -c 'id -u; touch a; chown %d a; " \
         "stat -c %%u a; cat /proc/self/uid_map'" % (path, path, path, g.box.program, names[0][1] + 1)
     state = os.path.normpath(path + "/../granted-state")
     os.mkdir(state, 0o700)
