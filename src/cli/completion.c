@@ -112,7 +112,16 @@ void completion_print_bash(FILE *out)
 {
 	const struct command *c;
 
-	fputs("# bash completion for atoll\n_atoll() {\n"
+	/* bash-completion, where it is loaded, completes the words of a command that is an operand. */
+	fputs("# bash completion for atoll\n"
+	      "_atoll_command() {\n"
+	      "\tif declare -F _command_offset >/dev/null; then\n"
+	      "\t\t_command_offset \"$1\"\n"
+	      "\telif ((COMP_CWORD == $1)); then\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+	      "\telse\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+	      "\tfi\n}\n\n_atoll() {\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= i\n"
 	      "\tCOMPREPLY=()\n"
 	      "\t# --option=value arrives as three words.\n"
@@ -120,7 +129,7 @@ void completion_print_bash(FILE *out)
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
 	      "\t\t--state-dir) ((i++));;\n"
-	      "\t\t--) if [[ $command == run || $command == exec ]]; then compopt -o default; return; fi;;\n"
+	      "\t\t--) if [[ $command == run || $command == exec ]]; then _atoll_command $((i + 1)); return; fi;;\n"
 	      "\t\t-*|=) ;;\n"
 	      "\t\t*) command=${command:-${COMP_WORDS[i]}};;\n"
 	      "\t\tesac\n"
@@ -195,7 +204,10 @@ static void zsh_options(FILE *out, const struct option_spec *specs)
 
 static void zsh_command(FILE *out, const struct command *c)
 {
-	fprintf(out, "\t\t%s%s%s)\n\t\t\t_arguments -s", c->name, c->alias ? "|" : "", c->alias ? c->alias : "");
+	fprintf(out, "\t\t%s%s%s)\n", c->name, c->alias ? "|" : "", c->alias ? c->alias : "");
+	if (c->takes_command)
+		fputs("\t\t\t_atoll_command && return\n", out);
+	fputs("\t\t\t_arguments -s", out);
 	zsh_options(out, c->options);
 	zsh_options(out, commands_common);
 	if (c->max_operands > 0) {
@@ -203,8 +215,6 @@ static void zsh_command(FILE *out, const struct command *c)
 		zsh_action(out, c->completion, NULL);
 		putc('\'', out);
 	}
-	if (c->takes_command)
-		fputs(" \\\n\t\t\t'*::command:_normal'", out);
 	fputs("\n\t\t\t;;\n", out);
 }
 
@@ -221,11 +231,24 @@ void completion_print_zsh(FILE *out)
 	      "_atoll_sandboxes_or_files() {\n"
 	      "\t_alternative 'sandboxes:sandbox:_atoll_sandboxes' 'files:file:_files'\n"
 	      "}\n\n"
+	      "# What follows -- is a command line of its own; _arguments would count the dashes among its words.\n"
+	      "_atoll_command() {\n"
+	      "\tlocal -i at\n"
+	      "\tfor ((at = 1; at < CURRENT; at++)); do\n"
+	      "\t\tif [[ $words[at] == -- ]]; then\n"
+	      "\t\t\tshift $at words\n"
+	      "\t\t\t((CURRENT -= at))\n"
+	      "\t\t\t_normal\n"
+	      "\t\t\treturn 0\n"
+	      "\t\tfi\n"
+	      "\tdone\n"
+	      "\treturn 1\n"
+	      "}\n\n"
 	      "_atoll() {\n"
 	      "\tlocal curcontext=$curcontext state line\n"
 	      "\tlocal -A opt_args\n"
-	      "\tlocal -a commands\n"
-	      "\tcommands=(\n",
+	      "\tlocal -a known # not commands, in which zsh finds programs\n"
+	      "\tknown=(\n",
 	      out);
 	for (size_t i = 0; (c = visible_at(&i)); i++) {
 		fprintf(out, "\t\t'%s:", c->name);
@@ -240,7 +263,7 @@ void completion_print_zsh(FILE *out)
 	fputs(" \\\n\t\t'1: :->command' \\\n\t\t'*:: :->operands'\n"
 	      "\tcase $state in\n"
 	      "\tcommand)\n"
-	      "\t\t_describe command commands\n"
+	      "\t\t_describe command known\n"
 	      "\t\t;;\n"
 	      "\toperands)\n"
 	      "\t\tcase $words[1] in\n",
@@ -299,7 +322,18 @@ void completion_print_fish(FILE *out)
 {
 	const struct command *c;
 
-	fputs("# fish completion for atoll\ncomplete -c atoll -f\n", out);
+	fputs("# fish completion for atoll\n"
+	      "function __atoll_in_command\n"
+	      "    contains -- -- (commandline -opc)\n"
+	      "end\n"
+	      "function __atoll_complete_command\n"
+	      "    set -l words (commandline -opc)\n"
+	      "    set -l at (contains -i -- -- $words)\n"
+	      "    set -e words[1..$at]\n"
+	      "    complete -C (string join ' ' -- (string escape -- $words) (commandline -ct))\n"
+	      "end\n"
+	      "complete -c atoll -f\n",
+	      out);
 	fish_options(out, commands_common, "");
 	fish_options(out, commands_global, " -n __fish_use_subcommand");
 	for (size_t i = 0; (c = visible_at(&i)); i++) {
@@ -308,8 +342,13 @@ void completion_print_fish(FILE *out)
 		fprintf(out, "complete -c atoll -n __fish_use_subcommand -a %s -d ", c->name);
 		put_quoted(out, c->summary, "\\");
 		putc('\n', out);
-		strbuf_addf(&condition, " -n '__fish_seen_subcommand_from %s%s%s'", c->name, c->alias ? " " : "",
-			    c->alias ? c->alias : "");
+		strbuf_addf(&condition, " -n '__fish_seen_subcommand_from %s%s%s%s'", c->name, c->alias ? " " : "",
+			    c->alias ? c->alias : "", c->takes_command ? "; and not __atoll_in_command" : "");
+		if (c->takes_command)
+			fprintf(out,
+				"complete -c atoll -n '__fish_seen_subcommand_from %s %s; and __atoll_in_command' -fa "
+				"'(__atoll_complete_command)'\n",
+				c->name, c->alias ? c->alias : "");
 		fish_options(out, c->options, strbuf_str(&condition));
 		if (c->completion != COMPLETE_NONE) {
 			fprintf(out, "complete -c atoll%s", strbuf_str(&condition));
