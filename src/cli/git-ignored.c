@@ -110,7 +110,7 @@ void git_ignored(const char *dir, const char *const *paths, size_t n, bool *ret)
 		return;
 	question = write_question(paths, n);
 	answer = memfd_create("ignored", MFD_CLOEXEC);
-	if (question < 0 || answer < 0 || ask(dir, question, answer) == -ENOENT)
+	if (question < 0 || answer < 0 || ask(dir, question, answer) < 0)
 		return;
 	read_answer(answer, paths, n, ret);
 }

@@ -8,7 +8,8 @@
 
 /*
  * paths are relative to the directory dir; ret[i] becomes true if git says that it ignores paths[i]. It stays as it is for paths about which
- * nothing is known: if dir lies in no working tree, if there is no git, and from where git stops or its time is up.
+ * nothing is known: if dir lies in no working tree, if there is no git, and from where git stops. If its time is up it stays so for all: half an
+ * answer would look like a whole one.
  */
 void git_ignored(const char *dir, const char *const *paths, size_t n, bool *ret);
 
