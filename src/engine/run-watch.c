@@ -112,19 +112,37 @@ static void say_too_much(struct run_watch *w, const char *what, uint64_t used, u
 
 /* ---- looking ---- */
 
-static bool disk_is_fine(struct run_watch *w, const char *end)
+/* pid: 0 when no process can have anything open. */
+static bool disk_is_fine(struct run_watch *w, pid_t pid, const char *end)
 {
 	int64_t began = clock_monotonic_ns();
+	struct jail_nameless nameless = { 0 };
 	uint64_t used;
 
 	if (!w->o->disk || measure_disk(w->s, &used, NULL) < 0)
 		return true;
+	if (pid > 0)
+		jail_nameless(pid, &nameless);
+	used += nameless.disk;
 	w->disk_at = clock_monotonic_ns() + MAX(DISK_LOOK_MS * 1000000LL, (clock_monotonic_ns() - began) * DISK_SHARE);
 	used -= MIN(used, w->disk_base);
 	if (used <= w->o->disk)
 		return true;
 	say_too_much(w, "the changes take", used, w->o->disk, end);
 	return false;
+}
+
+/* Looking through all open files takes longer, and is done less often where there are many. */
+static void look_at_nameless(struct run_watch *w, pid_t pid)
+{
+	int64_t began = clock_monotonic_ns();
+	struct jail_nameless nameless;
+
+	if (began < w->nameless_at)
+		return;
+	jail_nameless(pid, &nameless);
+	w->nameless = nameless.memory;
+	w->nameless_at = clock_monotonic_ns() + (clock_monotonic_ns() - began) * DISK_SHARE;
 }
 
 static bool memory_is_fine(struct run_watch *w, pid_t pid)
@@ -136,7 +154,12 @@ static bool memory_is_fine(struct run_watch *w, pid_t pid)
 		return true;
 	jail_usage(pid, &u);
 	w->pids_reached |= l->pids_by == JAIL_LIMIT_BY_RLIMIT && u.tasks > l->pids;
-	if (l->memory_by != JAIL_LIMIT_BY_RLIMIT || u.memory <= l->memory)
+	if (l->memory_by != JAIL_LIMIT_BY_RLIMIT)
+		return true;
+	look_at_nameless(w, pid);
+	/* Of a memfd that is mapped the pages are among the shared ones already. */
+	u.memory += w->nameless - MIN(w->nameless, u.shared);
+	if (u.memory <= l->memory)
 		return true;
 	say_too_much(w, "the processes took", u.memory, l->memory, "everything inside was ended");
 	return false;
@@ -148,7 +171,7 @@ int run_watch_look(pid_t pid, void *arg)
 
 	if (!memory_is_fine(w, pid))
 		return 0;
-	if (clock_monotonic_ns() >= w->disk_at && !disk_is_fine(w, "everything inside was ended"))
+	if (clock_monotonic_ns() >= w->disk_at && !disk_is_fine(w, pid, "everything inside was ended"))
 		return 0;
 	return LOOK_MS;
 }
@@ -173,7 +196,7 @@ int run_watch_begin(struct run_watch *w, struct atoll_error *err)
 
 	if (w->o->disk && has_copies(w->s))
 		r = measure_disk(w->s, &w->disk_base, err);
-	if (r >= 0 && !disk_is_fine(w, "commit or roll back first, or allow more"))
+	if (r >= 0 && !disk_is_fine(w, 0, "commit or roll back first, or allow more"))
 		return error_set(err, ATOLL_NO_SPACE, 0, "run", w->s->box.name, "%s", w->limited);
 	return r;
 }
@@ -186,7 +209,7 @@ void run_watch_end(struct run_watch *w, const struct jail_limit_events *events, 
 	if (!w->limited[0] && events->memory)
 		snprintf(w->limited, sizeof w->limited, "the limit of memory was reached: processes inside were ended");
 	if (!w->limited[0])
-		(void)disk_is_fine(w, "the command had ended by then");
+		(void)disk_is_fine(w, 0, "the command had ended by then");
 	if (!w->limited[0] && w->o->disk && measure_room(w->s) < FULL)
 		snprintf(w->limited, sizeof w->limited, "the filesystem of the changes is full");
 	if (!w->limited[0] && (events->pids || w->pids_reached))

@@ -11,7 +11,9 @@ struct run_watch {
 	uint64_t disk_base; /* what copies took before the run */
 	int64_t disk_at;    /* when to measure again */
 	bool pids_reached;
-	char limited[200]; /* why the run was ended, or "" */
+	char limited[200];   /* why the run was ended, or "" */
+	uint64_t nameless;   /* bytes in memfds, when that was looked at */
+	int64_t nameless_at; /* when to look again */
 };
 
 bool run_watch_is_needed(const struct run_options *o);

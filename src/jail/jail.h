@@ -268,6 +268,13 @@ struct jail_usage {
 };
 void jail_usage(pid_t pid, struct jail_usage *ret);
 
+/* Files that these processes have open and that have no name any more, or never had one: of memory (memfd), and elsewhere but in a
+ * tmpfs. What the caller has open itself is left out: it was handed in. */
+struct jail_nameless {
+	uint64_t memory, disk; /* bytes */
+};
+void jail_nameless(pid_t pid, struct jail_nameless *ret);
+
 /*
  * Sets up user (not for root), mount, pid and (unless it is the host's) network namespaces, mounts the view, and runs the command as the caller's uid and gid with its
  * cwd, environment and stdio; no_new_privs is set. pid 1 is non-dumpable, reaps, and ends everything when the command ends or the calling

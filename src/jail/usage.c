@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the processes of a run use just now: pid 1 and all that descend from it, as /proc has them. */
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/fd.h"
 #include "jail/private.h"
@@ -41,13 +45,13 @@ static void add_tasks(pid_t pid, struct jail_usage *u)
 	u->shared = MAX(u->shared, number_of(text, "\nRssShmem:") * 1024);
 }
 
-static void add_tree(pid_t pid, int depth, struct jail_usage *u)
+/* Calls fn for the process and for all that descend from it. */
+static void each_process(pid_t pid, int depth, void (*fn)(pid_t pid, void *arg), void *arg)
 {
 	char name[64];
 	AUTO_FREE char *children = NULL;
 
-	add_memory(pid, u);
-	add_tasks(pid, u);
+	fn(pid, arg);
 	/* A thread's children are listed with it; nearly always the first one has them all. */
 	snprintf(name, sizeof(name), "task/%d/children", (int)pid);
 	children = depth < DEPTH_MAX ? read_proc(pid, name) : NULL;
@@ -57,14 +61,112 @@ static void add_tree(pid_t pid, int depth, struct jail_usage *u)
 
 		if (end == p)
 			break;
-		add_tree((pid_t)child, depth + 1, u);
+		each_process((pid_t)child, depth + 1, fn, arg);
 		p = end + strspn(end, " ");
 	}
+}
+
+static void add_process(pid_t pid, void *arg)
+{
+	add_memory(pid, arg);
+	add_tasks(pid, arg);
 }
 
 void jail_usage(pid_t pid, struct jail_usage *ret)
 {
 	*ret = (struct jail_usage){ 0 };
-	add_tree(pid, 0, ret);
+	each_process(pid, 0, add_process, ret);
 	ret->memory += ret->shared;
+}
+
+/* ---- files without a name ---- */
+
+struct nameless {
+	dev_t dev;
+	ino_t ino;
+};
+
+struct nameless_files {
+	struct nameless *seen;
+	size_t n, room;
+	bool handed_in; /* what is seen now does not count */
+	struct jail_nameless *sum;
+};
+
+/* Whether it is seen for the first time. Without memory it counts each time. */
+static bool note(struct nameless_files *f, const struct stat *st)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->seen[i].dev == st->st_dev && f->seen[i].ino == st->st_ino)
+			return false;
+	if (f->n == f->room) {
+		size_t room = f->room ? 2 * f->room : 64;
+		struct nameless *more = realloc(f->seen, room * sizeof(*more));
+
+		if (!more)
+			return true;
+		f->seen = more;
+		f->room = room;
+	}
+	f->seen[f->n++] = (struct nameless){ st->st_dev, st->st_ino };
+	return true;
+}
+
+static bool is_memory(int dir, const char *name)
+{
+	static const char prefix[] = "/memfd:";
+	char target[sizeof(prefix)];
+
+	return readlinkat(dir, name, target, sizeof(target)) >= (ssize_t)sizeof(prefix) - 1 &&
+	       strncmp(target, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static bool is_on_tmpfs(int dir, const char *name)
+{
+	AUTO_FD fd = openat(dir, name, O_PATH | O_CLOEXEC);
+	struct statfs fs;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+static void add_file(struct nameless_files *f, int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, 0) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 0 || !note(f, &st) || f->handed_in)
+		return;
+	if (is_memory(dir, name)) {
+		f->sum->memory += (uint64_t)st.st_blocks * 512;
+		return;
+	}
+	/* The private places, in memory, have a limit of their own. */
+	if (!is_on_tmpfs(dir, name))
+		f->sum->disk += (uint64_t)st.st_blocks * 512;
+}
+
+static void add_open_files(pid_t pid, void *arg)
+{
+	struct nameless_files *f = arg;
+	char path[32];
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			add_file(f, dirfd(d), e->d_name);
+	if (d)
+		closedir(d);
+}
+
+void jail_nameless(pid_t pid, struct jail_nameless *ret)
+{
+	struct nameless_files f = { .sum = ret, .handed_in = true };
+
+	*ret = (struct jail_nameless){ 0 };
+	add_open_files(getpid(), &f);
+	f.handed_in = false;
+	each_process(pid, 0, add_open_files, &f);
+	free(f.seen);
 }

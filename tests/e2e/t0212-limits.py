@@ -41,6 +41,35 @@ for pid in children:
     os.waitpid(pid, 0)
 print("had it")
 """
+MEMFD = """
+import mmap, os, sys, time
+fd = os.memfd_create("m")
+mapped = None
+for i in range(int(sys.argv[1])):
+    os.write(fd, b"x" * (1 << 20))
+if sys.argv[2] == "mapped":
+    mapped = mmap.mmap(fd, 0)
+    sum(mapped[i] for i in range(0, len(mapped), 4096))
+children = [os.fork() for i in range(2)]
+time.sleep(float(sys.argv[3]))
+if all(children):
+    for pid in children:
+        os.waitpid(pid, 0)
+    print("had it")
+"""
+NAMELESS = """
+import os, sys, time
+if sys.argv[1] == "never":
+    fd = os.open(".", os.O_TMPFILE | os.O_RDWR)
+else:
+    fd = os.open("unlinked", os.O_CREAT | os.O_RDWR)
+    os.unlink("unlinked")
+for i in range(int(sys.argv[2])):
+    os.write(fd, b"x" * (1 << 20))
+    time.sleep(0.01)
+time.sleep(float(sys.argv[3]))
+print("had it")
+"""
 FILL = """
 import sys
 try:
@@ -132,6 +161,12 @@ def memory(g):
             t.said(done))
     done = g.python(["--memory", "200M"], SHARED, 80, 0.5)
     g.check("but not once for each of them", done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
+    for how in ("written", "mapped"):
+        done = g.python(["--memory", "100M"], MEMFD, 300, how, 30)
+        g.check("a memfd that is %s counts too" % how, done.returncode == 137 and
+                (b"limit of memory" in done.stderr or b"more than the limit of 100.0 MiB" in done.stderr), t.said(done))
+        done = g.python(["--memory", "200M"], MEMFD, 80, how, 1)
+        g.check("one that is %s counts once" % how, done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
     for place in ("/tmp", "/dev/shm", "/dev", "/run", g.box.home):
         done = g.python(["--memory", "50M"], FILL, place, 80)
         g.check("what lies in %s counts too" % place.replace(g.box.home, "the home directory"),
@@ -191,6 +226,18 @@ def disk(g):
     done = g.run(["--disk", "20M"], "sh", "-c", "mkdir -m 0 closed; chmod 700 closed; head -c 30000000 /dev/zero > closed/x; chmod 0 closed; sleep 5")
     g.check("a directory that nobody may enter hides nothing", done.returncode == 137 and b"more than the limit" in done.stderr, t.said(done))
     g.box.rollback()
+    for how in ("later", "never") if g.box.strategy != "copy_on_write" else ("later",):
+        done = g.python(["--disk", "20M"], NAMELESS, how, 3000, 0)
+        g.check("a file without a name counts while it is open (%s)" % how, done.returncode == 137 and
+                b"more than the limit of 20.0 MiB: everything inside was ended" in done.stderr, t.said(done))
+        done = g.python(["--disk", "20M"], NAMELESS, how, 5, 1)
+        g.check("and a small one is left alone (%s)" % how, done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
+    with open(os.path.join(g.place.root, "handed-in-" + g.who), "w+b") as file:
+        os.unlink(file.name)
+        file.write(bytes(30 << 20))
+        file.flush()
+        done = g.run(["--disk", "20M"], "sleep", "1", stdin=file)
+        g.check("one that was handed in does not count", done.returncode == 0, t.said(done))
     done = g.run(["--disk", "1M"], "sh", "-c", "head -c 3000000 /dev/zero > f")
     g.check("a command that was quicker is told of all the same", b"more than the limit of 1.0 MiB" in done.stderr, t.said(done))
     for wrong in ("0", "-1", "", "4095", "all", "1Q"):
