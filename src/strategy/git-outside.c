@@ -47,8 +47,9 @@ static int collect_crossed(const struct git_work *w, struct git_entries *ret)
 
 		if (!is_file(c) || !is_added_there(w, c->path))
 			continue;
-		/* A sparse checkout inside removes directories too, into which the original may put files. */
-		if (c->below && !c->has_after && w->hidden.n)
+		/* A directory that was removed inside says nothing of a file that the original has put there
+		 * since. A sparse checkout inside removes directories, too. */
+		if (c->below && !c->has_after && (w->hidden.n || c->before.ctime >= resource_stamp(w->r, c->path)))
 			continue;
 		if (c->has_after ? git_entries_find(&w->tracked, c->path) || git_carried_is_like_original(w, upper, c)
 				 : c->gone)
