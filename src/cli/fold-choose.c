@@ -243,7 +243,8 @@ static void replace(struct lines *all, size_t at, const struct lines *with)
 		return;
 	}
 	memmove(all->v + at + with->n, all->v + at + 1, behind * sizeof(*all->v));
-	memcpy(all->v + at, with->v, with->n * sizeof(*all->v));
+	if (with->n)
+		memcpy(all->v + at, with->v, with->n * sizeof(*all->v));
 }
 
 static size_t lines_inside(const struct fold *f, struct fold_line *line)

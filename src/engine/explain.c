@@ -71,9 +71,12 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 
 static int tell_view(const struct explainer *e, struct session *s, const struct run_options *o, struct atoll_error *err)
 {
+	CLEANUP(run_areas_release) struct run_areas areas = { 0 };
 	struct run_view v = { 0 };
-	int r = run_view_build(&v, s, o, err);
+	int r = run_areas_list(s, &areas, err);
 
+	if (r >= 0)
+		r = run_view_build(&v, s, o, &areas, err);
 	if (r >= 0) {
 		if (o->root)
 			tell(e, "see", o->root, "as the root of all, read-only");

@@ -238,13 +238,13 @@ static int hide_secrets(struct run_view *v, struct atoll_error *err)
 }
 
 /* Edits of other sandboxes lie in the same kind of place, beside their originals. */
-static int hide_areas(struct run_view *v, struct session *s, char *const *areas, size_t n, struct atoll_error *err)
+static int hide_areas(struct run_view *v, struct session *s, const struct run_areas *areas, struct atoll_error *err)
 {
 	AUTO_FREE char *usual = str_format("/var/tmp/.atoll-%u", (unsigned)geteuid());
 	int r = usual ? add_hidden(v, usual, err) : error_oom(err, "run");
 
-	for (size_t i = 0; i < n && r >= 0; i++)
-		r = hide_place(v, s, areas[i], err);
+	for (size_t i = 0; i < areas->n && r >= 0; i++)
+		r = hide_place(v, s, areas->v[i], err);
 	return r;
 }
 
@@ -262,21 +262,27 @@ static int add_all(struct run_view *v, struct session *s, const struct run_optio
 	return r;
 }
 
-int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err)
+int run_areas_list(struct session *s, struct run_areas *ret, struct atoll_error *err)
 {
-	char **areas = NULL;
-	size_t n = 0;
-	int r = store_area_list(s->store, &areas, &n, err);
+	return store_area_list(s->store, &ret->v, &ret->n, err);
+}
+
+void run_areas_release(struct run_areas *areas)
+{
+	for (size_t i = 0; i < areas->n; i++)
+		free(areas->v[i]);
+	free(areas->v);
+}
+
+int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
+		   struct atoll_error *err)
+{
+	int r = view_init(v, s->n, o->n_places + count_above(o), areas->n) < 0 ? error_oom(err, "run")
+									       : add_all(v, s, o, err);
 
 	if (r >= 0)
-		r = view_init(v, s->n, o->n_places + count_above(o), n) < 0 ? error_oom(err, "run")
-									    : add_all(v, s, o, err);
-	if (r >= 0)
-		r = hide_areas(v, s, areas, n, err);
+		r = hide_areas(v, s, areas, err);
 	if (r >= 0)
 		r = hide_secrets(v, err);
-	for (size_t i = 0; i < n; i++)
-		free(areas[i]);
-	free(areas);
 	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
 }

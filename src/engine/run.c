@@ -99,6 +99,7 @@ struct inside {
 	const char *name;
 	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
 	struct slot_note note;
+	struct run_areas areas;         /* of a run that makes a view */
 	int layers;                     /* the private places of its view, or -EBADF */
 	int64_t began, began_monotonic; /* of its own entries there; began 0: all are, since it made the view */
 	struct record record;
@@ -303,7 +304,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 	struct run_view v = { 0 };
 	AUTO_FREE const int *areas = NULL;
 	size_t n_areas = claim_fds(s, &areas);
-	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, err);
+	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, &in->areas, err);
 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,
@@ -398,10 +399,12 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 	r = come_in(s, &in, options->argv, err);
 	if (r < 0)
 		return r;
+	r = in.peer.n > 0 ? 0 : run_areas_list(s, &in.areas, err);
 	if (threads)
 		session_pause(s);
-	r = environment_set_run(&o->env, s->box.name, in.record.number) < 0 ? error_oom(err, "run") : 0;
-	if (r == 0)
+	if (r >= 0 && environment_set_run(&o->env, s->box.name, in.record.number) < 0)
+		r = error_oom(err, "run");
+	if (r >= 0)
 		r = run_in_view(s, &in, options, o, ret, err);
 	if (r >= 0)
 		report_discarded(s, &in, options, ret);
@@ -410,6 +413,7 @@ static int run_inside(struct session *s, const struct atoll_run_options *options
 		end = session_resume(s, r < 0 ? NULL : err);
 	if (end >= 0)
 		end = go_out(s, &in, r < 0 ? NULL : ret, r < 0 ? NULL : err);
+	run_areas_release(&in.areas);
 	ret->run = in.record.number;
 	return r < 0 ? r : end;
 }

@@ -16,7 +16,16 @@ struct run_view {
 	int *fds; /* owned */
 	size_t n_fds;
 };
-int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, struct atoll_error *err);
+/* Where sandboxes of the state directory have their workspaces, outside of it. */
+struct run_areas {
+	char **v; /* owned */
+	size_t n;
+};
+int run_areas_list(struct session *s, struct run_areas *ret, struct atoll_error *err); /* asks the state database */
+void run_areas_release(struct run_areas *areas);
+/* Does without the state database, so that the session may be paused. */
+int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
+		   struct atoll_error *err);
 void run_view_release(struct run_view *v);
 
 /* stdio: as in jail_spec. */

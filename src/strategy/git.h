@@ -225,23 +225,23 @@ struct git_work {
 	struct git_entries base_old, base_new; /* from base to tree */
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
-	bool unrelated;             /* nothing in common: nothing of it lands; base is what the sandbox began at */
-	struct git_index_file file; /* the index inside; its entries are in tracked */
-	bool settled;               /* no file that it lists was written since it was */
-	struct git_running ahead;   /* what differs from head, asked before it is known whether that is the base */
+	struct git_index_file file;            /* the index inside; its entries are in tracked */
+	struct git_running ahead; /* what differs from head, asked before it is known whether that is the base */
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
 	struct git_running landing;   /* the objects of a commit, which enter the original */
-	bool compared;                /* base_old and base_new are known */
 	struct git_entries committed; /* as is: what the tip has and the base has not */
-	bool has_index;               /* there is a copy of the index in the quarantine */
+	struct strbuf commits;        /* made inside, the latest first: "SHORT\tSUBJECT\n" */
+	size_t n_commits;
+	bool unrelated; /* nothing in common: nothing of it lands; base is what the sandbox began at */
+	bool settled;   /* no file that it lists was written since it was */
+	bool compared;  /* base_old and base_new are known */
+	bool has_index; /* there is a copy of the index in the quarantine */
 	bool lost_index; /* the index inside is missing, or cannot be read: HEAD's takes its place, and no commit is made */
 	bool headless;  /* HEAD inside is missing, or cannot be read */
 	bool unborn;    /* so it is, or its ref has no commit; tip is the base then */
 	bool elsewhere; /* HEAD is on neither the sandbox's own branch nor the original's: nothing of it lands there */
-	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
-	size_t n_commits;
 };
 void git_work_release(struct git_work *w);
 #define AUTO_GIT_WORK CLEANUP(git_work_release) struct git_work
