@@ -2,6 +2,7 @@
 /* What a command sees, as a list of mounts: the resources, $HOME, the places of its settings, and what is Atoll's own. */
 #include "engine/run.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -204,6 +205,7 @@ static bool is_wanted(const struct run_view *v, const char *path, bool below)
 	for (size_t i = 0; i < v->n; i++) {
 		const struct jail_mount *m = &v->mounts[i];
 
+		assert(m->path);
 		if (m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && m->kind != JAIL_MOUNT_HOLD &&
 		    path_is_below(m->path, path) && (below || strcmp(m->path, path) == 0))
 			return true;
