@@ -330,6 +330,8 @@ def make_old(state):
     database.executescript("ALTER TABLE owner DROP COLUMN registry; ALTER TABLE op_resource DROP COLUMN stays_active;"
                            "ALTER TABLE op_resource DROP COLUMN added; ALTER TABLE op_resource DROP COLUMN modified;"
                            "ALTER TABLE op_resource DROP COLUMN deleted; ALTER TABLE op_resource DROP COLUMN meta;"
+                           "ALTER TABLE sandbox DROP COLUMN prunable; ALTER TABLE sandbox DROP COLUMN measured_op;"
+                           "ALTER TABLE sandbox DROP COLUMN measured;"
                            "PRAGMA user_version=6")
     database.close()
 

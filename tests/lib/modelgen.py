@@ -11,8 +11,9 @@ OLD = 946684800 * 10**9
 
 
 class Generator:
-    def __init__(self, rng, uid, links=True, nested=True):
-        self.rng, self.uid, self.links, self.nested = rng, uid, links, nested
+    def __init__(self, rng, uid, links=True, nested=True, own_root=False):
+        """own_root: the workspaces lie in the original's root, which must stay the user's alone."""
+        self.rng, self.uid, self.links, self.nested, self.own_root = rng, uid, links, nested, own_root
         self.serial = 0
 
     def directory(self, root):
@@ -79,6 +80,8 @@ class Generator:
 
     def metadata(self, kind, root):
         rng, path = self.rng, self.rng.choice([self.path(root), self.path(root), self.directory(root), "."])
+        if self.own_root and path == "." and kind in ("chown", "acl"):
+            path = self.directory(root)
         if kind == "unlink":
             return [["unlink", self.path(root)]]
         if kind == "chmod":

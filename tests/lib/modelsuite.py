@@ -59,7 +59,7 @@ def one(place, combination, ground, seed, options):
     """One chain: (None or a report, how many kills hit)."""
     name, _, strategies, who = combination
     rng = random.Random("%s %d" % (name, seed))
-    generator = g.Generator(rng, place.uid(who), options.get("links", "1") == "1")
+    generator = g.Generator(rng, place.uid(who), options.get("links", "1") == "1", own_root="snapshot" in strategies)
     base = generator.base()
     chain = generator.chain(strategies, rng.randrange(4, 14), options.get("kills", "0") == "1")
     try:
