@@ -107,13 +107,14 @@ def rollback_past_failures(place, tap, strategy, committed):
     done = [box.commit()] if committed else []
     stuck = plant_undeletable(area(box, 1)) if committed else area(box, 1)
     immutable(stuck, True)
-    failed = box.rollback("--json")
+    landed = ["--landed"] if committed else []
+    failed = box.rollback("--json", *landed)
     left = edited(box)
     immutable(stuck, False)
     tap.check("a rollback goes on past a workspace that cannot be reset and says which, %s" % label,
               all(d.returncode == 0 for d in done) and report(failed) == (dirty(1) if committed else kept(1)) and sides(box) == ["old"] * 3 and
               left == [False, not committed, False], sides(box), left, t.said(failed))
-    again = box.rollback()
+    again = box.rollback(*landed)
     diff = box.diff("--name-status")
     tap.check("and can be repeated once the cause is gone, %s" % label,
               again.returncode == 0 and diff.returncode == 0 and not diff.stdout, t.said(again), t.said(diff))

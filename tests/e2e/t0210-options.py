@@ -331,7 +331,8 @@ def explain(g):
                 all(sorted(each) == ["object", "text", "what"] for each in listed) and {"see", "write", "hidden", "reach", "be", "call", "use"} ==
                 {each["what"] for each in listed}, t.said(found))
     found = g.box.atoll("run", "box", "--explain", "--json", "--hide", "/not/there", cwd=g.path)
-    g.tap.check("and nothing where it fails, %s" % g.who, found.returncode == 125 and not found.stdout and found.stderr.count(b"\n") == 1, t.said(found))
+    g.tap.check("and the error alone where it fails, %s" % g.who, found.returncode == 125 and found.stderr.count(b"\n") == 1 and
+                json.loads(found.stdout)["error"]["object"] == "/not/there", t.said(found))
     g.refused("--json without --explain", ["--json"], "--explain")
     done, lines = explained(g)
     g.tap.check("and what holds without options, %s" % g.who, ["reach", "nothing: no network but a loopback of its own"] in lines and
