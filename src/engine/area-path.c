@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way to an area that lies outside of the state directory. Its path is on record, and a user who may write one of the
- * directories on the way could put another directory there, which a removal would then empty. Two rules keep that away:
+ * Checks the directories that lead to an area outside of the state directory. The state database
+ * has the path of the area on record. Another user who may write to a directory of that path could
+ * put another directory there, and a removal would empty that one. Two rules prevent this:
  *
- *   - every directory above ".atoll-UID" belongs to root or to this user, and no other user may write to it. A sticky
- *     directory like /var/tmp is fine: its entries can only be renamed by their owners;
- *   - ".atoll-UID" and the two levels below it are opened one by one without following links, belong to this user, and
- *     cannot be written by others. So their names, among them the random one of the sandbox, are this user's own.
+ *   - Every directory above ".atoll-UID" belongs to root or to this user, and no other user may
+ *     write to it. A sticky directory like /var/tmp is fine: only the owner of an entry can rename
+ *     it there.
  *
- * In a user namespace that maps few ids every other owner looks alike; the first rule is therefore also looked at before one is
- * entered (operation_run()).
+ *   - Atoll opens ".atoll-UID" and the two levels below it one by one without following links. They
+ *     belong to this user, and no other user may write to them. So the entries in them, among them
+ *     the random name of the sandbox, are this user's own.
+ *
+ * In a user namespace that maps few ids all unmapped owners look alike; operation_run() therefore
+ * also checks the first rule before it enters one.
  */
 #include "engine/engine.h"
 
@@ -23,7 +27,7 @@
 
 /* ---- groups without other members ---- */
 
-/* In /etc/passwd: whether the group is the first one of no other user. */
+/* Whether /etc/passwd gives the group to another user as primary group. */
 static bool is_first_group_of_others(const char *passwd, gid_t gid)
 {
 	for (const char *line = passwd; line; line = accounts_next(line))
@@ -32,7 +36,7 @@ static bool is_first_group_of_others(const char *passwd, gid_t gid)
 	return false;
 }
 
-/* A group that the file does not know may have any members. */
+/* Returns true if the file does not list the group: its members are then unknown. */
 static bool has_other_members(const char *groups, gid_t gid, const char *name)
 {
 	for (const char *line = groups; line; line = accounts_next(line))
@@ -42,7 +46,8 @@ static bool has_other_members(const char *groups, gid_t gid, const char *name)
 	return true;
 }
 
-/* Many systems give each user a group without other members, and let it write all that the user makes. */
+/* Many systems give each user a private group and a umask that lets this group write to all files
+ * of the user. */
 static bool is_private_group(gid_t gid)
 {
 	AUTO_FREE char *passwd = NULL;
@@ -58,7 +63,8 @@ static bool is_private_group(gid_t gid)
 
 /* ---- the directories above a place ---- */
 
-/* Whether all ids are mapped here, so that the id of an owner that is not mapped is a user of that number. */
+/* Whether this user namespace maps all ids. Then the overflow uid as owner is a real user, not an
+ * unmapped one. */
 static bool knows_all_owners(void)
 {
 	AUTO_FREE char *map = NULL;
@@ -83,7 +89,8 @@ static bool is_trusted(uid_t owner)
 	return owner == 0 || owner == geteuid() || (owner == unknown_owner() && !knows_all_owners());
 }
 
-/* An access control list may let other groups and users write what the group may. */
+/* With an access control list the group bits do not say who may write: they are the mask of the
+ * list. */
 static bool has_list(int fd)
 {
 	char path[48];
@@ -105,7 +112,8 @@ static int is_safe(int fd)
 	return !(st.st_mode & 002) && !has_list(fd) && is_private_group(st.st_gid);
 }
 
-/* Opens the next directory of the way in place of *at and moves *name behind it; 0 at the end or where nothing is there. */
+/* Replaces *at by the next directory of the path and advances *name behind it. Returns 0 at the end
+ * of the path or where the directory does not exist. */
 static int step_down(int *at, char **name)
 {
 	size_t size = strcspn(*name, "/");
@@ -153,7 +161,7 @@ static bool is_outside(const struct atoll *a, const char *area)
 	return area && *area == '/' && !path_is_below(area, a->state_dir);
 }
 
-/* The directory that holds the place of an area. */
+/* Returns the directory that contains the ".atoll-UID" of an area. */
 static char *above_of(const char *area)
 {
 	size_t size = strlen(area);
@@ -206,7 +214,7 @@ int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *er
 	struct session s = { .lock_fd = -EBADF };
 	int r;
 
-	/* What is wrong otherwise is told by the operation itself. */
+	/* The operation itself reports any other error. */
 	if (session_peek(a, name, &s, &ignored) < 0)
 		return 0;
 	r = area_check_ways(&s, err);
@@ -214,7 +222,7 @@ int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *er
 	return r;
 }
 
-/* Takes over fd, also on failure. */
+/* Checks that fd belongs to this user alone. Closes fd on failure too. */
 static int require_own(int fd)
 {
 	AUTO_FD owned = fd;

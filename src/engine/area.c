@@ -121,7 +121,8 @@ static char *candidate(struct atoll *a, int i, int root_fd, const char *root_pat
 	}
 }
 
-/* A path of place/uuid/seq, taken apart in place; false if it is none. */
+/* The parts of a path place/uuid/seq. split_area() splits the path in place; it returns false if
+ * the path has no such parts. */
 struct area_names {
 	char *above, *place, *box, *seq;
 };
@@ -254,7 +255,8 @@ static bool may_be_same(const char *place, int root_fd)
 	return tree_stat(root_fd, "", &root) < 0 || at.dev == root.dev;
 }
 
-/* The state directory's way is what it is: what is to be known of the areas in it lies there as well. */
+/* A place in the state directory needs no check: the database that records the areas lies there as
+ * well. */
 static bool is_safe_place(struct atoll *a, const char *place, char **unsafe)
 {
 	AUTO_FREE char *above = strdup(place);
@@ -350,7 +352,7 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 	return 0;
 }
 
-/* What other resources or sandboxes still use is not empty. */
+/* The directory is not empty if other resources or sandboxes still use it. */
 static int remove_empty(int dir, const char *name)
 {
 	int r = sys_unlink(dir, name, AT_REMOVEDIR);
@@ -358,7 +360,8 @@ static int remove_empty(int dir, const char *name)
 	return r == -ENOTEMPTY || r == -EEXIST || r == -ENOENT ? 0 : r;
 }
 
-/* Level by level from above, so that nothing but this user's own names leads to what is removed. */
+/* Opens the path level by level, so that only names that belong to this user lead to the directory
+ * that is removed. */
 int area_remove(const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);

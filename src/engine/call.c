@@ -32,7 +32,7 @@ int operation_run(struct operation *op, struct atoll_result **ret, struct atoll_
 	AUTO_FD out = -EBADF;
 	int r = jail_is_root() ? 0 : area_check_sandbox(op->a, op->name, err);
 
-	/* Inside a user namespace the owners of directories can no longer be told apart. */
+	/* Inside a user namespace the operation cannot tell the owners of directories apart. */
 	if (ret)
 		*ret = NULL;
 	if (r < 0)

@@ -104,7 +104,7 @@ static int check_link(struct checker *c, const struct change *change)
 
 	if (r < 0)
 		return error_sys(c->err, r, "commit", change->path, "cannot read the link \"%s\"", change->path);
-	/* The directory of what lies at the top has no slash at its end. */
+	/* For a link at the top of the resource, remove the slash at the end of its directory. */
 	while (at && strlen(at) > 1 && at[strlen(at) - 1] == '/')
 		at[strlen(at) - 1] = '\0';
 	r = at ? link_target_place(c->op, at, target, &place) : -ENOMEM;

@@ -173,7 +173,8 @@ static bool stays_active(const struct op *op, size_t index)
 	return false;
 }
 
-/* On record for each resource: an undo, also of some of them alone, reports the same numbers. */
+/* Stores the counts of each resource, so that an undo, also of some resources only, reports the
+ * same numbers. */
 static void keep_counts(struct op *op, size_t index)
 {
 	const struct atoll_resource_result *res = result_find(op->result, op->s->resources[index].row.seq);

@@ -13,8 +13,8 @@ struct shown {
 	int workspace_fd;
 };
 
-/* A rename is shown as one: what it was before is what was deleted. changes_compare_renames()
- * has set what differs besides. */
+/* Shows a rename as one change: its old state is that of the deleted file.
+ * changes_compare_renames() has already recorded what else differs. */
 static void fill_renamed(struct shown *shown, const struct changes *changes)
 {
 	const struct change *old = changes_find(changes, shown->change.old_path);
@@ -58,7 +58,7 @@ static void fill(const struct shown *shown, struct atoll_change *ret)
 	}
 }
 
-/* A rename is wanted by either of its paths. */
+/* A selection includes a rename if it includes either of its paths. */
 static bool is_wanted(const struct resource *r, const struct selection *selection, const struct change *c)
 {
 	if (c->part)

@@ -13,15 +13,15 @@
 #include "jail/jail.h"
 
 #define GROUPS_MAX 256
-#define PATHS_MAX 1000 /* of all groups, beside the first few of each */
+#define PATHS_MAX 1000 /* of all groups together, without the first FIRST_PATHS of each */
 #define PATHS_SIZE_MAX (256 << 10)
 #define FIRST_PATHS 4
 #define FILE_MAX (16 << 20)
 #define CLOCK_SLACK_NS 1000000000LL
 
 struct discarded_group {
-	struct atoll_discarded told; /* strings: place and below are owned; paths are filled in by discarded_tell() */
-	char *place, *below, *top;   /* top "": what lies in the place itself */
+	struct atoll_discarded told; /* discarded_tell() fills in its strings and paths */
+	char *place, *below, *top;   /* top "": entries directly in the place */
 	bool is_hidden;
 	struct strbuf paths; /* each: 'd' or 'f', 'r' or 'w', the path, NUL */
 	size_t n_paths;
@@ -50,7 +50,7 @@ int64_t discarded_now(void)
 
 struct gather {
 	struct discarded *d;
-	char *home; /* resolved; NULL: not asked for yet, or none */
+	char *home; /* resolved $HOME; NULL: not looked up yet, or none */
 };
 
 static void gather_release(struct gather *g)
@@ -58,7 +58,8 @@ static void gather_release(struct gather *g)
 	free(g->home);
 }
 
-/* Of its directory; a whole directory that was not looked into stands for itself. */
+/* Returns the length of the entry's parent directory, or of the whole path for a directory that the
+ * walk did not enter. */
 static size_t parent_size(const struct jail_layer_entry *e)
 {
 	const char *slash = strrchr(e->path, '/');
@@ -83,8 +84,8 @@ static bool is_same_group(const struct discarded_group *g, const struct jail_lay
 	       (*top || g->is_hidden == (*e->top == '.'));
 }
 
-/* The walk goes name by name, so that it is the last one or one of the few for what lies in a place
- * itself. */
+/* The walk visits name by name, so the matching group is the last one, or one of the few for
+ * entries directly in the place. */
 static struct discarded_group *find_group(struct gather *g, const struct jail_layer_entry *e)
 {
 	const char *top = e->at_top || g->d->n >= GROUPS_MAX ? "" : e->top;
@@ -107,7 +108,7 @@ static struct discarded_group *find_group(struct gather *g, const struct jail_la
 	return new->place &&new->top &&new->below ? new : NULL;
 }
 
-/* Up to the innermost directory that holds both. */
+/* Widens the group's directory to the innermost one that contains both. */
 static void widen(struct discarded_group *g, const struct jail_layer_entry *e)
 {
 	size_t size = parent_size(e), n = 0, good = 1;
@@ -157,7 +158,7 @@ static int take(const struct jail_layer_entry *e, void *arg)
 	return group->paths.failed ? -ENOMEM : 0;
 }
 
-/* ---- in which order ---- */
+/* ---- sorting ---- */
 
 static uint64_t count(const struct discarded_group *g)
 {
@@ -187,7 +188,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(x + 2, y + 2);
 }
 
-/* The kernel lists them in no order. */
+/* The kernel lists directory entries in no particular order. */
 static void sort_paths(struct discarded_group *g)
 {
 	AUTO_FREE const char **paths = calloc(g->n_paths + 1, sizeof *paths);
@@ -221,7 +222,8 @@ static void sum_up(const struct discarded *d, struct atoll_run_result *result)
 	}
 }
 
-/* The clock that inodes have was set back since: nothing can be told by their times. */
+/* Whether the clock of inode timestamps was set back since the run began; the timestamps prove
+ * nothing then. */
 static bool went_back(int64_t began, int64_t began_monotonic)
 {
 	return discarded_now() - began < clock_monotonic_ns() - began_monotonic - CLOCK_SLACK_NS;
@@ -237,7 +239,7 @@ void discarded_look(int layers, int64_t began, int64_t began_monotonic, struct d
 		began = 0;
 	if (r == 0)
 		r = jail_layers_walk(layers, began, take, &g);
-	/* What was found by then is told. */
+	/* After a failed walk the caller still gets the entries that the walk had found. */
 	result->discards_unknown = r < 0;
 	if (ret->n > 1)
 		qsort(ret->groups, ret->n, sizeof *ret->groups, compare);
@@ -318,10 +320,10 @@ void discarded_save(struct atoll *a, const char *uuid, int64_t run, const struct
 }
 
 struct reader {
-	const char *at, *end; /* the text ends with NUL */
+	const char *at, *end; /* the text ends with a NUL byte */
 };
 
-/* The string, or NULL where it was cut off. */
+/* Returns NULL if the string was cut off. */
 static const char *read_string(struct reader *r)
 {
 	const char *start = r->at;
@@ -367,7 +369,7 @@ static bool read_group(struct reader *r, struct discarded *d)
 	return g->place && g->below && !g->paths.failed;
 }
 
-/* What was cut off by a crash is not told. */
+/* Skips a group that a crash has cut off. */
 static void read_groups(char *text, size_t size, int64_t run, struct discarded *ret)
 {
 	struct reader r = { text, text + size };

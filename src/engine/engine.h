@@ -158,17 +158,19 @@ int area_remove(const char *path);
 /* Whether a path lies in a place of Atoll's. */
 bool area_owns_path(struct atoll *a, const char *path);
 
-/* ---- area-path.c: the way to an area ---- */
+/* ---- area-path.c: the directories that lead to an area ---- */
 
-/* Whether other users can exchange what lies below a directory: 1 and the path of the first directory on the way that another
- * user owns or may write to, 0 if there is none (or the way ends before), or -errno. */
+/* Whether other users can exchange entries below a directory. Returns 1 and the first directory of
+ * the path that another user owns or may write to, 0 if there is none (also if the path ends
+ * before), or -errno. */
 int area_find_unsafe(const char *dir, char **ret);
-/* ATOLL_REFUSED if an area of the session lies below such a directory; areas in the state directory do not count. */
+/* Fails with ATOLL_REFUSED if an area of the session lies below such a directory. Ignores areas in
+ * the state directory. */
 int area_check_ways(const struct session *s, struct atoll_error *err);
-/* The same of a sandbox that is not opened yet. */
+/* The same check for a sandbox that is not open yet. */
 int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *err);
-/* An area, or one level of its path, as O_RDONLY|O_DIRECTORY fd, opened without following links. -EPERM: it belongs to another user, or
- * others may write to it. */
+/* Opens an area, or one level of its path, as O_RDONLY|O_DIRECTORY fd without following links.
+ * -EPERM: it belongs to another user, or another user may write to it. */
 int area_open(const char *area);
 int area_open_level(int dir, const char *name);
 
@@ -203,7 +205,7 @@ int info_describe(struct atoll *a, struct store *store, const struct store_sandb
 
 struct selection {
 	char **paths;       /* relative to one resource; NULL with all set: everything */
-	const char **given; /* parallel to paths: the caller's words for them, borrowed */
+	const char **given; /* parallel to paths: as the caller spelt them, borrowed */
 	size_t n, n_given;
 	char **patterns; /* relative to one resource, as base/glob.h matches them */
 	size_t n_patterns;
@@ -211,16 +213,18 @@ struct selection {
 };
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
 		  struct atoll_error *err);
-/* With the changes of each resource at hand: a path that names nothing, neither in the original
- * nor in the workspace nor among the changes, is misspelt. ATOLL_NOT_FOUND; the error's object
- * is the caller's word, and the message offers the nearest changed path. */
+/* Fails with ATOLL_NOT_FOUND if a path names nothing in the original, in the workspace or among the
+ * changes: it is misspelt. The error's object is the path as the caller spelt it, and the message
+ * offers the nearest changed path. Needs the changes of each resource. */
 int selection_check(const struct selection *selections, struct session *s, struct changes *const *changes,
 		    struct atoll_error *err);
 void selection_free(struct selection *v, size_t n);
 bool selection_has(const struct selection *v, const char *path);
-/* Selects what lies at or below an absolute path. Like the next: how many resources hold it, 0 for none, or -ENOMEM. */
+/* Selects all changes at or below an absolute path. Returns how many resources contain the path, or
+ * -ENOMEM; so does selection_add_pattern(). */
 int selection_add_full(struct session *s, struct selection *v, const char *path);
-/* selection-pattern.c: selects what matches; a pattern that matches no change of any resource is an error for the other. */
+/* In selection-pattern.c. The first adds a pattern to a selection; the second fails if a pattern
+ * matches no change of any resource. */
 int selection_add_pattern(struct session *s, struct selection *v, const char *pattern);
 int selection_check_patterns(const struct selection *selections, struct session *s, struct changes *const *changes,
 			     const char *operation, struct atoll_error *err);

@@ -11,15 +11,15 @@ static const char *const system_trees[] = { "/usr",        "/bin",        "/sbin
 					    "/opt",        "/nix",        "/dev/null", "/dev/stdin",
 					    "/dev/stdout", "/dev/stderr", "/dev/fd",   "/run/current-system" };
 
-/* Of /proc, in which any other link may lead anywhere. */
+/* Files of /proc; any other link in /proc may lead anywhere. */
 static const char *const own_files[] = { "self/exe", "self/fd", "self/mountinfo", "self/mounts" };
 
 struct walk {
 	struct op *op;
-	struct strbuf at; /* where it has come to; "" is the root */
-	char *rest;       /* what is left of the way */
+	struct strbuf at; /* the directory that the walk has reached; "" is the root */
+	char *rest;       /* the part of the path still to walk */
 	int links;
-	bool lost; /* nothing is there */
+	bool lost; /* the walk has passed a missing entry */
 };
 
 static void cleanup_walk(struct walk *w)
@@ -28,7 +28,7 @@ static void cleanup_walk(struct walk *w)
 	free(w->rest);
 }
 
-/* ---- the tree as it will be ---- */
+/* ---- the tree as it will be after the commit ---- */
 
 /* The path below the root of a resource, or NULL. */
 static const char *path_in(const struct resource *r, const char *path)
@@ -67,7 +67,7 @@ static int read_new_link(const struct resource *r, const char *path, char **ret)
 	return rc < 0 ? rc : fd_readlink(dir, name, ret);
 }
 
-/* What is there already; what cannot be looked at counts as missing. */
+/* Looks at the present tree. Returns 0 for a missing entry and for one that cannot be read. */
 static int look_at_present(const char *path, char **ret_target)
 {
 	AUTO_FD fd = fd_open_absolute(path, O_PATH | O_NOFOLLOW);
@@ -78,7 +78,8 @@ static int look_at_present(const char *path, char **ret_target)
 	return S_ISLNK(st.st_mode) && fd_readlink(fd, "", ret_target) < 0 ? 0 : 1;
 }
 
-/* 0: nothing will be there. 1: something will; *ret_target is where it leads, if it is a link. */
+/* Returns 1 if the entry exists after the commit, and 0 if not; *ret_target is the target of a
+ * link. */
 static int look(const struct walk *w, const char *path, char **ret_target)
 {
 	size_t i = find_innermost(w->op, path);
@@ -95,7 +96,7 @@ static int look(const struct walk *w, const char *path, char **ret_target)
 	return rc < 0 ? rc : 1;
 }
 
-/* ---- the way ---- */
+/* ---- the walk ---- */
 
 static bool is_in_resource(const struct op *op, const char *path)
 {
@@ -134,7 +135,7 @@ static bool is_own_file(const char *rest)
 
 		if (strncmp(rest, own_files[i], size) != 0)
 			continue;
-		/* Of the open files one by its number, and nothing below it. */
+		/* Allow one open file by its number, but no path below it. */
 		if (strcmp(own_files[i], "self/fd") == 0 && *more == '/')
 			more += 1 + strspn(more + 1, "0123456789");
 		if (*more == '\0')
@@ -150,7 +151,7 @@ static void climb(struct walk *w)
 	strbuf_truncate(&w->at, slash ? (size_t)(slash - w->at.data) : 0);
 }
 
-/* The link's target takes the place of its name. Takes over target. */
+/* Puts the link's target in the place of its name. Takes over target. */
 static int follow(struct walk *w, char *target)
 {
 	AUTO_FREE char *owned = target;
@@ -167,7 +168,7 @@ static int follow(struct walk *w, char *target)
 	return 0;
 }
 
-/* One name further: 1 if it is decided where the link leads. */
+/* Walks one name further. Returns 1 once it is known where the link leads. */
 static int enter(struct walk *w, const char *name, enum link_place *ret)
 {
 	char *target = NULL;
@@ -190,7 +191,7 @@ static int enter(struct walk *w, const char *name, enum link_place *ret)
 		free(target);
 		return 0;
 	}
-	/* Where the system's own links lead is the system's business. */
+	/* Do not follow a link of the system itself: its target is up to the system. */
 	if (!is_in_resource(w->op, path) && is_in_system(path) && !climbs(w->rest)) {
 		free(target);
 		*ret = LINK_SYSTEM;

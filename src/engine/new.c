@@ -312,7 +312,8 @@ static int make(struct maker *m, struct atoll_error *err)
 	return r < 0 ? r : record_created(s, err);
 }
 
-/* A caller who gives it up is told so, and not what happened to be interrupted. */
+/* If the caller cancels, report that, and not the error of the call that the cancellation
+ * interrupted. */
 static int make_unless_cancelled(struct maker *m, struct atoll_error *err)
 {
 	int r = stop_begin(m->options->cancelled, m->options->cancelled_arg);

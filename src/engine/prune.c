@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removing sandboxes that were made for one run and whose changes have landed, when their undo records are old, or together take too much
- * space. Which those are is read without their locks; each is removed as by atoll_remove() without force, which looks again under the lock
- * and refuses what holds anything but the undo record.
+ * Removes sandboxes that were made for one run and whose changes have landed, once their undo
+ * records are too old or together take too much space. It selects them without taking their locks.
+ * atoll_remove() without force then removes each of them: it checks again under the lock, and
+ * refuses a sandbox that holds more than the undo record.
  */
 #include "engine/engine.h"
 #include "engine/settings.h"
@@ -16,15 +17,15 @@
 #define KEEP_BYTES (UINT64_C(10) << 30)
 
 struct limits {
-	int64_t ms; /* 0: nothing is kept */
+	int64_t ms; /* 0: keep none */
 	uint64_t bytes;
 };
 
-/* One that has landed. */
+/* A sandbox whose changes have landed. */
 struct landed {
 	char *name;
 	int64_t id, op, ended_ns, bytes;
-	struct limits limits; /* that of its age is its own */
+	struct limits limits; /* the age limit is the sandbox's own */
 };
 
 struct landed_list {
@@ -41,7 +42,7 @@ static void landed_release(struct landed_list *l)
 
 /* ---- the limits ---- */
 
-/* The settings were checked when they were given. */
+/* Needs no error path: Atoll checked the settings when the user set them. */
 static void read_limits(const struct atoll_settings *settings, struct limits *ret)
 {
 	const struct atoll_setting *s;
@@ -56,7 +57,7 @@ static void read_limits(const struct atoll_settings *settings, struct limits *re
 	}
 }
 
-/* ---- which have landed, and how much they take ---- */
+/* ---- which sandboxes have landed, and how much space they take ---- */
 
 static int add_blocks(const struct tree_entry *e, void *arg)
 {
@@ -64,7 +65,7 @@ static int add_blocks(const struct tree_entry *e, void *arg)
 	return TREE_WALK_GO;
 }
 
-/* What cannot be read for want of permission is not counted. */
+/* Leaves out files that this process has no permission to read. */
 static int64_t measure(const struct store_resource *rows, size_t n)
 {
 	int64_t bytes = 0;
@@ -91,7 +92,8 @@ static bool are_committed(const struct store_resource *rows, size_t n)
 	return n > 0;
 }
 
-/* The commit that was the sandbox's latest op: 1, or 0 if it was another op, or did not end. */
+/* Finds the commit if it was the sandbox's latest op. Returns 1, or 0 if the latest op was another
+ * one or did not finish. */
 static int find_commit(struct store *store, int64_t box, struct landed *ret, struct atoll_error *err)
 {
 	struct store_op *ops = NULL;

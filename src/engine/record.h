@@ -15,13 +15,13 @@ enum {
 	RECORD_DETACHED = 1 << 0,
 	RECORD_NOT_STARTED = 1 << 1, /* exec failed */
 	RECORD_TIMED_OUT = 1 << 2,
-	RECORD_FAILED = 1 << 3,           /* for a reason of Atoll's own */
-	RECORD_CUT = 1 << 4,              /* the command is longer than its place */
-	RECORD_LOGGED = 1 << 5,           /* its output is on disk */
-	RECORD_INTERACTIVE = 1 << 6,      /* and its input comes from those who attach */
-	RECORD_TTY = 1 << 7,              /* at a terminal of its own */
-	RECORD_DISCARDS_MORE = 1 << 8,    /* the counts of what it wrote in private places are the least */
-	RECORD_DISCARDS_UNKNOWN = 1 << 9, /* they could not be looked at */
+	RECORD_FAILED = 1 << 3,           /* Atoll failed, not the command */
+	RECORD_CUT = 1 << 4,              /* the command line is longer than its field */
+	RECORD_LOGGED = 1 << 5,           /* the run's output is on disk */
+	RECORD_INTERACTIVE = 1 << 6,      /* and its input comes from attached clients */
+	RECORD_TTY = 1 << 7,              /* the command has a terminal of its own */
+	RECORD_DISCARDS_MORE = 1 << 8,    /* the counts of discarded files are minimums */
+	RECORD_DISCARDS_UNKNOWN = 1 << 9, /* the private places could not be read */
 };
 
 struct record {
@@ -31,7 +31,7 @@ struct record {
 	int32_t exit_status, signal, slot;
 	uint32_t flags, command_size;
 	char command[RECORD_COMMAND_MAX]; /* arguments, each ended by NUL */
-	uint32_t discarded, temporary;    /* as in struct atoll_run_result; UINT32_MAX: that or more */
+	uint32_t discarded, temporary;    /* as in struct atoll_run_result; capped at UINT32_MAX */
 };
 
 /* With the door closed: the next number, and all but the end. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the changes of a commit are called in its report, so that its numbers are those of a diff. A
- * rename is one change there, and a file that was rewritten with equal content is metadata only.
+ * Classifies the changes of a commit for its report as a diff does, so that both show the same
+ * numbers: a rename counts as one change, and a file rewritten with equal content as metadata only.
  */
 #include "engine/recount.h"
 
-/* A commit moves files and need not read them. To read few small ones takes no time beside its
- * flushes; of more, each counts as modified. */
+/* A commit moves files and need not read them. Reading a few small files takes no time compared to
+ * the commit's flushes; if there are more, each counts as modified. */
 #define READ_FILES 32
 #define READ_BYTES (1 << 20)
 

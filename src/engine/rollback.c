@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rollback drops the edits of a sandbox, and leaves the originals alone. Only if the caller asks for it (options->landed) and there
- * are no edits, it takes the latest commit back, and drops the edits that this commit had landed.
+ * Rollback drops the edits of a sandbox, and leaves the originals alone. Only if the caller asks
+ * for it (options->landed) and there are no edits, rollback reverts the latest commit, and drops
+ * the edits that this commit had landed.
  */
 #include "engine/protocol.h"
 
@@ -94,8 +95,8 @@ static void list_repositories(struct session *s, struct changes **lists)
 	}
 }
 
-/* Whether all edits have landed with a commit, so that there is none to drop. What was rolled back already and not run
- * since stays as it is: the same call may be repeated. */
+/* Whether a commit has landed all edits, so that there is none to drop. False if the sandbox was
+ * rolled back and no command ran since: the caller may repeat the same call. */
 static int has_landed(struct session *s, struct changes **lists, struct atoll_error *err)
 {
 	struct store_op latest = { 0 };
@@ -183,7 +184,8 @@ static int drop_edits(struct session *s, struct changes *const *lists, struct at
 	return r;
 }
 
-/* To take a commit back changes the originals: a caller who meant to drop edits must not do that unawares. */
+/* Reverting a commit changes the originals. A caller who means to drop edits must not do that by
+ * accident. */
 static int refuse_landed(const struct session *s, struct atoll_error *err)
 {
 	return error_set(

@@ -57,10 +57,10 @@ void run_places_tell(const struct run_options *o, const struct atoll_run_options
  * anything works), without those that steer the dynamic loader; then the files, then the single variables. PWD is cwd, unless that is NULL. */
 int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,
 		     struct atoll_error *err);
-/* What a command inside is told of itself. */
+/* Environment variables by which a command learns its sandbox and its run. */
 #define ENVIRONMENT_SANDBOX "ATOLL_SANDBOX="
 #define ENVIRONMENT_RUN "ATOLL_RUN="
-bool environment_names_run(const char *assignment);                     /* whether it is one of these two */
+bool environment_names_run(const char *assignment);                     /* one of these two */
 int environment_set_run(char ***env, const char *sandbox, int64_t run); /* 0 or -ENOMEM */
 void environment_free(char **env);
 /* "NAME=value" in place of what there is of that name; "NAME" takes it out. 0 or -ENOMEM. */

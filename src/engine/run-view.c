@@ -19,7 +19,8 @@ void run_view_release(struct run_view *v)
 
 static int view_init(struct run_view *v, size_t resources, size_t places, size_t areas)
 {
-	/* Each resource: its own mounts, and up to three places to hide; and $HOME, the state directory, secrets, and the areas of others. */
+	/* Each resource has its own mounts and up to three places to hide. The rest is $HOME, the
+	 * state directory, secrets, and the areas of other sandboxes. */
 	size_t most = resources * (4 + STRATEGY_EXTRA_MAX) + places + HOMES_MAX * secrets_count() + areas + 4;
 
 	*v = (struct run_view){ 0 };
@@ -156,7 +157,8 @@ static int add_home(struct run_view *v, struct session *s, const struct run_opti
 	return add_mount(v, o->root ? JAIL_MOUNT_TMPFS : JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
 }
 
-/* Renaming a directory above a part that is read-only would take the part along, and free its path. */
+/* Keeps the directories above a read-only part in place. A command that renames one of them would
+ * move the part along and free its path. */
 static int hold_above(struct run_view *v, const char *path, struct atoll_error *err)
 {
 	AUTO_FREE char *above = strdup(path);
@@ -199,7 +201,7 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 	return m->kind == JAIL_MOUNT_PIN ? hold_above(v, p->path, err) : 0;
 }
 
-/* Whether something at the path, or below it, was asked for. */
+/* Whether the view has a requested mount at the path or, with below, under it. */
 static bool is_wanted(const struct run_view *v, const char *path, bool below)
 {
 	for (size_t i = 0; i < v->n; i++) {
@@ -219,7 +221,7 @@ static int hide_secret(struct run_view *v, const char *path, struct atoll_error 
 		return 0;
 	if (!is_wanted(v, path, true))
 		return add_hidden(v, path, err);
-	/* What was asked for shows, and nothing beside it. */
+	/* Show only the requested mounts below the path. */
 	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
@@ -239,7 +241,7 @@ static int hide_secrets(struct run_view *v, struct atoll_error *err)
 	return r;
 }
 
-/* Edits of other sandboxes lie in the same kind of place, beside their originals. */
+/* Hides the places of areas, since other sandboxes have their edits there too. */
 static int hide_areas(struct run_view *v, struct session *s, const struct run_areas *areas, struct atoll_error *err)
 {
 	AUTO_FREE char *usual = str_format("/var/tmp/.atoll-%u", (unsigned)geteuid());

@@ -112,7 +112,7 @@ static void say_too_much(struct run_watch *w, const char *what, uint64_t used, u
 
 /* ---- looking ---- */
 
-/* pid: 0 when no process can have anything open. */
+/* pid is 0 if no process can have a file open. */
 static bool disk_is_fine(struct run_watch *w, pid_t pid, const char *end)
 {
 	int64_t began = clock_monotonic_ns();
@@ -132,7 +132,7 @@ static bool disk_is_fine(struct run_watch *w, pid_t pid, const char *end)
 	return false;
 }
 
-/* Looking through all open files takes longer, and is done less often where there are many. */
+/* Looking through all open files is slow: the longer it takes, the less often the watch does it. */
 static void look_at_nameless(struct run_watch *w, pid_t pid)
 {
 	int64_t began = clock_monotonic_ns();
@@ -157,7 +157,7 @@ static bool memory_is_fine(struct run_watch *w, pid_t pid)
 	if (l->memory_by != JAIL_LIMIT_BY_RLIMIT)
 		return true;
 	look_at_nameless(w, pid);
-	/* Of a memfd that is mapped the pages are among the shared ones already. */
+	/* u.shared already counts the pages of a memfd that a process has mapped. */
 	u.memory += w->nameless - MIN(w->nameless, u.shared);
 	if (u.memory <= l->memory)
 		return true;

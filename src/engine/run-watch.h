@@ -11,8 +11,8 @@ struct run_watch {
 	uint64_t disk_base; /* what copies took before the run */
 	int64_t disk_at;    /* when to measure again */
 	bool pids_reached;
-	char limited[200];   /* why the run was ended, or "" */
-	uint64_t nameless;   /* bytes in memfds, when that was looked at */
+	char limited[200];   /* why the watch ended the run, or "" */
+	uint64_t nameless;   /* bytes in memfds at the last look */
 	int64_t nameless_at; /* when to look again */
 };
 

@@ -99,9 +99,9 @@ struct inside {
 	const char *name;
 	struct jail_namespaces peer; /* n == 0: nobody is there to be joined */
 	struct slot_note note;
-	struct run_areas areas;         /* of a run that makes a view */
-	int layers;                     /* the private places of its view, or -EBADF */
-	int64_t began, began_monotonic; /* of its own entries there; began 0: all are, since it made the view */
+	struct run_areas areas;         /* only for a run that makes a view */
+	int layers;                     /* fd of the view's private places, or -EBADF */
+	int64_t began, began_monotonic; /* of this run; began 0: all entries count */
 	struct record record;
 	struct keeper *keeper; /* NULL: the run is in the foreground */
 	struct scribe scribe;  /* of one in the foreground whose output is kept */
@@ -211,7 +211,7 @@ static int note_run(pid_t pid, uint64_t start_time, const struct jail_namespaces
 	in->note.pid = pid;
 	in->note.start = start_time;
 	in->note.n_namespaces = (int32_t)namespaces->n;
-	/* Above the standard ones: 0 stands for none. */
+	/* Above the standard fds, so that 0 can stand for none. */
 	if (namespaces->layers > 0)
 		in->layers = fcntl(namespaces->layers, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	in->note.layers = MAX(in->layers, 0);
@@ -364,7 +364,7 @@ static enum slot_kind kind_of(const struct run_options *o)
 	return !o->keeper->holds ? SLOT_DETACHED : o->keeper->serves ? SLOT_SERVER : SLOT_KEEPER;
 }
 
-/* Before the log of a detached run is closed: what is told goes there. */
+/* Call it before the log of a detached run is closed, since the report goes there. */
 static void report_discarded(struct session *s, const struct inside *in, const struct atoll_run_options *options,
 			     struct atoll_run_result *result)
 {
@@ -494,7 +494,7 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	r = served_run(a, name, options, ret, err);
 	if (r == 0)
 		return run_start(a, name, options, NULL, ret, err);
-	/* What the keeper found it has kept. */
+	/* The keeper has saved the discarded entries. */
 	if (r > 0 && options->discarded && ret->run > 0 && ret->discarded + ret->temporary > 0)
 		(void)atoll_discarded(a, name, ret->run, options->discarded, options->discarded_arg, NULL);
 	return MIN(r, 0);

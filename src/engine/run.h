@@ -16,14 +16,15 @@ struct run_view {
 	int *fds; /* owned */
 	size_t n_fds;
 };
-/* Where sandboxes of the state directory have their workspaces, outside of it. */
+/* Workspaces of this state directory's sandboxes that lie outside of it. */
 struct run_areas {
 	char **v; /* owned */
 	size_t n;
 };
-int run_areas_list(struct session *s, struct run_areas *ret, struct atoll_error *err); /* asks the state database */
+/* Reads the state database. */
+int run_areas_list(struct session *s, struct run_areas *ret, struct atoll_error *err);
 void run_areas_release(struct run_areas *areas);
-/* Does without the state database, so that the session may be paused. */
+/* Does not read the state database, so the session may be paused. */
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
 		   struct atoll_error *err);
 void run_view_release(struct run_view *v);
@@ -43,18 +44,20 @@ struct keeper;
 int run_start(struct atoll *a, const char *name, const struct atoll_run_options *options, struct keeper *keeper,
 	      struct atoll_run_result *ret, struct atoll_error *err);
 
-/* secrets.c: what is hidden by default. */
+/* secrets.c: paths that a view hides by default. */
 #define HOMES_MAX 2
 struct homes {
 	char *v[HOMES_MAX]; /* owned */
 	size_t n;
 };
-/* The directories that count as the user's home: $HOME, if it is an absolute path, and the one that the system has on record for the
- * user. Without the latter neither a service that has no HOME nor a wrong one would hide anything. */
+/* The directories that count as the user's home: $HOME, if it is an absolute path, and the
+ * directory that the system has on record for the user. Without the latter a service with no HOME,
+ * or with a wrong one, would hide nothing. */
 int secrets_homes(struct homes *ret);
 void secrets_homes_release(struct homes *h);
 size_t secrets_count(void);
-/* Each as it is found below a home, malloc'ed, or NULL; what does not lie in a home is found with the first one, number 0. */
+/* Returns secret i below the given home, malloc'ed, or NULL. A secret outside of any home belongs
+ * to the first home, number 0. */
 char *secrets_path(size_t i, const struct homes *homes, size_t number);
 
 #endif

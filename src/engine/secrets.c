@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command does not see although its user could: the one table of it. Sockets of agents, buses, displays and container engines need no
- * line: /run and /tmp are private, and no socket of the host can be connected to. A resource, or a place named by an option, that
- * is one of these or lies in it is seen all the same, and nothing else of it.
+ * The one table of paths that a view hides although the command's user could read them. Sockets of
+ * agents, buses, displays and container engines need no line: /run and /tmp are private, and a
+ * command cannot connect to any socket of the host. A view still shows a resource, or a place named
+ * by an option, that is one of these paths or lies below one, and nothing else of it.
  */
 #include "engine/run.h"
 
@@ -104,7 +105,8 @@ static char *find(const char *path)
 
 /* ---- homes ---- */
 
-/* The name service is asked, which takes as long as a run, only where nothing else says what the home is. */
+/* Asking the name service takes as long as a run, so Atoll asks only if nothing else says what the
+ * home is. */
 static char *ask_name_service(void)
 {
 	char number[16];
@@ -134,7 +136,8 @@ static char *home_on_record(const char *home)
 	return found || is_own_directory(home) ? found : ask_name_service();
 }
 
-/* Takes over path. The root is nobody's home, though some services have it on record. */
+/* Takes over path. Skips the root: it is no user's home, though the system lists it as home of some
+ * services. */
 static void add_home(struct homes *h, char *path)
 {
 	AUTO_FREE char *owned = path;

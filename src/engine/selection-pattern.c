@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns among the paths of a selection. They are kept apart from paths: the name of a file may hold a star. */
+/* Patterns of a selection. The selection keeps them apart from paths, since the name of a file may
+ * contain a star. */
 #include <string.h>
 
 #include "base/glob.h"
 #include "engine/engine.h"
 
-/* A pattern without a slash is for names at any depth, as in a .gitignore. */
+/* A pattern without a slash matches names at any depth, as in a .gitignore. */
 static char *anchor(const char *dir, const char *pattern)
 {
 	return str_format("%s/%s%s", dir, strchr(pattern, '/') ? "" : "**/", pattern);
 }
 
-/* In the resource that holds the directory in which the pattern stands; of a single file it is matched with the name. */
+/* Adds the pattern to the resource that contains its directory. A resource that is a single file is
+ * matched by its name. */
 static int add_in(struct session *s, struct selection *v, const char *full)
 {
 	int found = selection_add_full(s, v, full);
@@ -35,7 +37,8 @@ static int add_in(struct session *s, struct selection *v, const char *full)
 	return found;
 }
 
-/* Like a path: in the working directory or, where no resource holds that, in every resource. */
+/* Like a path, a pattern is relative to the working directory or, if no resource contains that, to
+ * every resource. */
 static int find_pattern(struct session *s, struct selection *v, const char *pattern)
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
@@ -94,7 +97,7 @@ static bool matches_any(const char *pattern, const struct changes *changes)
 	return false;
 }
 
-/* The same pattern may have been meant for several resources. */
+/* Whether the pattern matches in any resource. The caller may have meant it for one of several. */
 static bool is_of_use(const struct selection *selections, struct session *s, struct changes *const *changes,
 		      const char *pattern)
 {

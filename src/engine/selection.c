@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the changes is meant: paths as a user gives them, found in the resources. A path
- * that names nothing is an error, never an empty selection. */
+/* Finds the paths that a user gives in the resources. A path that names nothing is an error, never
+ * an empty selection. */
 #include "engine/engine.h"
 
 #include <fcntl.h>
@@ -137,7 +137,7 @@ static int add_wanted(struct session *s, struct selection *v, const char *path)
 	return 0;
 }
 
-/* The caller's word for all paths that were added since. */
+/* Records how the caller spelt all paths added since. */
 static int note_given(struct selection *v, size_t n, const char *given)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -152,7 +152,7 @@ static int note_given(struct selection *v, size_t n, const char *given)
 	return 0;
 }
 
-/* A file that is named so literally is meant before all that the pattern matches, and so is a database. */
+/* A file or database whose name is literally the pattern takes precedence over the pattern. */
 static int add_any(struct session *s, struct selection *v, const char *path)
 {
 	struct stat st;
@@ -229,7 +229,7 @@ static bool is_there(int root_fd, const char *path)
 {
 	AUTO_FD node = fd_open_beneath(root_fd, path, O_PATH);
 
-	/* What may not be looked at may be there. */
+	/* A path that cannot be looked up may exist. */
 	return node >= 0 || (node != -ENOENT && node != -ENOTDIR && node != -ELOOP && node != -EBADF);
 }
 
@@ -244,8 +244,8 @@ static bool names_something(const struct resource *r, const struct changes *chan
 	return is_there(workspace, path);
 }
 
-/* The changed path that is spelt most like this one, as it can be typed where the caller is;
- * NULL if there is none. */
+/* Returns the changed path that is spelt most like this one, relative to the working directory if
+ * possible, or NULL if there is none. */
 static char *nearest_change(const struct resource *r, const struct changes *changes, const char *path)
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);

@@ -35,8 +35,8 @@ struct server {
 	struct session *s;
 	struct slot_note *note; /* of its slot */
 	int lock_fd, slot;
-	const int *layers;              /* of its view, or -EBADF */
-	int64_t began, began_monotonic; /* the run that is going on */
+	const int *layers;              /* fd of the view's private places, or -EBADF */
+	int64_t began, began_monotonic; /* of the present run */
 	struct keeper *k;
 	int dir; /* in which its socket is */
 	ino_t socket;

@@ -146,7 +146,7 @@ static bool write_back(const char *assignment, void *arg)
 	return true;
 }
 
-/* Which sandbox and run it is, at the end; false if there is no room. */
+/* Appends the variables that name the sandbox and the run. Returns false if there is no room. */
 static bool write_run(const struct server *v, struct writer *w, const char *end, const struct jail_request *request)
 {
 	size_t room = (size_t)(end - w->at);
@@ -222,7 +222,7 @@ static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], v
 	return good ? (ssize_t)sizeof q : -ECANCELED;
 }
 
-/* Whoever asked reads it where it is kept. */
+/* The client reads the saved file: the keeper sends only the counts. */
 static void keep_discarded(struct server *v, struct atoll_run_result *result)
 {
 	CLEANUP(discarded_release) struct discarded d = { .view_stays = true };

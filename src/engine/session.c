@@ -24,8 +24,8 @@ bool name_is_valid(const char *name)
 	return true;
 }
 
-/* How long the path of the sandbox's innermost resource around the directory is; 0 if none is
- * around it. */
+/* Measures the path of the sandbox's innermost resource that contains the directory; 0 if none
+ * contains it. */
 static int measure_around(struct store *store, int64_t sandbox, const char *dir, size_t *ret, struct atoll_error *err)
 {
 	struct store_resource *rows = NULL;
@@ -45,7 +45,7 @@ static int measure_around(struct store *store, int64_t sandbox, const char *dir,
 	return r;
 }
 
-#define NAMES_MAX 8 /* in a message */
+#define NAMES_MAX 8 /* in an error message */
 
 static int refuse_choice(const struct store_sandbox *list, size_t n, const size_t *around, size_t longest,
 			 struct atoll_error *err)
@@ -66,7 +66,7 @@ static int refuse_choice(const struct store_sandbox *list, size_t n, const size_
 			 equal > NAMES_MAX ? ", …" : "");
 }
 
-/* The index of the one that holds the current directory, and is the innermost that does. */
+/* Finds the sandbox whose resource contains the working directory most closely. */
 static int choose_by_directory(struct store *store, const struct store_sandbox *list, size_t n, size_t *ret,
 			       struct atoll_error *err)
 {
@@ -89,7 +89,7 @@ static int choose_by_directory(struct store *store, const struct store_sandbox *
 	return longest && equal == 1 ? 0 : refuse_choice(list, n, around, longest, err);
 }
 
-/* Whether the sandbox is kept for its undo record alone. */
+/* Whether the sandbox holds nothing but its undo record. */
 static bool has_landed(struct store *store, const struct store_sandbox *box)
 {
 	struct store_resource *rows = NULL;
@@ -104,8 +104,8 @@ static bool has_landed(struct store *store, const struct store_sandbox *box)
 	return landed;
 }
 
-/* Moves those to the end that are kept for their undo record alone. How many there are before
- * them; all of them if there are no others. */
+/* Moves sandboxes that hold nothing but their undo record to the end. Returns how many precede
+ * them, or n if all sandboxes are like that. */
 static size_t put_landed_last(struct store *store, struct store_sandbox *list, size_t n)
 {
 	size_t kept = 0;
@@ -120,7 +120,7 @@ static size_t put_landed_last(struct store *store, struct store_sandbox *list, s
 	return kept ? kept : n;
 }
 
-/* Without a name: the only sandbox, or the one that the current directory lies in. */
+/* Chooses if the caller gave no name: the only sandbox, or the one around the working directory. */
 static int find_unnamed(struct store *store, struct store_sandbox *ret, struct atoll_error *err)
 {
 	struct store_sandbox *list = NULL;

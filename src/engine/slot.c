@@ -377,7 +377,7 @@ static int open_namespaces(const struct slot_note *note, struct jail_namespaces 
 			return fd;
 		ret->fds[ret->n++] = fd;
 	}
-	/* A run does without: what it leaves there is not reported then. */
+	/* A run works without the layers, and then does not report discarded files. */
 	if (note->layers > 0)
 		ret->layers = open_of_holder(note, note->layers);
 	return 0;

@@ -36,7 +36,7 @@ struct slot_note {
 	uint64_t view_key; /* of the options that make the view: only those with the same share one */
 	int32_t kind, n_namespaces;
 	int32_t namespaces[JAIL_NAMESPACES_MAX]; /* fds of the holder */
-	int32_t layers;                          /* likewise, of the private places of the view; 0: none */
+	int32_t layers;                          /* fd of the holder: the private places; 0: none */
 };
 
 /* One by one, for an instant. ATOLL_BUSY if it takes for ever. */
@@ -63,7 +63,7 @@ int slot_wait_gone(int lock_fd, int wait_ms, const char *name, struct atoll_erro
 typedef bool (*slot_fn)(int slot, const struct slot_note *note, void *arg);
 bool slot_each(int lock_fd, slot_fn fn, void *arg);
 bool slot_has_command(int lock_fd); /* whether any of them is a command */
-bool slot_is_shared(int lock_fd);   /* whether there is any */
+bool slot_is_shared(int lock_fd);   /* whether any slot is held */
 bool slot_is_command(const struct slot_note *note);
 void slot_dismiss(int lock_fd, int slot, const struct slot_note *note); /* with the door closed */
 bool slot_is_dismissed(int lock_fd, int slot);

@@ -194,9 +194,9 @@ static void set_counts(struct atoll_resource_result *res, const struct store_cou
 	res->meta = counts->meta;
 }
 
-/* The commit's own counts, of each resource that is taken back: a step stands for everything below
- * it. A commit of an older version has its sum alone on record, which is that of its only resource;
- * where it had several, the steps are what can be counted. */
+/* Takes the commit's own counts for each resource that is undone, since a step stands for
+ * everything below it. A commit of an older version recorded only the sum, which is exact if it had
+ * one resource; if it had several, count the steps. */
 static void count_returned(struct op *op)
 {
 	const struct store_counts all = { op->row.added, op->row.modified, op->row.deleted, op->row.meta };

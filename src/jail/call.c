@@ -74,7 +74,7 @@ static bool wait_for_answer(pid_t pid, int socket, int *help, struct answer *ret
 					{ .fd = *help, .events = POLLIN } };
 		int n = poll(fds, ARRAY_SIZE(fds), stop_wait_ms(-1));
 
-		(void)stop_check(); /* the child sees the answer, and ends by itself */
+		(void)stop_check(); /* the child reads the answer, and ends by itself */
 		if (n == 0)
 			continue;
 		if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOMEM))

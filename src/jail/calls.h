@@ -13,7 +13,8 @@
 
 #define CALLS_LAST_JUDGED 469 /* file_setattr, Linux 6.17; numbers from 424 on are the same on every machine */
 
-/* In the upper half of landlock_restrict_self()'s flags, of which the kernel sees the lower: Atoll's own call, which is not reported. */
+/* Atoll sets this in the upper half of landlock_restrict_self()'s flags, so that the filter does
+ * not report Atoll's own call. The kernel reads only the lower half. */
 #define LANDLOCK_OWN 0x61746f6cU
 
 /* X(name, number if the library that makes the filter is too old to know the name, errno, why) */

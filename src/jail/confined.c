@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which processes of a run have less than the run itself: another root (chroot, a mount namespace of their own with --userns), or a
- * Landlock domain of their own. What is done for a process from outside (rename.c) passes these by, so nothing is done for such a one.
+ * Finds processes that may do less than their run: they have another root (chroot, or a mount
+ * namespace of their own with --userns), or a Landlock domain of their own. rename.c acts for
+ * processes from outside, and must not act for one of these.
  *
- * The kernel tells of no process whether it has a Landlock domain. The filter therefore reports landlock_restrict_self(). Children
- * inherit the domain, also when their parent has ended since; so once a task has one, every task that began later counts as having it.
+ * The kernel does not say whether a process has a Landlock domain, so the filter reports
+ * landlock_restrict_self(). Children inherit the domain, and keep it when their parent has ended.
+ * So once a task has a domain, every task that began later counts as having it.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,7 +27,8 @@ static uint64_t ticks_now(void)
 	return (uint64_t)now.tv_sec * per_second + (uint64_t)now.tv_nsec / (1000000000 / per_second);
 }
 
-/* The process of a task, since a domain may be for all of its threads; -1 if it is gone. */
+/* Returns the process of a task, since a domain may apply to all of its threads; -1 if the task has
+ * ended. */
 static pid_t process_of(pid_t task)
 {
 	AUTO_FREE char *text = NULL;
@@ -70,7 +73,7 @@ static bool has_another_root(const struct confined *c, pid_t task)
 
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)task);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* Mounts have different ids in all namespaces. */
+	/* A mount has a different id in each mount namespace. */
 	return fd < 0 || tree_stat(fd, "", &st) < 0 || st.ino != c->root_ino ||
 	       (c->root_mount != 0 && st.mnt_id != c->root_mount);
 }

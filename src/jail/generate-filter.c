@@ -33,14 +33,14 @@ static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
 static const char *const reported[] = { "rename", "renameat", "renameat2", "chown", "fchown",
 					"lchown", "fchownat", "link",      "linkat" };
 #define N_RENAMES 3
-/* The caller is also told of a process that confines itself by Landlock, but not of Atoll's own. */
+/* The filter also reports a process that confines itself by Landlock, but not Atoll's own call. */
 static const struct {
 	const char *name;
 	int number;
 } confining = { "landlock_restrict_self", 446 };
-#define N_CONFINING 4 /* instructions */
+#define N_CONFINING 4 /* number of instructions */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define HIGH 4 /* where the upper half of an argument lies */
+#define HIGH 4 /* offset of the upper half of an argument */
 #else
 #define HIGH 0
 #endif

@@ -296,7 +296,8 @@ static int prepare(struct init *in, struct view_failure *f)
 	return r < 0 ? -1 : 0;
 }
 
-/* Nothing is written by pid 1 itself, which hands them on. One that serves is given them with each command. */
+/* pid 1 does not write to these fds; it passes them on. A pid 1 that serves gets new ones with each
+ * command. */
 static int take_stdio(const struct init *in)
 {
 	int from[3];
@@ -322,7 +323,7 @@ int init_main(int setup, void *arg)
 		return fail(in, &report, VIEW_STEP_IDS, -setup);
 	seal();
 	report.event = INIT_STARTED;
-	/* What it fails of is told by view_build(). */
+	/* view_build() reports a failure. */
 	layers = in->namespaces ? view_begin(in->view) : -EBADF;
 	r = namespaces_send(in->socket, in->namespaces, layers, &report);
 	fd_close(layers);

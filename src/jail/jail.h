@@ -64,12 +64,13 @@ enum jail_mount_kind {
 			     * over if there is no such directory, or if a user namespace may not cover it because the host has
 			     * mounted something below it: it is read-only then, like the rest */
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
-	JAIL_MOUNT_VEIL, /* an empty read-only tmpfs, mode 0755, with the mount points of what the view has below it, and nothing else;
-			  * passed over if no directory is there */
-	JAIL_MOUNT_SEE, /* what the host has there, read-only; passed over if nothing is there */
-	JAIL_MOUNT_PIN, /* what the view itself has there, read-only */
-	JAIL_MOUNT_HOLD, /* the same, but writable: a directory that nobody can rename, nor replace, since something is mounted there */
-	JAIL_MOUNT_DEV, /* a private /dev */
+	/* an empty read-only tmpfs, mode 0755, with only the mount points that the view has below
+	 * it; passed over if no directory is there */
+	JAIL_MOUNT_VEIL,
+	JAIL_MOUNT_SEE,  /* what the host has there, read-only; passed over if nothing is there */
+	JAIL_MOUNT_PIN,  /* what the view itself has there, read-only */
+	JAIL_MOUNT_HOLD, /* the same, writable; a mount point, which nothing can rename */
+	JAIL_MOUNT_DEV,  /* a private /dev */
 };
 
 struct jail_mount {
@@ -107,7 +108,7 @@ struct rename_door {
 struct jail_namespaces {
 	int fds[JAIL_NAMESPACES_MAX];
 	size_t n;
-	int layers; /* the private places of the view, for jail_layers_walk(): an fd above 0, or none */
+	int layers; /* the view's private places, for jail_layers_walk(); an fd above 0, or 0 */
 };
 
 struct jail_profile;
@@ -229,32 +230,32 @@ void jail_limit_close(struct jail_limits *limits, struct jail_limit_events *ret)
 /* Child side, in the command itself: what each process has. 0 or -errno. */
 int jail_limit_apply(const struct jail_limits *limits);
 
-/* ---- layers.c: what commands wrote in the private places of a view, which go with the view ---- */
+/* ---- layers.c: entries that commands wrote in the private places of a view ---- */
 
 /*
  * All private places of a view are directories of one tmpfs: the upper layer over the home
- * directory, /tmp, /run and so on. An fd of it reaches them from outside of the view, for as long
- * as the fd is open: also when every process inside is gone.
+ * directory, /tmp, /run and so on. They end with the view. An fd of the tmpfs reaches them from
+ * outside of the view as long as the fd is open, even after every process inside has ended.
  */
 struct jail_layer_entry {
 	const char *place; /* absolute */
-	bool is_layer;     /* the place is a layer over the host's own directory; otherwise it was empty at first */
-	const char *top;   /* the name directly in the place that it is at or below */
-	bool at_top;       /* it is that name itself, and no directory with others in it */
+	bool is_layer;     /* over a directory of the host; false: the place began empty */
+	const char *top;   /* the name directly in the place that the entry is or lies below */
+	bool at_top;       /* the entry is top itself */
 	const char *path;  /* absolute */
 	bool is_directory;
-	bool is_removed; /* it is the host's, and gone inside */
-	bool is_rest;    /* not one entry: more of them lie below the path, and were not looked at */
+	bool is_removed; /* a command removed it; the host still has it */
+	bool is_rest;    /* stands for more entries below the path, which the walk skipped */
 };
-/* A negative value ends the walk, and is its result. */
+/* A negative result ends the walk, which then returns it. */
 typedef int (*jail_layer_fn)(const struct jail_layer_entry *entry, void *arg);
 
 /*
- * Calls fn for each entry that was made, changed or removed since (nanoseconds of the clock of
- * inodes; 0: since the view stands). The user's own files come before hidden ones, caches come
- * last, and layers before places that were empty; a directory is an entry only if it is new and
- * nothing in it is one. Of names in one directory and of everything together only so many are
- * looked at. Commands may be writing meanwhile. 0 or -errno.
+ * Calls fn for each entry that a command made, changed or removed since the given time (nanoseconds
+ * of the clock of inode timestamps; 0: since the view was made). The user's own files come before
+ * hidden ones, caches come last, and layers before places that began empty. A directory is an entry
+ * only if it is new and contains no other entry. The walk looks at a limited number of names per
+ * directory and in total. Commands may write during the walk. 0 or -errno.
  */
 int jail_layers_walk(int layers, int64_t since, jail_layer_fn fn, void *arg);
 
@@ -268,8 +269,9 @@ struct jail_usage {
 };
 void jail_usage(pid_t pid, struct jail_usage *ret);
 
-/* Files that these processes have open and that have no name any more, or never had one: of memory (memfd), and elsewhere but in a
- * tmpfs. What the caller has open itself is left out: it was handed in. */
+/* Measures the open files of these processes that have no name (any more): memfds, and files on any
+ * filesystem but a tmpfs. Leaves out files that the caller has open itself, since the caller passed
+ * them in. */
 struct jail_nameless {
 	uint64_t memory, disk; /* bytes */
 };

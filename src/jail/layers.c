@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands wrote in the private places of a view, seen by the caller through the tmpfs in
- * which these places lie (view.c).
+ * Lists the entries that commands wrote in the private places of a view. The caller reads them
+ * through the tmpfs that contains these places (view.c).
  *
- * An upper layer holds what differs from the host's directory: files, whiteouts for what was
- * removed, and copies of the directories on the way, which were not written themselves. What lies
- * in a place that was empty was all made by commands, but for the mount points.
+ * An upper layer holds the differences to the host's directory: files, whiteouts for removed
+ * entries, and copies of the directories that lead there, which no command wrote. In a place that
+ * began empty, commands made all entries except for the mount points.
  *
- * The walk costs what was written. Its order matters, since it is given up at some number: whatever
- * a user is likely to have made by intention comes before what programs write for themselves.
+ * The walk takes time in proportion to the entries. Its order matters, since it stops at a limit:
+ * files that a user probably made on purpose come before files that programs write for themselves.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include "tree/tree.h"
 
 #define LIST_MAX (1 << 20)
-#define TOP_MAX 2000   /* entries at or below one name of a place that are looked at, and names of a place */
-#define ALL_MAX 10000  /* of all places together */
-#define DEPTH_ROOM 128 /* more is allocated when it is needed */
+#define TOP_MAX 2000   /* limit for entries below one name, and for names of a place */
+#define ALL_MAX 10000  /* limit for all places together */
+#define DEPTH_ROOM 128 /* first allocation for the depth; it grows */
 
 struct place {
 	char kind;              /* LAYERS_… */
@@ -35,21 +35,21 @@ struct walk {
 	int64_t since;
 	jail_layer_fn fn;
 	void *arg;
-	char *list; /* as read; cut into words */
+	char *list; /* the list as read, split into words */
 	struct place *places;
 	size_t n_places;
 	uint64_t n_seen; /* in all places */
 
-	const struct place *place; /* present one */
-	int dir;                   /* of it */
+	const struct place *place; /* the present place */
+	int dir;                   /* fd of it */
 	const char *top;
 	uint64_t n_seen_at_top;
-	bool cut;            /* the present name was not looked at to its end */
+	bool cut;            /* the walk stopped before the end of the present name */
 	struct strbuf path;  /* absolute, of the present entry */
 	size_t base;         /* length of the path of the place and the present name */
-	uint64_t n_reported; /* entries, in all */
-	uint64_t *before;    /* for each directory on the way down: n_reported when it was entered */
-	bool *is_new;        /* and whether commands made it */
+	uint64_t n_reported; /* entries reported in all */
+	uint64_t *before;    /* of each directory above: n_reported on entry */
+	bool *is_new;        /* of each directory above: whether commands made it */
 	size_t depth, room;
 };
 
@@ -96,7 +96,7 @@ static bool is_mounted_over(const struct walk *w, const char *path)
 	return false;
 }
 
-/* Made when the view was, as the way to a mount point. */
+/* Whether the view made the directory, as the parent of a mount point. */
 static bool leads_to_mount(const struct walk *w, const char *path)
 {
 	size_t n = strlen(path);
@@ -127,8 +127,8 @@ static bool is_whiteout(const struct walk *w, const struct tree_stat *st)
 	return w->place->kind == LAYERS_OVERLAY && S_ISCHR(st->mode);
 }
 
-/* A directory of an upper layer: whether commands made it, or changed more than what lies in it.
- * *ret_emptied: what the host has in it was removed. */
+/* Whether commands made a directory of an upper layer, or changed the directory itself, not only
+ * entries in it. *ret_emptied: whether they removed the host's entries in it. */
 static bool judge_directory(const struct walk *w, const struct tree_stat *st, int fd, bool *ret_emptied)
 {
 	struct stat host;
@@ -170,12 +170,12 @@ static int enter(struct walk *w, const struct tree_entry *t)
 		r = report(w, &(struct jail_layer_entry){ .is_directory = true, .is_removed = true });
 	if (r < 0 || t->fd >= 0)
 		return r < 0 ? r : push(w, is_new && is_late);
-	/* Closed to its owner: what lies in it is not looked at. */
+	/* The owner has no permission to read this directory, so the walk skips its entries. */
 	r = is_late ? report(w, &(struct jail_layer_entry){ .is_directory = true, .at_top = w->depth == 0 }) : 0;
 	return r < 0 ? r : TREE_WALK_SKIP;
 }
 
-/* A directory that moved brings what lies in it: that is not new by itself. */
+/* A directory that a command moved keeps its old entries, which are not new. */
 static int leave(struct walk *w)
 {
 	w->depth--;
@@ -222,7 +222,7 @@ static int report_rest(struct walk *w, size_t path_size)
 
 /* ---- a place ---- */
 
-/* Of names in a home directory: those that users make themselves, those of settings, caches. */
+/* Orders names in a home directory: the user's own files, then settings, then caches. */
 static int rank(const char *name)
 {
 	return *name != '.' ? 0 : strcmp(name, ".cache") != 0 ? 1 : 2;
@@ -292,11 +292,11 @@ static int read_names(int dir, struct names *names)
 	return r;
 }
 
-/* The path of the present entry is that of the name. */
+/* w->path is the path of the name. */
 static int walk_name(struct walk *w, const char *name)
 {
 	AUTO_FD fd = openat(w->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* The types of files are enough unless their times are wanted. */
+	/* Without a time to compare, the types of files are enough. */
 	unsigned flags = TREE_WALK_LEAVING | (w->since > 0 ? 0 : TREE_WALK_TYPES);
 	struct tree_entry one = { .dirfd = w->dir, .name = name, .path = "", .fd = -EBADF };
 	int r;
@@ -330,7 +330,8 @@ static int walk_names(struct walk *w, struct names *names)
 		strbuf_set_child(&w->path, size, names->v[i]);
 		if (w->path.failed)
 			return -ENOMEM;
-		/* At once: a /dev has many of them, and most runs leave nothing else. */
+		/* Skip mount points before the walk: /dev has many, and most runs leave nothing
+		 * else. */
 		if (!is_mounted_over(w, strbuf_str(&w->path)))
 			r = walk_name(w, names->v[i]);
 	}
@@ -343,7 +344,7 @@ static int walk_place(struct walk *w)
 	CLEANUP(names_release) struct names names = { 0 };
 	AUTO_FD dir = openat(w->layers, w->place->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	/* A layer that could not be mounted is not there. */
+	/* The view has no such layer if it could not mount it. */
 	if (dir < 0)
 		return errno == ENOENT ? 0 : -errno;
 	w->dir = dir;

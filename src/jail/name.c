@@ -2,7 +2,8 @@
 /*
  * The name of a user, as /etc/subuid and /etc/subgid call him.
  *
- * Not by getpwuid() (accounts.h). /etc/passwd is read here, and the name service is asked, through getent, only where its answer can matter.
+ * Does not call getpwuid() (see accounts.h). It reads /etc/passwd, and asks the name service,
+ * through getent, only if its answer can matter.
  */
 #include <fcntl.h>
 #include <string.h>

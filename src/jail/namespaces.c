@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The namespaces of a run as fds, and the layers of its view: pid 1 opens its own and sends them to
+ * The namespaces of a run as fds, and the layers of its view. pid 1 opens its own and sends them to
  * the caller, which keeps them for the runs that join. No other process could open them: pid 1 is
  * not dumpable.
  */

@@ -185,7 +185,7 @@ static void list_devices(struct strbuf *list, const char *path)
 	}
 }
 
-/* For layers.c: what is private, and where mounts make a directory or a file that no command made. */
+/* Lists for layers.c the private places, and the mount points in them, which no command made. */
 static int list_places(struct view *v)
 {
 	AUTO_STRBUF list = STRBUF_INIT;

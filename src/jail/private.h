@@ -144,14 +144,15 @@ void dev_init(struct dev *d);
 /* In a directory of the stage. terminal: the path of the one the caller is at, or NULL. */
 int dev_make(int stage, bool root, const char *terminal, struct dev *ret);
 int dev_fill(int dev_fd, struct dev *d); /* once it is in place */
-/* Not child side: the i-th name that every private /dev has, NULL past the end. */
+/* Caller side: returns the i-th name that every private /dev has, NULL past the end. */
 const char *dev_name(size_t i);
 
 /* Made before the child is started. */
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
-/* Something is hidden at the path: what the host puts in its place later is not to be seen either. Not child side. */
+/* Caller side: the view hides something at the path. The shield must also hide an entry that the
+ * host later puts in its place. */
 void shield_hide(struct shield *s, const char *path);
 /* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. *ret_whole: a mount of
  * which parts were used, or -EBADF. */
@@ -182,12 +183,12 @@ struct view {
 	size_t n_mounts;
 	struct shield *shield;
 	char *root_path; /* in place of the host's root, or NULL */
-	char *places;    /* the private places and the mount points, as layers.c reads them */
+	char *places;    /* list of private places and mount points, for layers.c */
 	size_t places_size;
-	int begun;      /* child side: 0, or what view_begin() returned */
-	int root_fd;    /* child side: the mount of it */
-	int stage;      /* child side: of mount_stage(), or -EBADF */
-	int whole;      /* child side: of shield_raise() */
+	int begun;      /* child side: 0, or the error of view_begin() */
+	int root_fd;    /* child side: the mount of root_path */
+	int stage;      /* child side: from mount_stage(), or -EBADF */
+	int whole;      /* child side: from shield_raise() */
 	struct dev dev; /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)
@@ -198,14 +199,14 @@ struct view *view_free(struct view *v);
 
 /* ---- layers.c ---- */
 
-/* The file of the stage that lists its places. Each entry: the name of the directory in the stage,
- * of which the first letter says what it is, a space, the path, and NUL. */
+/* The file of the stage that lists its places. Each entry consists of the name of the directory in
+ * the stage, a space, the path, and NUL. The first letter of the name is the kind of place. */
 #define LAYERS_LIST "places"
 #define LAYERS_OVERLAY 'u' /* an upper layer: the directory "u3" */
-#define LAYERS_EMPTY 't'   /* "t3" */
+#define LAYERS_EMPTY 't'   /* an empty directory: "t3" */
 #define LAYERS_DEVICES 'd' /* the private /dev */
 #define LAYERS_DEVICES_DIR "dev"
-#define LAYERS_POINT 'm' /* something else is mounted there, or it was there from the start */
+#define LAYERS_POINT 'm' /* a mount point, or an entry that the view made */
 
 /* ---- view.c ---- */
 
@@ -233,8 +234,8 @@ struct view_failure {
 	size_t mount; /* index into the plan, where the step is about one */
 	char detail[MOUNT_DETAIL_SIZE];
 };
-/* Child side, first of all: takes the mounts apart from the host's and makes the stage. A fd of it
- * for jail_layers_walk(), or -errno, which view_build() tells again. */
+/* Child side, called first: makes all mounts private, and makes the stage. Returns an fd of the
+ * stage for jail_layers_walk(), or -errno, which view_build() then reports. */
 int view_begin(struct view *v);
 /* Child side: builds the view in this mount namespace. 0, or -1 with *ret filled. */
 int view_build(struct view *v, struct view_failure *ret);
@@ -298,7 +299,7 @@ void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old);
 void run_send_byte(int socket, char byte);
 bool run_is_being_set_up(int socket);
 int run_view_late(struct atoll_error *err);
-/* A report, with the fds that came with it; -1 if there is none. */
+/* Receives a report and its fds; -1 if there is none. */
 struct init_report;
 ssize_t run_receive(int socket, struct init_report *ret, int ret_fds[2]);
 /* Of a wait status. */
@@ -310,9 +311,9 @@ enum init_event {
 	INIT_FAILED,  /* failure: the command was not started */
 	INIT_NO_EXEC, /* value: errno of exec */
 	INIT_ENDED,   /* value: wait status of the command */
-	INIT_RENAMES, /* with it comes the fd on which the command's renames are reported, and which root the view has */
-	INIT_STDIO,   /* with it come the two ends of a socket, for the standard fd of that number (value) */
-	INIT_STARTED, /* comes first: the namespaces and the layers, unless they were joined */
+	INIT_RENAMES, /* with the fd that reports renames; also names the root of the view */
+	INIT_STDIO,   /* with both ends of a socket, for standard fd number `value` */
+	INIT_STARTED, /* sent first: the namespaces and the layers, unless the run joined them */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
 };
 struct init_report {
@@ -320,7 +321,7 @@ struct init_report {
 	bool spoilt;         /* the same, of one that serves: the next command would have other limits */
 	enum init_event event;
 	int value;
-	bool has_layers;                     /* INIT_STARTED: the last fd that comes with it is that of the layers */
+	bool has_layers;                     /* INIT_STARTED: the last fd is that of the layers */
 	bool had_terminal;                   /* INIT_STOPPED */
 	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
 	uint64_t root_mount, root_ino;       /* INIT_RENAMES */
@@ -390,27 +391,30 @@ ssize_t request_receive(int socket, int flags, char *data, size_t size, int ret_
 
 enum stdio_kind {
 	STDIO_AS_IT_IS,
-	STDIO_STREAM,       /* a connected stream of another network: replaced */
-	STDIO_OTHER_SOCKET, /* cannot be replaced, and is refused */
-	STDIO_DIRECTORY,    /* refused: from a directory of the host every file of it can be opened, past the view */
+	STDIO_STREAM,       /* a connected stream of another network: stdio_take() replaces it */
+	STDIO_OTHER_SOCKET, /* cannot be replaced: refused */
+	STDIO_DIRECTORY,    /* refused: it gives access to files of the host, past the view */
 };
 enum stdio_kind stdio_kind(int fd, bool host_net);
-/* The caller: refuses what the command cannot be given. */
+/* Caller side: refuses fds that the command must not get. */
 int stdio_check(const struct jail_spec *spec, struct atoll_error *err);
-/* Child side, in the command's network namespace: makes these fds standard input, output and error. Of a stream the command's end is made, and
- * both ends are reported to the caller with INIT_STDIO. */
+/* Child side, in the command's network namespace: makes these fds standard input, output and error.
+ * For a stream it makes a new pair, keeps the command's end, and reports both ends to the caller
+ * with INIT_STDIO. */
 struct init;
 int stdio_take(const struct init *in, const int from[3]);
-/* The caller: the streams of one command. {0} is none. */
+/* Caller side: the streams of one command. {0} is none. */
 struct stdio_channel;
 struct stdio {
 	struct stdio_channel *channels[3];
 	size_t n;
 };
-/* Passes on between outer, which stays the caller's, and the ends that were reported; those are taken. */
+/* Starts to pass bytes between outer, which stays the caller's, and the reported ends, which it
+ * takes over. */
 int stdio_begin(struct stdio *s, int outer, int fds[2]);
-/* When the command and all its processes have ended: waits until what they wrote was passed on, but not beyond end_at (0: never), and not
- * once `interrupt` can be read. What they did not read stays in the outer sockets. */
+/* Call it when the command and all its processes have ended. Waits until their output has been
+ * passed on, but not beyond end_at (0: no limit), and only until `interrupt` becomes readable.
+ * Input that they did not read stays in the outer sockets. */
 void stdio_end(struct stdio *s, int interrupt, int64_t end_at);
 
 /* ---- spare.c: pid 1 that serves; child side ---- */
@@ -442,14 +446,14 @@ bool terminal_is_ours(void);                            /* the caller: its group
 bool terminal_is_of(pid_t command);                     /* child side, in pid 1 */
 void terminal_stop(int sig, bool take_back);            /* the caller: stops as the command did */
 
-/* ---- confined.c: processes that have less than their run ---- */
+/* ---- confined.c: processes that may do less than their run ---- */
 
 #define CONFINED_MAX 64
 struct confined {
-	uint64_t root_mount, root_ino; /* the view's, of INIT_RENAMES */
-	uint64_t since;                /* when the first confined itself, in clock ticks since boot */
-	pid_t processes[CONFINED_MAX]; /* that did */
-	size_t n;                      /* also of those that had no room */
+	uint64_t root_mount, root_ino; /* of the view, from INIT_RENAMES */
+	uint64_t since;                /* first confinement, in clock ticks since boot */
+	pid_t processes[CONFINED_MAX]; /* processes that confined themselves */
+	size_t n;                      /* counts also those that did not fit */
 };
 void confined_note(struct confined *c, pid_t task);
 bool confined_is(const struct confined *c, pid_t task);
@@ -487,8 +491,8 @@ int rights_rename(pid_t pid, const struct rename_side *from, const struct rename
 
 /* ---- namespaces.c ---- */
 
-/* Child side: sends the caller's own namespaces, those of the flags, with the report, and the fd of
- * its layers if there is one. */
+/* Child side: sends the namespaces of this process that flags names, with the report, and the fd of
+ * the layers if there is one. */
 int namespaces_send(int socket, unsigned flags, int layers, const struct init_report *report);
 /* Receives a report and what comes with it, without waiting. The size of the report, 0 at the end, or -errno. */
 ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_namespaces *ret);

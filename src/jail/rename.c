@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renaming a directory of the original. Overlayfs refuses that (EXDEV) unless it may leave redirects behind, which it may not in a user
- * namespace and which would make the layer unreadable for everybody but itself. Programs that are not mv take the refusal as final.
+ * Renames a directory of the original. Overlayfs refuses that (EXDEV) unless it may leave redirects
+ * behind. It may not do so in a user namespace, and redirects would make the layer unreadable for
+ * any program but overlayfs. Programs other than mv take the refusal as final.
  *
- * The filter (wall-seccomp.c) reports every rename of the command to the caller, who lets the kernel go on with all but those of directories. A
- * directory's rename he does himself, on what the command named, with no more rights than the process that asked for it has (rights.c),
- * unless that process has another root or a Landlock domain of its own (confined.c); a mount point is not renamed (EBUSY);
- * where the overlay refuses, the directory is made anew within the view (src/tree/move.c), by a process with power over the user's own files.
+ * The filter (wall-seccomp.c) reports every rename of the command to the caller, which lets the
+ * kernel continue with all but those of directories. The caller renames a directory itself, at the
+ * path that the command named, with no more rights than the requesting process has (rights.c). It
+ * does not act for a process that has another root or a Landlock domain of its own (confined.c),
+ * and does not rename a mount point (EBUSY). If the overlay refuses, a process with power over the
+ * user's own files makes the directory anew within the view (src/tree/move.c).
  *
- * This is a convenience, not a wall: the strings the command gave are read once and used as read, and what is let go on is judged by the
- * kernel as ever.
+ * This is a convenience, not a wall: the caller reads the strings of the command once and uses what
+ * it read, and the kernel judges as usual every rename that the caller lets continue.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -293,8 +296,8 @@ static bool names_directory(const struct request *q)
 	}
 }
 
-/* The kernel refuses to rename a mount point, and to put something in its place, but looks only at the mounts of the process that asks
- * for it. Elsewhere it takes the mount away. */
+/* The kernel refuses to rename or replace a mount point, but looks only at the mounts of the
+ * calling process. If the mount is in another namespace, the kernel detaches it. */
 static bool is_mount_point(const struct rename_side *s)
 {
 	struct tree_stat dir, st;

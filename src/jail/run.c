@@ -46,10 +46,10 @@ struct run {
 	int requests; /* of one that serves, or -EBADF */
 	int renames;  /* on which the command's renames are reported, or -EBADF */
 	struct confined confined;
-	const int *stdio_fds; /* as in the spec */
+	const int *stdio_fds; /* as in struct jail_spec */
 	struct stdio stdio;
-	bool signalled;  /* the caller was sent a signal for the command */
-	int stdio_error; /* -errno: a socket of the caller's cannot be passed on */
+	bool signalled;  /* the caller got a signal for the command */
+	int stdio_error; /* -errno: a socket of the caller cannot be passed on */
 	const struct rename_door *door;
 	bool reported;
 	struct init_report report;
@@ -218,7 +218,7 @@ static void take_report(struct run *run, const struct init_report *report, int f
 	}
 }
 
-/* False if there is none. */
+/* Returns false if there is no report. */
 static bool read_report(struct run *run)
 {
 	struct init_report report;
@@ -407,7 +407,8 @@ int run_view_late(struct atoll_error *err)
 			 "the view could not be mounted: a filesystem below it does not answer");
 }
 
-/* Who ends a command does not want to wait for a reader of what it wrote. A signal that comes meanwhile has had its effect then. */
+/* A user who ends a command does not want to wait for a process that reads its output. A signal
+ * that comes during the wait has had its effect already. */
 static void end_stdio(struct run *run)
 {
 	stdio_end(&run->stdio, run->signal_fd,

@@ -22,16 +22,16 @@
 #include "base/fd.h"
 #include "jail/private.h"
 
-#define GRACE_NS 1000000000LL /* for what a command that was ended wrote */
+#define GRACE_NS 1000000000LL /* for passing on the output of a command that was ended */
 
 struct state {
 	const struct serve *s;
 	int client; /* who asks or has asked, or -EBADF */
 	bool running;
-	bool signalled; /* its command was sent a signal */
+	bool signalled; /* the present command got a signal */
 	int renames;
 	struct confined confined;
-	int stdio_fds[3]; /* of the command that runs */
+	int stdio_fds[3]; /* of the present command */
 	struct stdio stdio;
 	bool failed, not_started;
 	int64_t deadline; /* for the view; 0: it is known to stand */
@@ -83,7 +83,7 @@ static int pass_request(struct state *st, size_t size, const int stdio[3])
 	return request_send(st->s->requests, st->data + st->request, size - st->request, stdio);
 }
 
-/* Others are refused with an error, where the ordinary way is gone. */
+/* Whether the keeper may take these fds. For others, a run without the keeper reports the error. */
 static bool may_be_handed_in(const int stdio[3], bool host_net)
 {
 	for (int i = 0; i < 3; i++) {
@@ -104,7 +104,7 @@ static void close_stdio(int stdio[3])
 static void end(struct state *st, int code, const struct atoll_run_result *result, const struct atoll_error *err)
 {
 	st->renames = fd_close(st->renames);
-	/* Who ended a command does not want to wait for a reader of what it wrote. */
+	/* A user who ended a command does not want to wait for a process that reads its output. */
 	stdio_end(&st->stdio, st->client, st->client < 0 || st->signalled ? clock_monotonic_ns() + GRACE_NS : 0);
 	close_stdio(st->stdio_fds);
 	st->s->server->end(st->client, code, result, err, st->s->server->arg);
@@ -212,7 +212,7 @@ static bool hear_report(struct state *st)
 		st->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
 		return true;
 	case INIT_STDIO:
-		/* Without it the command would wait for ever. */
+		/* Without the stream the command would wait without end. */
 		if (!st->running || stdio_begin(&st->stdio, st->stdio_fds[report.value], fds) < 0)
 			run_send_byte(st->s->socket, (char)INIT_END_ALL);
 		close_stdio_ends(fds);

@@ -7,8 +7,9 @@
  * An overlay shows nothing of what is mounted below its directory. Where the host has mounted something, each directory on the way to
  * it gets its overlays one by one, and the sockets that lie beside them are covered.
  *
- * What is mounted over a file of the host is taken away when the host puts another file in its place. A file of an overlay stays
- * what it is, whatever happens below: directories that hold something hidden are therefore covered, too.
+ * The host detaches a mount over one of its files when it replaces that file. A file of an overlay
+ * stays as it is when the host replaces the file below: the shield therefore also covers
+ * directories that contain a hidden path.
  *
  * To end an overlay the kernel waits for all processors. Root's directories are therefore parts of one, of the whole root filesystem; a
  * user namespace may not see a directory without what is mounted below it, and needs one for each.
@@ -41,7 +42,7 @@ static const char *const local[] = { "bcachefs", "btrfs",   "ext2",  "ext3",  "e
 struct shield {
 	/* Where the host has mounted something: of each the letter of what it is and the path, ended by NUL; an empty one at the end. */
 	char *mounts;
-	bool hides[ARRAY_SIZE(untouched)]; /* of those, which hold something hidden */
+	bool hides[ARRAY_SIZE(untouched)]; /* of each `untouched`: has a hidden path */
 };
 
 struct work {
@@ -130,7 +131,8 @@ static bool is_foreign(const struct shield *s, const char *path)
 	return false;
 }
 
-/* Which of them a path lies in, or the number of all. */
+/* Returns the index of the top directory that contains the path, or the size of the array if none
+ * does. */
 static size_t find_untouched(const char *path)
 {
 	size_t i = 0, n = strcspn(path, "/");
@@ -140,7 +142,7 @@ static size_t find_untouched(const char *path)
 	return i;
 }
 
-/* What the kernel makes up, or what is private anyway, is replaced by nobody. */
+/* The host cannot replace files that the kernel makes, nor files of private directories. */
 static bool is_private(const char *name)
 {
 	static const char *const private[] = { "dev", "proc", "run", "sys", "tmp" };

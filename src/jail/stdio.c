@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets as standard input, output and error. A socket belongs to the network namespace in which it was made: a command that gets one of the
- * host's could disconnect it and connect it to any address that the host reaches, or send from it to the host's abstract sockets. The command
- * gets one end of a pair instead, made in its own network namespace, and a thread of the caller passes the bytes on:
+ * Sockets as standard input, output and error. A socket belongs to the network namespace in which
+ * it was made: a command that gets one of the host's sockets could disconnect it and connect it to
+ * any address that the host reaches, or send from it to the host's abstract sockets. The command
+ * gets one end of a pair instead, made in its own network namespace, and a thread of the caller
+ * passes the bytes on:
  *
  *	outer (the host's) <----> this thread <----> inner ===== the command's end
  *
- * Input that the command does not read must stay in the outer socket, as if the command had it itself: a script that a shell reads from the
- * same socket goes on behind it. The thread therefore peeks at the input, hands on a copy, and takes out of the outer socket only what the
- * command has read. It holds a second fd of the command's end, which tells how much that is; while it does, the end of what comes from there is
- * a shutdown() by the command and never just the last close, which the host's socket would not notice either.
+ * Input that the command does not read must stay in the outer socket, as if the command had it
+ * itself: when a shell reads a script from a socket, the next reader continues behind it. The
+ * thread therefore peeks at the input, passes on a copy, and removes from the outer socket only the
+ * bytes that the command has read. It holds a second fd of the command's end to learn how many
+ * these are. While the thread holds it, only a shutdown() by the command ends the command's output;
+ * its last close does not, and the host's socket would not notice a close either.
  *
- * Descriptors that the command sends along are dropped by the kernel, since the thread makes no room for them, and it sends none.
+ * The kernel drops descriptors that the command sends along, since the thread makes no room for
+ * them, and the thread sends none.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -28,25 +33,25 @@
 #include "base/fd.h"
 #include "jail/private.h"
 
-#define WINDOW 131072 /* of input that was handed on and not read yet */
-#define PIECE 65536   /* of output */
+#define WINDOW 131072 /* limit of input passed on but not read yet */
+#define PIECE 65536   /* output per read */
 
 struct stdio_channel {
 	pthread_t thread;
 	int outer, inner;
-	int held;         /* the command's end once more, until the run is over */
-	int stop, ended;  /* eventfds: to the thread, and from it */
-	atomic_int phase; /* of enum phase */
+	int held;         /* second fd of the command's end, until the run is over */
+	int stop, ended;  /* eventfds: stop to the thread, ended from it */
+	atomic_int phase; /* an enum phase */
 	bool in_closed, out_closed, in_ended;
-	size_t shown;    /* bytes of input that were handed on and are still in the outer socket */
-	size_t ahead;    /* older ones, which had to be taken out of it before they were read */
-	size_t from, to; /* of the output in `out` */
+	size_t shown;    /* bytes of input passed on and still in the outer socket */
+	size_t ahead;    /* older bytes, removed from it before the command read them */
+	size_t from, to; /* the unsent part of `out` */
 	char in[WINDOW], out[PIECE];
 };
 
 enum phase { PHASE_RUN, PHASE_DRAIN, PHASE_ABORT };
 
-/* ---- which fds may be handed in ---- */
+/* ---- which fds a caller may pass in ---- */
 
 static bool is_plain_stream(int fd)
 {
@@ -117,7 +122,7 @@ static int send_pair(const struct init *in, int which, const int pair[2])
 	return n < 0 ? -errno : 0;
 }
 
-/* The command's end of a new pair; the caller has the other one, and this one too. */
+/* Makes a new pair and returns the command's end. Sends both ends to the caller. */
 static int make_end(const struct init *in, int which)
 {
 	int pair[2], r;
@@ -136,7 +141,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* One that is standard input and output is one inside, too. */
+/* A stream that is both standard input and output is one stream inside too. */
 int stdio_take(const struct init *in, const int from[3])
 {
 	struct stat st[3];
@@ -186,7 +191,7 @@ static void take_out(struct stdio_channel *c, size_t size)
 	}
 }
 
-/* What the command has read leaves the outer socket. */
+/* Removes the bytes that the command has read from the outer socket. */
 static void settle(struct stdio_channel *c)
 {
 	size_t unread = waiting_in(c->held), sent = c->ahead + c->shown;
@@ -204,7 +209,7 @@ static void end_input(struct stdio_channel *c)
 	c->in_closed = true;
 }
 
-/* Whether something was handed on. */
+/* Returns whether it passed anything on. */
 static bool pass_input(struct stdio_channel *c)
 {
 	ssize_t n, sent;
@@ -222,7 +227,7 @@ static bool pass_input(struct stdio_channel *c)
 	if ((size_t)n <= c->shown) {
 		if (c->shown == sizeof(c->in))
 			return false;
-		/* Peeking ends where descriptors came along. */
+		/* A peek ends at a message that carries descriptors. */
 		if (waiting_in(c->outer) > c->shown) {
 			take_out(c, c->shown);
 			c->ahead += c->shown;
@@ -235,7 +240,7 @@ static bool pass_input(struct stdio_channel *c)
 	}
 	sent = send(c->inner, c->in + c->shown, (size_t)n - c->shown, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-		/* The command reads no more, and says so. */
+		/* The command has shut down its input. */
 		(void)shutdown(c->outer, SHUT_RD);
 		c->in_closed = true;
 	}
@@ -257,7 +262,7 @@ static bool fetch_output(struct stdio_channel *c)
 
 	if (n < 0 && errno == EINTR)
 		return true;
-	/* Whatever the processes of the run had to say lies there when they have ended. */
+	/* Once the processes of the run have ended, all their output is in the socket. */
 	if (n < 0 && errno == EAGAIN && c->phase == PHASE_RUN)
 		return false;
 	if (n <= 0) {
@@ -271,7 +276,7 @@ static bool fetch_output(struct stdio_channel *c)
 	return true;
 }
 
-/* Whether something moved. */
+/* Returns whether it passed anything on. */
 static bool pass_output(struct stdio_channel *c)
 {
 	ssize_t n;
@@ -282,7 +287,7 @@ static bool pass_output(struct stdio_channel *c)
 		return false;
 	n = send(c->outer, c->out + c->from, c->to - c->from, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		/* The command gets SIGPIPE for what it writes next. */
+		/* The command gets SIGPIPE at its next write. */
 		(void)shutdown(c->inner, SHUT_RD);
 		end_output(c);
 		return false;
@@ -359,7 +364,7 @@ static struct stdio_channel *channel_free(struct stdio_channel *c)
 	return NULL;
 }
 
-/* Signals are for the threads of the program. */
+/* The program's own threads handle signals, so this thread blocks all. */
 static int start(struct stdio_channel *c)
 {
 	sigset_t all, old;

@@ -45,7 +45,7 @@ static void add_tasks(pid_t pid, struct jail_usage *u)
 	u->shared = MAX(u->shared, number_of(text, "\nRssShmem:") * 1024);
 }
 
-/* Calls fn for the process and for all that descend from it. */
+/* Calls fn for the process and for all its descendants. */
 static void each_process(pid_t pid, int depth, void (*fn)(pid_t pid, void *arg), void *arg)
 {
 	char name[64];
@@ -89,11 +89,11 @@ struct nameless {
 struct nameless_files {
 	struct nameless *seen;
 	size_t n, room;
-	bool handed_in; /* what is seen now does not count */
+	bool handed_in; /* the present fds are the caller's: do not count them */
 	struct jail_nameless *sum;
 };
 
-/* Whether it is seen for the first time. Without memory it counts each time. */
+/* Whether the file is seen for the first time. Without memory for the list it counts every time. */
 static bool note(struct nameless_files *f, const struct stat *st)
 {
 	for (size_t i = 0; i < f->n; i++)
@@ -139,7 +139,7 @@ static void add_file(struct nameless_files *f, int dir, const char *name)
 		f->sum->memory += (uint64_t)st.st_blocks * 512;
 		return;
 	}
-	/* The private places, in memory, have a limit of their own. */
+	/* The tmpfs of the private places has a limit of its own. */
 	if (!is_on_tmpfs(dir, name))
 		f->sum->disk += (uint64_t)st.st_blocks * 512;
 }

@@ -4,9 +4,9 @@
  *
  * The order matters:
  *
- *   1. every mount of the new namespace is made private, so that nothing of the following reaches
- *      the host, and the tmpfs is made in which all private places lie: the caller gets a fd of it,
- *      by which it sees what was written there when the run is over (layers.c);
+ *   1. the child makes every mount of the new namespace private, so that no later step reaches the
+ *      host, and makes the tmpfs that contains all private places. The caller gets an fd of it, to
+ *      read what commands wrote there when the run is over (layers.c);
  *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
  *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
  *   3. a read-only copy of everything that is attached becomes the root, and the old one goes (root.c);
@@ -255,7 +255,8 @@ static int seal_root(void)
 	return root < 0 ? -errno : set_read_only(root);
 }
 
-/* What is not listed is not reported at the end; no view fails for that. */
+/* Ignores failures: discarded files of a place that is not listed are not reported, but the view
+ * works. */
 static void list_places(const struct view *v)
 {
 	AUTO_FD fd = openat(v->stage, LAYERS_LIST, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -340,7 +341,7 @@ static int attach(struct view *v, struct view_mount *vm, struct view_failure *f)
 	return r;
 }
 
-/* Once all mount points in them are made. */
+/* Makes veils read-only, after all mount points in them exist. */
 static int seal_veils(struct view *v)
 {
 	int r = 0;

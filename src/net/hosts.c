@@ -54,7 +54,7 @@ static struct known *make_room(struct hosts *h, struct host *host)
 	return oldest;
 }
 
-/* One loopback is like another. */
+/* Any loopback address counts as equal to any other. */
 static bool was_first(const struct host *host, const struct net_address *a)
 {
 	for (size_t i = 0; i < host->n_first; i++)
@@ -64,8 +64,9 @@ static bool was_first(const struct host *host, const struct net_address *a)
 	return false;
 }
 
-/* A name may not come to mean this very machine once the command runs: whoever owns the name could choose it. Only the addresses that it
- * had when the user allowed it are the user's own choice. */
+/* A name must not resolve to an address of this machine once the command runs, since the owner of
+ * the name could choose that address. The user accepted only the addresses that the name had when
+ * the user allowed it. */
 static bool is_acceptable(const struct host *host, const struct net_address *a)
 {
 	if (address_is_nowhere(a))

@@ -158,7 +158,8 @@ int netlink_route(int nl, const struct net_address *to, sa_family_t family, cons
 	return call(nl, &q);
 }
 
-/* The kernel's own answer: it knows addresses of interfaces, and whole networks that are routed to this machine. */
+/* Asks the kernel, which knows the addresses of interfaces and the networks that are routed to this
+ * machine. */
 static int ask_route(int nl, const struct net_address *a, unsigned *ret_type)
 {
 	char answer[1024] __attribute__((aligned(4)));
@@ -193,7 +194,8 @@ bool netlink_is_own(const struct net_address *a)
 	unsigned type = RTN_LOCAL;
 	int r = nl < 0 ? nl : ask_route(nl, a, &type);
 
-	/* What no route leads to is no address of this machine. If the kernel cannot be asked, it might be one. */
+	/* An address without a route is not an address of this machine. Any other failure counts as
+	 * one. */
 	if (r == -ENETUNREACH || r == -EHOSTUNREACH || r == -EINVAL || r == -EACCES)
 		return false;
 	return r < 0 || type == RTN_LOCAL || type == RTN_BROADCAST || type == RTN_ANYCAST;

@@ -23,7 +23,8 @@ struct net_address {
 int address_parse(const char *text, struct net_address *ret);
 bool address_equal(const struct net_address *a, const struct net_address *b);
 bool address_is_loopback(const struct net_address *a);
-/* Of this machine or its link, whatever addresses it has (netlink_is_own() knows those). */
+/* Whether the address is of this machine or its link by its form alone (netlink_is_own() asks the
+ * kernel). */
 bool address_is_local(const struct net_address *a);
 /* No address that anybody can be reached at. */
 bool address_is_nowhere(const struct net_address *a);
@@ -66,7 +67,8 @@ int netlink_address(int nl, int index, const struct net_address *a);
 int netlink_route(int nl, const struct net_address *to, sa_family_t family, const struct net_address *via, int index,
 		  bool local);
 
-/* Whether what is sent to the address stays on this machine, by the routes that it has now: true if that cannot be found out. */
+/* Whether the present routes keep packets to the address on this machine. True if that cannot be
+ * found out. */
 bool netlink_is_own(const struct net_address *a);
 
 /* ---- pass.c ---- */

@@ -350,8 +350,8 @@ static int copy_origin(struct resource *r, const struct change *c, struct tree_i
 	return found != NULL;
 }
 
-/* The copy's ctime is the one that it got when it was made: it lies in a directory that was
- * renamed. And nobody has changed the original since. */
+/* Whether the copy still has the ctime from when it was made, and the original is unchanged since.
+ * A rename of the directory above leaves the file's ctime alone. */
 static bool copy_is_as_origin(struct resource *r, const struct change *c, const struct change *old)
 {
 	const struct base_entry *found;

@@ -38,7 +38,7 @@ int copy_visit(const struct tree_entry *e, void *arg);
 int copy_find_missing(struct copy_walk *w, struct baseline *base);
 /* Afterwards: adds files that are as they were, but have got a further name in a directory that was moved. tree: the workspace. */
 int copy_find_linked(struct copy_walk *w, int tree);
-/* Whether the entry is as it was when it was copied, content included: its ctime says so. */
+/* Whether the entry is unchanged since it was copied, content included: its ctime proves it. */
 bool copy_is_untouched(const struct base_entry *b, const struct tree_stat *st);
 /* Whether a file of the list has a name that is not in it. */
 bool copy_lacks_names(const struct changes *c);

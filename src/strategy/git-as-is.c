@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A repository that is taken as it is: what no command inside commits lands as files, and neither the branch nor the index has it. Two kinds
- * of work inside would then land nowhere, and are named: content that only the index inside has, and git's own configuration and hooks.
+ * A repository taken as it is: files that a command inside commits land as files, and neither the
+ * branch nor the index of the original has the commits. Two kinds of work inside would then be
+ * lost, so a commit reports them: content that only the index inside has, and git's own
+ * configuration and hooks.
  */
 #include "strategy/git.h"
 
@@ -30,7 +32,7 @@ static bool is_there(const struct git_work *w, const char *path)
 	return there >= 0;
 }
 
-/* What is staged, in no commit, and in no file that a command inside has written. */
+/* Collects staged entries that are in no commit and in no file that a command inside wrote. */
 static int collect_staged(struct git_work *w, struct git_entries *ret)
 {
 	int rc = 0;
@@ -49,7 +51,7 @@ static int collect_staged(struct git_work *w, struct git_entries *ret)
 	return rc;
 }
 
-/* Where the file has what is staged, nothing is lost with the index. */
+/* Entries whose file has the staged content are not lost with the index. */
 static int add_lost(struct git_work *w, const struct git_entries *staged, struct atoll_error *err)
 {
 	AUTO_GIT_ENTRIES lost = { 0 };
@@ -90,21 +92,23 @@ int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git
 	AUTO_FREE char *on = NULL;
 	struct git_id id;
 
-	/* Of another branch nothing has landed but its commits: it stays checked out inside. */
+	/* If HEAD inside is on another branch, only its commits have landed: that branch stays
+	 * checked out inside. */
 	if (upper < 0 || git_refs_head(&inside, &on, &id) < 0 || !on || strcmp(on, s->own) != 0)
 		return git_settle_files(r, repo, s, "commit", err);
 	s->unsettled = true;
 	return git_state_save(r, s, err);
 }
 
-/* ---- what is git's own ---- */
+/* ---- git's own configuration and hooks ---- */
 
 struct search {
 	int original; /* the directory of the same name, or a negative errno */
 	bool found;
 };
 
-/* Whether a file of the git directory inside is another one than the original's. A whiteout is no file. */
+/* Whether a file of the git directory inside differs from the original's. A whiteout does not count
+ * as a file. */
 static bool is_other(int upper_fd, const char *path, int original_fd)
 {
 	AUTO_FREE char *inside = NULL, *outside = NULL;

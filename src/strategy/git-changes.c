@@ -55,7 +55,8 @@ static void mark_reverted(const struct git_work *w, struct change *c)
 		c->kind = ATOLL_SKIPPED;
 }
 
-/* Below a directory that was removed as a whole that is said of the directory: see mark_removed(). */
+/* For a directory that was removed as a whole, mark_removed() marks the directory instead of its
+ * files. */
 static bool is_crossed(const struct git_work *w, const struct change *c)
 {
 	return !(c->below && !c->has_after) && git_entries_find(&w->crossed, c->path);
@@ -172,7 +173,7 @@ static int mark_removed(struct git_work *w, struct changes *list, size_t i)
 	struct change *c = &list->v[i];
 	bool stays = false, goes = false;
 
-	/* It held files that git did not track inside. */
+	/* The directory held files that git did not track inside. */
 	for (size_t k = 0; k < w->crossed.n && !goes; k++)
 		goes = path_is_below(w->crossed.v[k].path, c->path);
 

@@ -210,7 +210,7 @@ int git_merge(struct resource *r, const char *message, struct atoll_error *err)
 
 	if (rc < 0)
 		return rc;
-	/* What would be refused anyway is left as it is, and so are edits that are to stay uncommitted. */
+	/* Leave alone what a commit would refuse anyway, and edits that are to stay uncommitted. */
 	if ((w.state.as_is && !git_work_is_clean(&w)) || w.lost_index || w.unmerged || w.unrelated || w.elsewhere ||
 	    w.strays.on_own || w.torn || w.crossed.n || w.staged.n || git_work_is_in_the_middle(&w) ||
 	    git_id_equal(&w.base, &w.head))

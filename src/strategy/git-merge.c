@@ -176,7 +176,7 @@ static int check_merged(const struct git_work *w, const struct git_landing *l, c
 	AUTO_GIT_ENTRIES other = { 0 };
 	const struct git_call call = git_work_call(w);
 	size_t n = 0;
-	/* What stays uncommitted is compared as a file of the checkout. */
+	/* With as_is, edits inside stay uncommitted: compare them as files of the checkout. */
 	int rc = git_entries_between(&call, &l->new, w->state.as_is ? &w->tip_tree : &w->tree, NULL, &other, err);
 
 	for (size_t i = 0; i < other.n && rc >= 0; i++) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that only the original has, and what happens to them there while the sandbox builds on them.
+ * Finds files that only the original has and that the user commits or removes there while the
+ * sandbox builds on them.
  *
- * Git tracks such a file neither in the commit that the sandbox began at nor, at first, inside: it is
- * untracked or ignored. The user may commit it in the original after a command inside has edited or
- * removed it there: both sides have changed it, although no commit of the sandbox says so. Or a
- * command inside commits it as it is, so that the upper layer does not have it, and the user removes
- * it: no command inside has, although the inside shows it no more.
+ * At first git tracks such a file neither in the base commit of the sandbox nor inside: it is
+ * untracked or ignored. In one case the user commits it in the original after a command inside has
+ * edited or removed it: both sides have changed it, although no commit of the sandbox says so. In
+ * the other case a command inside commits the file unchanged, so the upper layer has no copy of it,
+ * and the user then removes it in the original: the inside does not show it any more, although no
+ * command inside has removed it.
  */
 #include "strategy/git.h"
 
@@ -17,7 +19,7 @@
 
 /* ---- committed in the original ---- */
 
-/* Whether the original's branch has added the file since the base, while the sandbox's tree lacks it. */
+/* Whether the original's branch added the file since the base, and the sandbox's tree lacks it. */
 static bool is_added_there(const struct git_work *w, const char *path)
 {
 	const struct git_entry *there = git_work_original(w, path), *here = git_entries_find(&w->head_new, path);
@@ -36,7 +38,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(((const struct git_entry *)a)->path, ((const struct git_entry *)b)->path);
 }
 
-/* mode 0: removed inside. */
+/* An entry of mode 0 is a file that was removed inside. */
 static int collect_crossed(const struct git_work *w, struct git_entries *ret)
 {
 	AUTO_FD upper = fd_open_beneath(w->r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
@@ -47,8 +49,8 @@ static int collect_crossed(const struct git_work *w, struct git_entries *ret)
 
 		if (!is_file(c) || !is_added_there(w, c->path))
 			continue;
-		/* A directory that was removed inside says nothing of a file that the original has put there
-		 * since. A sparse checkout inside removes directories, too. */
+		/* Removing a directory inside does not remove a file that the original put there
+		 * afterwards. A sparse checkout inside removes directories too. */
 		if (c->below && !c->has_after && (w->hidden.n || c->before.ctime >= resource_stamp(w->r, c->path)))
 			continue;
 		if (c->has_after ? git_entries_find(&w->tracked, c->path) || git_carried_is_like_original(w, upper, c)
@@ -78,7 +80,7 @@ int git_outside_find_crossed(struct git_work *w, struct atoll_error *err)
 	if (rc < 0)
 		return error_sys(err, rc, w->operation, w->r->row.path, "cannot look at the files of \"%s\"",
 				 w->r->row.path);
-	/* A reset to an older commit inside removes files too, which the sandbox began with. */
+	/* A reset to an older commit inside also removes files that the sandbox began with. */
 	if (has_removed(&found) && !git_id_equal(&w->base, &w->state.base))
 		rc = git_entries_between(&call, &w->base, &w->state.base, NULL, &began, err);
 	for (size_t i = 0; i < found.n && rc >= 0; i++) {
@@ -97,8 +99,9 @@ static bool is_listed(const char *path, const void *entries)
 	return git_entries_find(entries, path) != NULL;
 }
 
-/* Whether nothing was made or removed, since that time, in the directory of the upper layer where
- * the file would have been. A file that a command inside makes and removes again leaves no trace but that. */
+/* Whether no command made or removed an entry in the file's directory of the upper layer since that
+ * time. The directory's timestamp is the only trace of a file that a command made and removed
+ * again. */
 static bool is_quiet_since(int upper_fd, const char *path, int64_t when)
 {
 	AUTO_FREE char *dir = strdup(path);
@@ -126,14 +129,14 @@ int git_outside_find_removed(const struct git_work *w, const struct git_entries 
 	struct tree_stat area;
 	int rc = upper < 0 ? upper : tree_stat(w->r->work_fd, "", &area);
 
-	/* An index that only git can read tells no times. */
+	/* An index that only git can read gives no timestamps. */
 	if (rc < 0 || !index.data || git_index_file_parse(&index, strlen(w->tip.hex), &listed) < 0)
 		return MIN(rc, 0);
 	for (size_t i = 0; i < index.entries.n && rc >= 0; i++) {
 		const struct git_entry *e = &index.entries.v[i];
-		bool older = e->look.ctime < area.btime; /* than the sandbox; 0: the filesystem does not say */
+		bool older = e->look.ctime < area.btime; /* than the sandbox; btime 0: unknown */
 
-		/* Git has not looked at the file of an entry without times. */
+		/* An entry without timestamps is one whose file git has not looked at. */
 		if (e->look.ctime && git_entries_find(vanished, e->path) &&
 		    (older || is_quiet_since(upper, e->path, e->look.ctime)))
 			rc = git_entries_add(ret, e->path, e->mode, &e->id, 0);

@@ -117,7 +117,7 @@ static int make_landing(struct git_work *w, const struct part_request *q, const 
 	bool none = git_work_has_nothing(w);
 	int rc = none ? git_landing_none(w, l, err) : git_landing_make(w, q, l, err);
 
-	/* A conflict of the merge comes first: its message says what is in the way of git merge inside. */
+	/* Check for a merge conflict first: its message names the obstacle to git merge inside. */
 	if (rc >= 0)
 		rc = git_check_crossed(w, q, err);
 	if (rc >= 0 && !q->dry)

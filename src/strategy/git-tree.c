@@ -282,9 +282,10 @@ static int collect_staged(struct git_work *w, const struct git_entries *old, con
 	return rc;
 }
 
-/* From two commits to the index: the one below the workspace, and HEAD inside, if that is another one. */
+/* Edits from two commits to the index: from the commit below the workspace, and from HEAD inside if
+ * that is another commit. */
 struct index_edits {
-	bool committed; /* HEAD is another one */
+	bool committed; /* HEAD is another commit */
 	struct git_entries old, new, tip_old, tip_new;
 };
 
@@ -309,7 +310,7 @@ static int find_index_edits(const struct git_work *w, struct index_edits *ret, s
 	return git_entries_since(&call, &w->tip, &ret->tip_old, &ret->tip_new, err);
 }
 
-/* Whether HEAD inside has a file that the commit below does not have. */
+/* Whether HEAD inside has a file that the commit below the workspace lacks. */
 static bool is_in_tip(const struct index_edits *e, const char *path)
 {
 	const struct git_entry *old = git_entries_find(&e->tip_old, path);
@@ -317,7 +318,7 @@ static bool is_in_tip(const struct index_edits *e, const char *path)
 	return e->committed && (!old || old->mode);
 }
 
-/* What was committed inside, and then removed outside, was not removed by the sandbox. */
+/* The sandbox did not remove a file that was committed inside and then removed outside. */
 static int collect_vanished(const struct git_work *w, const struct index_edits *e, struct git_entries *list)
 {
 	AUTO_GIT_ENTRIES vanished = { 0 }, outside = { 0 };

@@ -322,7 +322,7 @@ bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_
 	if (w->elsewhere)
 		return !before && is_untracked(w, c);
 	*ret_judged = before && before->mode;
-	/* What both sides have taken out of git is an untracked file like any other. */
+	/* A file that both sides have removed from git is an ordinary untracked file. */
 	if (to)
 		return before || !to->mode;
 	*ret_judged = false;

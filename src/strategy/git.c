@@ -54,7 +54,8 @@ static int make_private(struct resource *r, const struct git_repo *repo)
 	return rc < 0 ? rc : make_objects(r);
 }
 
-/* The branch inside: one that the original does not have, nor anything in its way. As is, it is the original's own. */
+/* Chooses a name for the branch inside that the original does not have and that conflicts with none
+ * of its refs. With as_is, it is the original's own branch. */
 static int choose_branch(struct resource *r, const struct git_repo *repo, const struct git_state *s, char **ret)
 {
 	static const char *const forms[] = { "refs/heads/atoll/%s", "refs/heads/atoll-%s", "refs/heads/atoll/%s-%.8s",

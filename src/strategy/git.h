@@ -59,7 +59,7 @@ struct git_state {
 	struct git_id seen; /* what the copy of the original's branch inside was last set to; "": there is none yet */
 	size_t left_out;    /* uncommitted paths of the original when the sandbox was made, which stay out of it */
 	bool carried;       /* with what was uncommitted in the original's checkout */
-	bool as_is;         /* carried, own is branch, and what is uncommitted inside lands uncommitted */
+	bool as_is;         /* carried, on the original's branch; edits land uncommitted */
 	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
 };
 void git_state_release(struct git_state *s);
@@ -97,7 +97,7 @@ struct git_work;
 /* Whether a written file has the content and git's own mode of the original's file, which no process has changed since the sandbox began. If the
  * original's file is uncommitted work that came along, a command inside has written the file, but not edited it. */
 bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c);
-/* Whether a written file has the type, the content and git's own mode of the original's. */
+/* Whether a written file has the type, content and executable bit of the original's file. */
 bool git_carried_is_like_original(const struct git_work *w, int upper_fd, const struct change *c);
 /* Whether a command inside has taken a file that came along back to the version of its commit, which the original's file is not. */
 bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c);
@@ -127,12 +127,12 @@ int git_settle_parents(struct resource *r, int upper_fd, const char *path);
 
 /* ---- git-outside.c: files that only the original has ---- */
 
-/* Fills w->crossed: files that git does not track inside, that a command there has edited or removed, and that the
- * original's branch has added since. */
+/* Fills w->crossed: files that git does not track inside, that a command inside has edited or
+ * removed, and that the original's branch has added since. */
 int git_outside_find_crossed(struct git_work *w, struct atoll_error *err);
-/* Of entries of the index inside whose files are nowhere, puts those into ret that a process
- * outside has removed: the files were only in the original. Where the times do not prove it, an
- * entry is left out. -errno. */
+/* Of index entries inside whose files do not exist, puts those into ret whose file a process
+ * outside has removed: only the original had the file. Leaves out an entry if its timestamps do not
+ * prove that. 0 or -errno. */
 int git_outside_find_removed(const struct git_work *w, const struct git_entries *vanished, struct git_entries *ret);
 
 /* ---- git-pin.c ---- */
@@ -226,18 +226,18 @@ struct git_work {
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
 	struct git_index_file file;            /* the index inside; its entries are in tracked */
-	struct git_running ahead; /* what differs from head, asked before it is known whether that is the base */
+	struct git_running ahead;              /* changes from head, asked before base is known */
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
-	struct git_running landing;   /* the objects of a commit, which enter the original */
-	struct git_entries committed; /* as is: what the tip has and the base has not */
+	struct git_running landing;   /* the objects of a commit, on their way into the original */
+	struct git_entries committed; /* as_is: entries that the tip has and the base lacks */
 	struct strbuf commits;        /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
-	bool unrelated; /* nothing in common: nothing of it lands; base is what the sandbox began at */
-	bool settled;   /* no file that it lists was written since it was */
-	bool compared;  /* base_old and base_new are known */
-	bool has_index; /* there is a copy of the index in the quarantine */
+	bool unrelated; /* no common history: nothing lands; base is that of the sandbox's start */
+	bool settled;   /* no file of the index was written after the index */
+	bool compared;  /* base_old and base_new are filled */
+	bool has_index; /* the quarantine has a copy of the index */
 	bool lost_index; /* the index inside is missing, or cannot be read: HEAD's takes its place, and no commit is made */
 	bool headless;  /* HEAD inside is missing, or cannot be read */
 	bool unborn;    /* so it is, or its ref has no commit; tip is the base then */
@@ -260,13 +260,13 @@ static inline bool git_work_is_clean(const struct git_work *w)
 {
 	return git_id_equal(&w->tree, &w->tip_tree);
 }
-/* Whether a commit of the sandbox commits what is uncommitted inside. Otherwise those files land, and the branch and the index do not
- * have them. */
+/* Whether a commit of the sandbox commits uncommitted edits. Otherwise those files land, and the
+ * branch and the index do not have them. */
 static inline bool git_work_commits_edits(const struct git_work *w)
 {
 	return !git_work_is_clean(w) && !w->state.as_is;
 }
-/* Whether the original's branch stays where it is. */
+/* Whether a commit leaves the original's branch where it is. */
 static inline bool git_work_has_nothing(const struct git_work *w)
 {
 	return !git_work_commits_edits(w) && git_id_equal(&w->base, &w->tip);
@@ -295,14 +295,16 @@ int git_tree_make(struct git_work *w, struct atoll_error *err);
 /* For whoever goes on with the index that the tree was made from. */
 int git_tree_need_index(struct git_work *w, struct atoll_error *err);
 
-/* ---- git-as-is.c: what a repository that is taken as it is would lose ---- */
-/* Fills w->committed, and adds to w->staged what only the index inside has. */
+/* ---- git-as-is.c: work that a repository taken as it is would lose ---- */
+/* Fills w->committed, and adds to w->staged entries that only the index inside has. */
 int git_as_is_find(struct git_work *w, struct atoll_error *err);
-/* Whether an entry of w->base_new is committed inside, not only staged or edited; true where everything is committed by us. */
+/* Whether an entry of w->base_new is committed inside, not only staged or edited. True if Atoll
+ * commits all edits itself. */
 bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e);
-/* The files have landed, and no commit: what a command inside has staged is in them. The index is to be made anew. */
+/* Call it when the files have landed but no commit. They contain what a command inside has staged,
+ * so the index is to be made anew. */
 int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err);
-/* Lists git's own configuration and hooks where a command inside has changed them: they never land. */
+/* Lists git's own configuration and hooks that a command inside has changed: they never land. */
 int git_as_is_add_private(const struct git_work *w, struct changes *list, struct atoll_error *err);
 
 /* ---- git-sparse.c: files that a sparse checkout leaves out, here and there ---- */
@@ -390,7 +392,7 @@ int git_moves_do(const struct git_repo *repo, const struct git_moves *m, bool fo
 /* ---- git-check.c: what is in the way of a commit ---- */
 /* Submodules that were changed inside. */
 int git_check_submodules(const struct git_work *w, const struct part_request *q, struct atoll_error *err);
-/* Untracked files that both sides have changed: w->crossed. */
+/* Refuses untracked files that both sides have changed: w->crossed. */
 int git_check_crossed(const struct git_work *w, const struct part_request *q, struct atoll_error *err);
 /* Somebody's uncommitted work in the original, and files that are not what the commit has. Fills l->index. */
 int git_check_landing(const struct git_work *w, struct git_landing *l, const struct part_request *q,

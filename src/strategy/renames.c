@@ -105,7 +105,7 @@ static int compare(struct resource *r, struct change *c, const struct change *ol
 	pair.dir_a = peer_dir(workspace, c->path, path_parent_size(c->path));
 	pair.dir_b = peer_dir(original, old->path, path_parent_size(old->path));
 	rc = pair.dir_a < 0 ? pair.dir_a : pair.dir_b < 0 ? pair.dir_b : pair_differs(&pair, true, &what);
-	/* What cannot be read, or has just gone, cannot be proven equal. */
+	/* A file that cannot be read, or that was just removed, counts as changed. */
 	c->what |= rc < 0 ? (unsigned)ATOLL_WHAT_CONTENT : what;
 	return rc == -ENOMEM ? rc : 0;
 }

@@ -317,8 +317,8 @@ static int snapshot_origin(struct resource *r, const struct change *c, struct tr
 	return 0;
 }
 
-/* In a snapshot a file has the inode number and the ctime that it has in the original: where
- * both sides still have them, neither was changed. */
+/* A snapshot keeps the inode number and the ctime of each file: if both sides still have them,
+ * neither file was changed. */
 static bool snapshot_is_as_origin(struct resource *r, const struct change *c, const struct change *old)
 {
 	(void)r;

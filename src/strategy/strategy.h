@@ -141,8 +141,9 @@ struct strategy_ops {
 	int (*base)(struct resource *r, const char *path, struct store_touch *ret, struct atoll_error *err);
 	/* may. The identity of the original that an added file was made from by renaming: 1 and *ret, or 0. */
 	int (*origin)(struct resource *r, const struct change *c, struct tree_id *ret);
-	/* may, with origin. Whether inodes and ctimes prove that a renamed file has the content
-	 * of its original, which looks like `old` now: then neither is read. */
+	/* may, with origin. Whether inodes and ctimes prove that a renamed file has the content of
+	 * its original, which looks like `old` now; changes_compare_renames() then reads neither
+	 * of them. */
 	bool (*is_as_origin)(struct resource *r, const struct change *c, const struct change *old);
 	/* may. Before a commit that was asked for it: what others have done to the original comes into the workspace, as far as it merges by itself. The
 	 * rest is found by the commit. Changes the workspace alone. */
@@ -236,7 +237,7 @@ struct resource {
 	const char *sandbox; /* the name of it; borrowed */
 	const char *given;   /* while it is made: its path, as it was given */
 	bool carry_dirty;    /* while it is made: see struct atoll_resource_spec */
-	bool as_is;          /* likewise */
+	bool as_is;          /* while it is made: see struct atoll_resource_spec */
 	int64_t limit_ms; /* while a view is made: how long it may hold what others wait for; 0: as long as it likes */
 	int64_t idle_limit_ms; /* likewise, while no command does anything */
 	const struct strategy_ops *ops;
@@ -378,8 +379,8 @@ int changes_settle_links(struct changes *c);
 
 /* renames.c: pairs additions with the deletions they come from. */
 int changes_find_renames(struct resource *r, struct changes *c, struct atoll_error *err);
-/* Afterwards: sets what differs between each renamed file and its original besides the path.
- * Reads both, unless the strategy can prove that their content is the same. */
+/* Call it after changes_find_renames(). Records how each renamed file differs from its original
+ * besides the path. Reads both, unless the strategy can prove that their content is the same. */
 int changes_compare_renames(struct resource *r, struct changes *c, int workspace_fd, struct atoll_error *err);
 
 /* A directory of the original, found again and again by neighbouring paths. */
