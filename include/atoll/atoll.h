@@ -154,8 +154,11 @@ struct atoll_resource_spec {
 	const char *path;
 	const char *strategy; /* NULL: the strongest that works here */
 	bool dirty; /* git: what is uncommitted in the checkout comes along; otherwise the sandbox begins at its commit */
-	/* git: the inside is as the checkout is. As with dirty, what is uncommitted comes along; besides, HEAD inside is on the original's
-	 * branch, and edits that no command inside commits land as uncommitted ones. */
+	/*
+	 * git: take the checkout as it is. As with dirty, uncommitted changes come along; besides,
+	 * HEAD inside is on the original's branch, and edits that no command inside commits land as
+	 * uncommitted ones.
+	 */
 	bool as_is;
 };
 
@@ -165,21 +168,24 @@ struct atoll_cost {
 	const char *path;      /* absolute; valid during the call */
 	uint64_t files, bytes; /* that will be copied */
 };
-/* Returning non-zero stops: the copy is not begun, nothing is made, and atoll_new() is ATOLL_REFUSED. */
+/* A non-zero return value stops: the library does not begin the copy and makes no sandbox, and
+ * atoll_new() returns ATOLL_REFUSED. */
 typedef int (*atoll_cost_fn)(const struct atoll_cost *cost, void *arg);
 
 struct atoll_new_options {
 	const char *name; /* NULL: one is made up */
 	const struct atoll_resource_spec *resources;
 	size_t n_resources;
-	bool durable_workspace; /* sync the workspace after each run */
-	bool prunable;          /* made for one run: once everything has landed, atoll_prune() may remove it */
+	bool durable_workspace;                /* sync the workspace after each run */
+	bool prunable;                         /* atoll_prune() may remove it after all its changes have landed */
 	const struct atoll_settings *settings; /* kept with the sandbox, for all its runs */
 	atoll_cost_fn cost; /* NULL, or called for each resource that must be copied, before that begins */
 	void *cost_arg;
-	/* NULL, or asked many times while the sandbox is made, from the calling thread, also
-	 * with no time between: true gives it up. Then nothing is left of it, and the error's
-	 * sys_errno is ECANCELED. */
+	/*
+	 * NULL, or a function that the calling thread calls many times, possibly at very short
+	 * intervals, while the library makes the sandbox. If it returns true, the library gives up,
+	 * leaves nothing behind, and sets the error's sys_errno to ECANCELED.
+	 */
 	bool (*cancelled)(void *arg);
 	void *cancelled_arg;
 };
@@ -213,8 +219,8 @@ struct atoll_info {
 	enum atoll_phase phase; /* of a commit or undo in progress */
 	bool running;           /* a command runs inside just now */
 	bool durable_workspace;
-	int64_t commits; /* landed and not taken back */
-	bool landed;     /* made as prunable, and everything has landed: it is kept for its undo record */
+	int64_t commits;                 /* commits that have landed and that no undo has taken back */
+	bool landed;                     /* prunable, all changes have landed: kept for its undo record */
 	struct atoll_settings *settings; /* kept with it; NULL: none */
 	struct atoll_resource_info *resources;
 	size_t n_resources;
@@ -223,9 +229,12 @@ struct atoll_info {
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
 	      struct atoll_error *err);
 int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err);
-/* name NULL in any call below means: the only sandbox there is or, of several, the one with the
- * innermost resource around the current directory. Sandboxes that are kept for their undo record
- * alone (landed) are left out unless there are no others. atoll_list() orders by creation. */
+/*
+ * In any call below, name NULL means the only sandbox or, if there are several, the sandbox with
+ * the innermost resource around the current directory. The library passes over sandboxes that it
+ * keeps only for their undo record (landed), unless there are no others. atoll_list() orders by
+ * creation.
+ */
 int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err);
 struct atoll_info *atoll_info_free(struct atoll_info *info);
 void atoll_info_list_free(struct atoll_info **list, size_t n);
@@ -253,29 +262,29 @@ struct atoll_refusal {
 typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg);
 
 /*
- * What a command wrote or removed in places of its view that are no part of the sandbox and vanish
- * with the view: a private layer over the home directory, and places that begin empty, such as /tmp.
- * No commit lands it. A run that shares its view with other runs reports what any of them wrote
- * since it began.
+ * Entries that a command wrote or removed in places of its view that belong to no resource and
+ * vanish with the view: a private layer over the home directory, and places that begin empty, such
+ * as /tmp. No commit lands these entries. A run that shares its view with other runs reports the
+ * entries that any of these runs wrote since it began.
  */
 struct atoll_discarded_path {
 	const char *path;  /* absolute */
-	bool is_directory; /* a new one that is empty, one that may not be opened, or one that was removed */
-	bool is_removed;   /* an entry of the host, where it still is */
+	bool is_directory; /* new and empty, or unreadable to the library, or removed */
+	bool is_removed;   /* removed in the view; the entry of the host still exists */
 };
-/* One group for each directory directly in a place, and one for the files directly in it. Groups of
- * the user's own files come first, caches and temporary places last. */
+/* One group for each directory directly in a place, and one for the files directly in it. Groups
+ * of the user's own files come first, caches and temporary places last. */
 struct atoll_discarded {
 	const char *place; /* "/home/ann", "/tmp" */
-	const char *below; /* the innermost directory that holds all of the group */
+	const char *below; /* the innermost directory that holds all entries of the group */
 	bool temporary;    /* the place begins empty: /tmp, /run, /dev/shm, /dev, or one of --tmpfs */
 	bool is_cache;     /* below ~/.cache */
-	bool view_stays;   /* another command or a keeper has the view: the loss comes when the last ends */
-	uint64_t files;    /* made or changed; links, sockets and the like too */
+	bool view_stays;   /* another command or a keeper still holds the view: nothing is lost yet */
+	uint64_t files;    /* made or changed; includes links, sockets and other types */
 	uint64_t directories;
 	uint64_t removed;                         /* a directory counts as one */
 	bool more;                                /* the three counts are lower bounds: the walk stops at a maximum */
-	const struct atoll_discarded_path *paths; /* not all of them if there are many, sorted */
+	const struct atoll_discarded_path *paths; /* sorted; only the first of them if there are many */
 	size_t n_paths;
 	size_t index, n; /* of this group, from 0 on, and the number of groups of the run */
 };
@@ -295,7 +304,7 @@ struct atoll_run_options {
 	void *notice_arg;
 	atoll_refusal_fn refusal; /* NULL, or called for each of them when the command has ended */
 	void *refusal_arg;
-	atoll_discarded_fn discarded; /* NULL, or called for each group when the command has ended */
+	atoll_discarded_fn discarded; /* NULL, or called for each group after the command has ended */
 	void *discarded_arg;
 };
 
@@ -314,8 +323,8 @@ struct atoll_run_result {
 	int64_t run;                         /* its number within the sandbox */
 	bool holds_transaction; /* a database's transaction stays open after the run: atoll_show() tells what it locks */
 	uint64_t discarded;     /* entries of all groups that are not temporary: see struct atoll_discarded */
-	uint64_t temporary;     /* entries of the groups that are */
-	bool discards_own;      /* some of the discarded entries lie in no cache */
+	uint64_t temporary;     /* entries of the temporary groups */
+	bool discards_own;      /* some discarded entries lie outside of caches */
 	bool discards_more;     /* these counts are lower bounds */
 	bool discards_unknown;  /* the library could not look at these places */
 };
@@ -357,13 +366,16 @@ struct atoll_run_info {
 /* Newest first. */
 int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_runs_free(struct atoll_run_info *runs, size_t n);
-/* Reads the groups of a run on record and calls fn for each: none for a run that wrote nothing in
- * such places, or has not ended. */
+/* Reads the recorded groups of a run and calls fn for each. There are none if the run wrote
+ * nothing in such places or has not ended. */
 int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discarded_fn fn, void *arg,
 		    struct atoll_error *err);
 
-/* Starts a run in the background, held by a keeper; its output is kept on disk, the last 4 to 8 MiB of it.
- * Returns when the command starts, with the run's number. notice, refusal and discarded of the options write to that output too. */
+/*
+ * Starts a run in the background, held by a keeper, which keeps the last 4 to 8 MiB of the run's
+ * output on disk. Returns when the command starts, with the run's number. The notices, refusals and
+ * discarded groups for the callbacks of the options go to that output too.
+ */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
 /* Keeps the view standing for so long after the last command has ended, with /tmp and all: the next one starts sooner. Of the options
@@ -440,12 +452,13 @@ struct atoll_change {
 
 struct atoll_selection {
 	const char *const *
-		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; each with all below it. One with a star or
-			* a question mark, where no file has that very name, is a pattern as in a .gitignore: "*.c" matches at any depth */
+		paths; /* absolute, or relative to the caller's cwd or, failing that, to a resource; with everything below.
+			* A path with a star or a question mark is a pattern as in a .gitignore, unless
+			* a file has exactly that name: "*.c" matches at any depth */
 	size_t n_paths; /* 0: everything */
 };
-/* A path that is neither in the original nor in the sandbox nor among its changes is
- * ATOLL_NOT_FOUND, with the path as given in the error's object. */
+/* For a path that is neither in the original nor in the sandbox nor among its changes, the call
+ * fails with ATOLL_NOT_FOUND and the error's object is the path as given. */
 
 /* Calls fn for each change, resources in order, paths sorted, parents before children. fn returning non-zero stops. */
 typedef int (*atoll_change_fn)(const struct atoll_change *change, void *arg);
@@ -577,13 +590,18 @@ struct atoll_undo_options {
 	size_t n_only;
 	atoll_progress_fn progress;
 	void *progress_arg;
-	bool landed; /* atoll_rollback(): if there are no edits since the latest commit, take that back and drop its edits too */
+	/* atoll_rollback(): if there are no edits since the latest commit, undo that commit and
+	 * drop its edits too */
+	bool landed;
 };
 /* Takes the latest commit back and keeps its edits in the sandbox. */
 int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
 	       struct atoll_error *err);
-/* Drops the edits, also those that a commit leaves behind, and names the latter. The originals stay as they are: if all edits have landed with a
- * commit, ATOLL_REFUSED, unless options->landed says that the commit is to be taken back. */
+/*
+ * Drops the edits, including edits that a commit leaves behind, and names the latter. The originals
+ * stay as they are: if all edits have landed with a commit, the call fails with ATOLL_REFUSED,
+ * unless options->landed asks to undo the commit.
+ */
 int atoll_rollback(struct atoll *a, const char *name, const struct atoll_undo_options *options,
 		   struct atoll_result **ret, struct atoll_error *err);
 
@@ -600,11 +618,13 @@ int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_op
 int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remove_options *options,
 		      struct atoll_result **ret, struct atoll_error *err);
 /*
- * Removes prunable sandboxes whose changes have landed (struct atoll_info, landed), and so ends the possibility to undo: those that landed
- * longer ago than the setting keep-landed says, of defaults or, stronger, kept with the sandbox; and, from the oldest on, as many as it
- * takes for the rest to fit into keep-landed-size, of defaults or, stronger, of settings; but never the latest one for its size. A sandbox
- * that is in use or holds anything else (skipped changes, versions that a recovery kept) stays. How many were removed is returned in *ret_n,
- * which may be NULL.
+ * Removes prunable sandboxes whose changes have landed (struct atoll_info, landed); their commits
+ * can then no longer be undone. First it removes the sandboxes that landed longer ago than the
+ * setting keep-landed allows, taken from defaults or, with precedence, from the settings kept with
+ * the sandbox. Then it removes the oldest ones until the rest fits into keep-landed-size, taken
+ * from defaults or, with precedence, from settings; but it never removes the latest one for its
+ * size. It keeps a sandbox that is in use or holds anything else (skipped changes, versions that a
+ * recovery kept). ret_n may be NULL; otherwise *ret_n becomes the number of removed sandboxes.
  */
 int atoll_prune(struct atoll *a, const struct atoll_settings *defaults, const struct atoll_settings *settings,
 		size_t *ret_n, struct atoll_error *err);

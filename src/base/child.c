@@ -144,8 +144,8 @@ static int remaining_ms(int64_t deadline)
 	return left <= 0 ? 0 : (int)MIN((left + 999999) / 1000000, (int64_t)1 << 30);
 }
 
-/* Reads its output until it ends: 0, or -ETIMEDOUT, or -ECANCELED. Its end counts, not that of
- * the output: a grandchild may hold that. */
+/* Reads the child's output until the child ends: 0, or -ETIMEDOUT, or -ECANCELED. The end of the
+ * output does not count, because a grandchild may keep it open. */
 static int wait_for_end(int pidfd, int output, int timeout_ms, struct tail *t)
 {
 	int64_t deadline = timeout_ms < 0 ? -1 : clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;

@@ -16,7 +16,7 @@
  * -errno of a failed opening is the answer. */
 int fd_open_beneath(int dirfd, const char *path, int flags);
 
-/* The same for an absolute path, from the root on. */
+/* As above, for an absolute path: starts at the root directory. */
 int fd_open_absolute(const char *path, int flags);
 
 /* The directory that holds path's last component, as O_PATH|O_DIRECTORY fd, and a pointer to that component in path. -EINVAL

@@ -35,7 +35,8 @@ static bool component_matches(const char *pattern, size_t pattern_size, const ch
 	return p && n && fnmatch(p, n, FNM_NOESCAPE) == 0;
 }
 
-/* Only the latest ** needs to be tried with more components: whatever an earlier one could take, the later one can take too. */
+/* Only the latest ** needs to be tried with more components: the later one can match every
+ * component that an earlier one could match. */
 bool glob_covers(const char *pattern, const char *path)
 {
 	const char *again_pattern = NULL, *again_path = NULL;

@@ -26,7 +26,7 @@ static void json_text(struct json *j, const char *text)
 			fprintf(j->out, "\\%c", letters[e - escaped]);
 		else if (size == 0)
 			fprintf(j->out, "\\udc%02x", (unsigned)(unsigned char)*text);
-		else if (utf8_printable(text) == 0) /* all of these are below U+10000: one escape */
+		else if (utf8_printable(text) == 0) /* these characters are all below U+10000: one escape */
 			fprintf(j->out, "\\u%04x", (unsigned)c);
 		else
 			fwrite(text, 1, size, j->out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing JSON to a stream, one value at a time, commas and nesting kept here. File names are
- * bytes: valid UTF-8 is written as is, any other byte as U+DC80..U+DCFF escapes (\udc80…, as Python's
- * surrogateescape does), so that every name can be read back exactly. Characters that a terminal
- * would obey (C0, C1, changes of writing direction) are always written as \uXXXX: a reader gets the
- * same string, and a terminal sees plain ASCII.
+ * Writes JSON to a stream, one value at a time, and keeps track of commas and nesting. File names
+ * are bytes: valid UTF-8 is written as is, any other byte as U+DC80..U+DCFF escapes (\udc80…, as
+ * Python's surrogateescape does), so that a reader can restore every name exactly. Characters that
+ * a terminal would obey (C0, C1, changes of writing direction) are always written as \uXXXX: a
+ * reader gets the same string, and a terminal sees plain ASCII.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

@@ -7,15 +7,15 @@
 
 #include "base/macros.h"
 
-#define WORD_MAX 4096 /* longer words are not compared: the rows would take long */
+#define WORD_MAX 4096 /* longer words are not compared: filling the rows would take long */
 
 struct similar similar_to(const char *word)
 {
 	return (struct similar){ .word = word, .limit = (strlen(word) + 2) / 3 + 1 };
 }
 
-/* One row of the table of distances between beginnings of both words; false if all of it has
- * reached the limit. */
+/* Fills one row of the edit distances between prefixes of both words. Returns false if all
+ * distances of the row have reached the limit. */
 static bool fill_row(const char *word, const char *candidate, size_t row, size_t *rows[3], size_t limit)
 {
 	size_t *now = rows[0], *before = rows[1], *older = rows[2], least = row;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nearest of several words to one that was misspelt:
+ * Finds the candidate that is nearest to a misspelt word:
  *
  *	struct similar s = similar_to("brihgt");
  *	for (...)
@@ -8,8 +8,9 @@
  *	if (s.best)
  *		… did you mean s.best?
  *
- * The distance counts letters added, left out, replaced and exchanged with their neighbour. What differs in more than about a third
- * of its letters is no misspelling, and is never the best. Candidates are borrowed.
+ * The distance counts letters added, left out, replaced and exchanged with their neighbour. A
+ * candidate that differs in more than about a third of its letters is no misspelling, and is never
+ * the best. The struct borrows the candidates.
  */
 #ifndef BASE_SIMILAR_H
 #define BASE_SIMILAR_H

@@ -11,7 +11,7 @@
 static _Thread_local struct {
 	stop_fn fn; /* NULL in a child */
 	void *arg;
-	atomic_bool *stopped; /* shared with children; NULL: nothing can be stopped */
+	atomic_bool *stopped; /* shared with forked children; NULL: no stop function is set */
 } stop;
 
 int stop_begin(stop_fn fn, void *arg)

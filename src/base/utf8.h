@@ -10,12 +10,14 @@
  * forms, surrogates and what lies above U+10FFFF are not valid. */
 size_t utf8_sequence(const char *text);
 
-/* The same; *ret_character is its code point, set only if the sequence is valid. */
+/* As utf8_sequence(). *ret_character becomes its code point, only if the sequence is valid. */
 size_t utf8_decode(const char *text, uint32_t *ret_character);
 
-/* As utf8_sequence(), but 0 also for what could change a terminal's state or the look of the
- * text around it: control characters (C0, DEL, C1), line and paragraph separators, changes of
- * writing direction. */
+/*
+ * As utf8_sequence(), but also returns 0 for characters that could change a terminal's state or the
+ * look of the text around them: control characters (C0, DEL, C1), line and paragraph separators,
+ * changes of writing direction.
+ */
 size_t utf8_printable(const char *text);
 
 #endif

@@ -201,7 +201,8 @@ static void print_summary_line(struct changes_printer *p, const struct atoll_cha
 	putc('\n', p->style.out);
 }
 
-/* The length of what leads to a git directory in a path, with its name; 0 if the path is in none. */
+/* Returns the length of a path's prefix up to and including the name of a git directory; 0 if
+ * the path is in none. */
 static size_t git_directory_size(const char *path)
 {
 	for (const char *at = strstr(path, ".git"); at; at = strstr(at + 1, ".git"))
@@ -220,7 +221,8 @@ static void print_git_files(struct changes_printer *p)
 	p->git_files.dir = NULL;
 }
 
-/* Whether the change is counted in a line for its git directory, which comes when the last one was seen. */
+/* Returns whether the change is counted in the line of its git directory. That line is printed
+ * after the last change in the directory. */
 static bool fold_git_files(struct changes_printer *p, const struct atoll_change *c)
 {
 	AUTO_STRBUF dir = STRBUF_INIT;
@@ -259,7 +261,7 @@ static void print_name_status(struct changes_printer *p, const struct atoll_chan
 	fwrite(strbuf_str(&line), 1, line.size, p->style.out);
 }
 
-/* A listing that fails before its first change leaves standard output to the error. */
+/* Called late: if a listing fails before its first change, standard output gets only the error. */
 static void begin_json(struct changes_printer *p)
 {
 	if (p->begun)
@@ -269,7 +271,7 @@ static void begin_json(struct changes_printer *p)
 	json_array(p->state, NULL);
 }
 
-/* An array that ends in an element with an error is not whole. */
+/* If the listing failed, the last element of the array holds the error: the array is incomplete. */
 static void end_json(struct changes_printer *p, const struct atoll_info *info, int r, const struct atoll_error *err)
 {
 	struct json *j = p->state;
@@ -288,7 +290,8 @@ static void end_json(struct changes_printer *p, const struct atoll_info *info, i
 	json_finish(j);
 }
 
-/* As lines of a .gitignore at the top of the resource; one that begins with a slash may also be an absolute path. */
+/* Patterns work like lines of a .gitignore at the top of the resource; a pattern that begins
+ * with a slash may also be an absolute path. */
 static bool is_excluded(const char *const *patterns, const struct atoll_change *c)
 {
 	for (; patterns && *patterns && !c->part; patterns++) {

@@ -16,18 +16,18 @@ struct changes_style {
 	enum changes_format format;
 	FILE *out;
 	bool color;
-	bool escape;                /* people look at it: control characters in file contents are shown, not sent */
-	size_t rows, columns;       /* of the summary: fold it to so many lines (fold.h); 0: list everything */
-	const char *const *exclude; /* NULL, or patterns of paths that are left out, ended by NULL */
-	bool fold_git;              /* files of git directories that are no repository's resource are one line each */
-	void (*see)(const struct atoll_change *change, void *arg); /* NULL, or called for each of them too */
+	bool escape;                /* for a terminal: show control characters in contents as letters */
+	size_t rows, columns;       /* of the summary: fold it to this size (fold.h); 0: no folding */
+	const char *const *exclude; /* NULL, or patterns of paths to leave out, NULL-terminated */
+	bool fold_git;              /* one line for the files of each git directory */
+	void (*see)(const struct atoll_change *change, void *arg); /* NULL, or called for each of these changes too */
 	void *see_arg;
 };
 
 struct changes_counts {
 	uint64_t added, modified, deleted, meta, skipped;
-	uint64_t excluded; /* and not among the others */
-	bool folded;       /* not every change had a line of its own */
+	uint64_t excluded; /* number of excluded changes; the other counts do not include them */
+	bool folded;       /* some changes have no line of their own */
 };
 
 /* Prints the changes. *ret_counts (may be NULL) is how many there were. 0, or a negative code with *err filled; that
@@ -62,12 +62,13 @@ struct changes_printer {
 		char *dir; /* the git directory whose files are being folded, absolute; NULL: none */
 		uint64_t files;
 	} git_files;
-	void *state; /* of the format */
-	bool begun;  /* something of the JSON was printed */
-	int failure; /* -errno that ended the listing */
+	void *state; /* private to the format */
+	bool begun;  /* some of the JSON has been printed */
+	int failure; /* -errno of the error that ended the listing */
 };
 
-void changes_details(struct strbuf *s, const struct atoll_change *change); /* what stands in brackets behind its path */
+/* Adds the text for the brackets behind the path of the change */
+void changes_details(struct strbuf *s, const struct atoll_change *change);
 const char *changes_color(bool on, enum atoll_change_kind kind);
 
 /* Returns non-zero to stop. */

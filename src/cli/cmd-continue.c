@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll continue: atoll run, or atoll shell, in the sandbox of the current directory that was used last. */
+/* atoll continue: runs atoll run, or atoll shell, in the latest used sandbox of the current
+ * directory. */
 #include "base/strbuf.h"
 #include "cli/here.h"
 #include "cli/message.h"

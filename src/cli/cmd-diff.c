@@ -44,7 +44,8 @@ static bool is_for_people(enum changes_format format)
 	return format == CHANGES_SUMMARY || format == CHANGES_STAT || format == CHANGES_PATCH;
 }
 
-/* Patterns of --exclude, ended by NULL; of each of them there is one use. Malloc'ed. */
+/* Returns the patterns of --exclude, one for each use of it, as a malloc'ed NULL-terminated
+ * array. */
 static const char **find_excluded(const struct options *o)
 {
 	const char **patterns = calloc(o->n_uses + 1, sizeof(*patterns));
@@ -56,7 +57,7 @@ static const char **find_excluded(const struct options *o)
 	return patterns;
 }
 
-/* Besides the changes there are the command line, two lines of summary, and the prompt that follows. */
+/* The screen also holds the command line, two lines of summary, and the next prompt. */
 #define OTHER_ROWS 5
 
 static void fit_to_screen(struct changes_style *style)

@@ -13,10 +13,10 @@
 #include "cli/quote.h"
 #include "cli/settings.h"
 
-/* Counting goes on until then, unless all are wanted. */
+/* Stop counting changes after this time, unless the user wants all counts. */
 #define PATIENCE_NS (NSEC_PER_SEC / 2)
 
-/* Asking for the changes of a database is using its transaction. */
+/* Reading the changes of a database uses its transaction: count them only on request. */
 static bool holds_transaction(const struct atoll_info *info)
 {
 	for (size_t i = 0; i < info->n_resources; i++)
@@ -114,7 +114,7 @@ static void print_list(struct cli *cli, const struct options *o, struct atoll_in
 		locks_warn(list[i]);
 }
 
-/* A config file that is wrong is told of by the commands that run something. */
+/* Ignores errors in config files: the commands that run something report them. */
 static void prune(struct cli *cli)
 {
 	AUTO_SETTINGS *config = NULL;

@@ -10,7 +10,7 @@
 #include "cli/quote.h"
 #include "cli/runs.h"
 
-/* What still runs has not ended in any way, and of what was lost nobody knows how it did. */
+/* A running command has no exit status yet, and that of a lost run is unknown. */
 static void put_end(struct json *j, const struct atoll_run_info *run)
 {
 	if (run->running || run->lost) {

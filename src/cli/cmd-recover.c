@@ -5,7 +5,7 @@
 #include "cli/report.h"
 #include "cli/resolve.h"
 
-/* failure: one that no result tells of, or NULL. */
+/* failure: an error that is in none of the results, or NULL. */
 static void print_json(struct atoll_result **results, size_t n, const struct atoll_error *failure)
 {
 	struct json j;

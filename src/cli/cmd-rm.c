@@ -13,8 +13,8 @@
 
 #define COUNT_LIMIT 1000
 
-/* Whether undecided changes may be lost: 0 if so (*ret_force is set) or if there are none, else
- * a negative code. */
+/* Checks whether undecided changes may be lost: returns 0 if so (and sets *ret_force) or if
+ * there are none, else a negative code. */
 static int check_pending(struct cli *cli, const char *name, bool *ret_force, struct atoll_error *err)
 {
 	char question[512];

@@ -26,7 +26,7 @@
 
 struct run_settings {
 	struct atoll_settings *config, *own;
-	struct atoll_resource_spec *given; /* resources among the options */
+	struct atoll_resource_spec *given; /* resources that the options name */
 	size_t n_given;
 };
 
@@ -57,7 +57,8 @@ static bool find_choice(struct cli *cli, const struct options *o, enum decide_ch
 	return true;
 }
 
-/* The everyday form: a sandbox over what was named, or over the project around the current directory. */
+/* The everyday form: makes a sandbox over the named resources, or over the project around the
+ * current directory. */
 static int make_sandbox(struct cli *cli, const struct options *o, const struct run_settings *s, struct atoll_info **ret,
 			struct atoll_error *err)
 {

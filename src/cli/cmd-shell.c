@@ -2,8 +2,9 @@
 /*
  * atoll shell: atoll run with the user's shell as the command.
  *
- * At a terminal the shell is told to mark its prompt, by what each kind of shell takes from its environment or command line and reads after the
- * user's own files; those are not touched. A user who sets the same variable there has no mark.
+ * At a terminal, Atoll makes the shell mark its prompt. For each kind of shell it uses environment
+ * variables or command line arguments that the shell reads after the user's own files, and it does
+ * not change those files. If the user's files set the same variable, the prompt has no mark.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,11 @@ static const char *find_shell(void)
 
 /* ---- the mark ---- */
 
-/* Run before each prompt, so after all files of the user's; it marks once. Its own variable is not handed down to shells in the shell. */
+/*
+ * The shell evaluates this before each prompt, so after it has read all of the user's files. It
+ * marks the prompt once. It does not export its own variable, so shells that the user starts inside
+ * do not inherit it.
+ */
 #define BASH_MARK "[ -n \"${atoll_marked-}\" ] || { PS1=\"(atoll $ATOLL_SANDBOX) $PS1\"; atoll_marked=1; }"
 
 #define FISH_MARK                                                                        \
@@ -55,7 +60,7 @@ static void mark_bash(void)
 		setenv("PROMPT_COMMAND", both, 1);
 }
 
-/* Most users have set the prompt, and few its right side. */
+/* Users' files often set the prompt, but seldom the right prompt: set both. */
 static void mark_zsh(const char *name)
 {
 	AUTO_FREE char *prompt = str_format("(atoll %s) %%m%%# ", name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll status: the sandboxes that concern the working directory, newest first. */
+/* atoll status: shows the sandboxes that concern the working directory, newest first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 #include "cli/quote.h"
 #include "cli/status.h"
 
-/* Counting goes on until then; of older sandboxes only the rest is said. */
+/* Stop counting changes after this time; older sandboxes are then shown without counts. */
 #define PATIENCE_NS (2 * NSEC_PER_SEC)
 
-/* People are told no more of them. */
+/* Maximum number of sandboxes in the text form. */
 #define SHOWN_MAX 12
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 static bool is_below(const char *path, const char *top)
 {
@@ -28,7 +28,7 @@ static bool is_below(const char *path, const char *top)
 	return strncmp(path, top, size) == 0 && (path[size] == '\0' || path[size] == '/');
 }
 
-/* A database of a server lies in no directory. */
+/* A database on a server lies in no directory. */
 static bool concerns(const struct atoll_info *info, const char *cwd)
 {
 	for (size_t i = 0; i < info->n_resources; i++) {
@@ -40,7 +40,7 @@ static bool concerns(const struct atoll_info *info, const char *cwd)
 	return false;
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static void add_command(struct strbuf *s, const struct atoll_run_info *run)
 {
@@ -119,7 +119,7 @@ static void print_one(const struct atoll_info *info, const struct overview *o)
 	printf("  next      %s\n", strbuf_str(&advice));
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void put_one(struct json *j, const struct atoll_info *info, const struct overview *o)
 {

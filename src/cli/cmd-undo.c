@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atoll undo: take the latest commit back, keeping the edits. atoll rollback: drop the edits; --landed: also those that have landed. */
+/* atoll undo: undoes the latest commit and keeps the edits. atoll rollback: drops the edits,
+ * with --landed also edits that have landed. */
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -29,7 +30,7 @@ static void add_ago(struct strbuf *s, int64_t seconds)
 	}
 }
 
-/* What is about to be taken back, since it was not named. */
+/* The user named no sandbox, so say which commit the command is about to undo. */
 static void tell(const struct cli *cli, const struct options *o, const struct atoll_info *info, int64_t ago)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
@@ -46,7 +47,8 @@ static void tell(const struct cli *cli, const struct options *o, const struct at
 			      strbuf_str(&text));
 }
 
-/* Without a name: of an undo the latest landing here, else, and of a rollback, the only sandbox. */
+/* Finds the sandbox for a command without a name: for an undo, that of the latest landing here,
+ * if there is one; otherwise, and for a rollback, the only sandbox. */
 static int find(struct cli *cli, const struct options *o, bool undo, struct atoll_info **ret, struct atoll_error *err)
 {
 	int64_t ago = 0;

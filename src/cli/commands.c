@@ -13,7 +13,8 @@
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
-/* What a new sandbox holds. Where a command has letters of its own for other options, these have none. */
+/* Options for the resources of a new sandbox. A command that uses the letters for other options
+ * passes 0 for them. */
 #define RESOURCES(d, f, g, s) \
 	{ "dir", "PATH", NULL, "a directory to hold; may be given several times", COMPLETE_DIRECTORY, d }, \
 	{ "file", "PATH", NULL, "a single file to hold; may be given several times", COMPLETE_FILE, f }, \

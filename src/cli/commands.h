@@ -20,7 +20,8 @@ struct cli {
 	struct atoll *a; /* open, unless the command says it needs none */
 	const struct command *command;
 	bool quiet;
-	/* Of atoll run: NULL, or called when the sandbox is there and before the command starts; of info only the name is sure. */
+	/* For atoll run: NULL, or called after the sandbox is made and before the command
+	 * starts. Only the name in info is certain to be set. */
 	void (*before_run)(struct cli *cli, const struct atoll_info *info);
 };
 

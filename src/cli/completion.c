@@ -112,7 +112,8 @@ void completion_print_bash(FILE *out)
 {
 	const struct command *c;
 
-	/* bash-completion, where it is loaded, completes the words of a command that is an operand. */
+	/* Where bash-completion is loaded, its functions complete the words of a command that is
+	 * an operand. */
 	fputs("# bash completion for atoll\n"
 	      "_atoll_command() {\n"
 	      "\tif declare -F _command_offset >/dev/null; then\n"

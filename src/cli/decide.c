@@ -32,7 +32,8 @@ static void say(struct cli *cli, const char *format, ...)
 	putc('\n', stderr);
 }
 
-/* What stands on the screen beside the list: the command, its last words, and what follows the list. */
+/* Lines of the screen outside the list: the command, its last output, and the lines after the
+ * list. */
 #define OTHER_ROWS 8
 
 /* The list of changes and their number; it stands on standard error, the output is the command's. */
@@ -92,7 +93,8 @@ static int remove_sandbox(struct cli *cli, const struct atoll_info *info, const 
 	return exit_status;
 }
 
-/* In a sandbox of the user's own only the edits go. Where all of them have landed, atoll_rollback() refuses. */
+/* In a sandbox that the user made, drops only the edits. If all of them have landed, does
+ * nothing, because atoll_rollback() would refuse. */
 static int discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	AUTO_RESULT *result = NULL;
@@ -127,7 +129,8 @@ static bool can_be_undone(const struct atoll_result *result)
 	return result && result->commit > 0;
 }
 
-/* Everything landed, so the sandbox has served, but for its undo record; unless something had to stay inside. */
+/* After everything has landed the sandbox is needed only for its undo record, unless some
+ * changes had to stay inside. */
 static int finish_landed(struct cli *cli, const struct atoll_info *info, const struct decide *d,
 			 const struct atoll_result *result, int exit_status)
 {
@@ -223,8 +226,8 @@ static int decide_new(struct cli *cli, const struct atoll_info *info, const stru
 	return keep(info, exit_status);
 }
 
-/* In a sandbox of the user's own nothing is listed, so that the question is asked only where there
- * is something to warn of. */
+/* For a sandbox that the user made, the command lists no changes. So it counts the pending
+ * changes only if there may be a reason to warn. */
 static void warn_of_discarded(struct cli *cli, const struct atoll_info *info, const struct decide *d)
 {
 	uint64_t pending;
@@ -239,7 +242,7 @@ int decide_after_run(struct cli *cli, const struct atoll_info *info, const struc
 	if (d->is_new) {
 		int status = decide_new(cli, info, d, exit_status);
 
-		/* What cannot be removed now is looked at by the next command. */
+		/* The next command retries the sandboxes that this call could not remove. */
 		(void)atoll_prune(cli->a, d->defaults, d->settings, NULL, NULL);
 		return status;
 	}

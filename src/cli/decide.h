@@ -13,9 +13,9 @@ struct decide {
 	enum decide_choice choice; /* given beforehand */
 	const char *message;       /* of the commit; NULL: none */
 	int wait_ms;
-	bool is_new;                                      /* the sandbox was made for this run */
+	bool is_new;                                      /* the command made the sandbox for this run */
 	const struct atoll_settings *defaults, *settings; /* of the run */
-	const struct atoll_run_result *result;            /* what is known of it */
+	const struct atoll_run_result *result;            /* of the run, as far as it is known */
 };
 
 /* Returns the exit status of atoll run: the command's, unless Atoll itself failed afterwards. */

@@ -17,7 +17,7 @@ void discarded_report_release(struct discarded_report *r)
 	strbuf_release(&r->places);
 }
 
-/* ---- words ---- */
+/* ---- phrases ---- */
 
 static uint64_t count(const struct atoll_discarded *d)
 {
@@ -41,7 +41,7 @@ static void add_counts(struct strbuf *s, const struct atoll_discarded *d)
 	strbuf_addf(s, "%s%s", d->more ? "at least " : "", strbuf_str(&words));
 }
 
-/* As it lies below the directory that is named in the same line. */
+/* Returns the path relative to the directory that the same line names. */
 static const char *relative(const struct atoll_discarded *d, const char *path)
 {
 	size_t n = strlen(d->below);
@@ -92,7 +92,7 @@ static void add_temporary(struct discarded_report *r, const struct atoll_discard
 	strbuf_addf(&r->places, "%s%s", r->places.size > 0 ? ", " : "", strbuf_str(&place));
 }
 
-/* What programs leave in /tmp is one line. */
+/* Prints one line for all files that programs leave in temporary places. */
 static void tell_rest(struct discarded_report *r)
 {
 	if (r->left_out > 0)

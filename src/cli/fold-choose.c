@@ -5,7 +5,7 @@
 #include "base/macros.h"
 #include "cli/fold.h"
 
-/* ---- order: a directory's content follows it at once, what is no file comes first ---- */
+/* ---- order: a directory, then its content; parts of resources that are no files first ---- */
 
 static int compare_paths(const char *a, const char *b)
 {
@@ -93,17 +93,18 @@ static struct fold_line line_of_range(const struct fold *f, enum fold_line_kind 
 	return line;
 }
 
-/* ---- what lies in a directory ---- */
+/* ---- contents of a directory ---- */
 
 #define N_GROUPS (2 * (ATOLL_SKIPPED + 1) * 2)
 
-/* Entries directly in a directory that share a line where there is no room for each. */
+/* Entries directly in a directory that are in the same group share a line if there is no room
+ * for each. */
 static unsigned group_of(const struct fold_entry *e)
 {
 	return 4 * (unsigned)e->kind + (e->flags & PATH_PART ? 2 : 0) + (e->is_ignored ? 1 : 0);
 }
 
-/* Where the part of the path begins that lies in the directory. */
+/* Returns the part of the path below the directory. */
 static const char *inside(const struct fold_entry *e, size_t dir)
 {
 	return e->path + dir + (dir > 0 && e->path[dir] == '/');
@@ -114,7 +115,8 @@ static bool lies_below(const struct fold_entry *e, const char *dir, size_t size)
 	return !(e->flags & PATH_PART) && strncmp(e->path, dir, size) == 0 && e->path[size] == '/';
 }
 
-/* The end of the entries for the same directory as entry i, one level below `dir`; i + 1 if it is there alone. */
+/* Returns the end of the entries that lie, one level below `dir`, in the same directory as entry
+ * i; i + 1 if entry i is alone there. */
 static size_t end_of_subdirectory(const struct fold *f, size_t i, size_t end, size_t dir)
 {
 	const struct fold_entry *e = &f->entries[i];
@@ -128,7 +130,11 @@ static size_t end_of_subdirectory(const struct fold *f, size_t i, size_t end, si
 	return j;
 }
 
-/* Directories that hold nothing but one directory are one line with it. Sorted: what the first and the last share, all share. */
+/*
+ * Returns the size of the innermost directory that holds all entries: directories that hold only
+ * one directory share a line with it. The entries are sorted, so a prefix that the first and the
+ * last share is common to all.
+ */
 static size_t common_directory(const struct fold *f, size_t begin, size_t end)
 {
 	const char *first = f->entries[begin].path, *last = f->entries[end - 1].path;
@@ -145,7 +151,7 @@ static size_t common_directory(const struct fold *f, size_t begin, size_t end)
 struct contents {
 	struct lines lines;
 	struct fold_line groups[N_GROUPS];
-	size_t first[N_GROUPS]; /* the only one, if it is alone */
+	size_t first[N_GROUPS]; /* index of the first entry of the group */
 };
 
 static void add_direct(const struct fold *f, struct contents *c, const struct fold_line *line, size_t i)
@@ -231,7 +237,7 @@ static void open_line(const struct fold *f, const struct fold_line *line, struct
 		open_directory(f, line, ret);
 }
 
-/* Replaces line `at` by those in `with`. */
+/* Replaces line `at` by the lines in `with`. */
 static void replace(struct lines *all, size_t at, const struct lines *with)
 {
 	size_t behind = all->n - at - 1;
@@ -258,7 +264,7 @@ static size_t lines_inside(const struct fold *f, struct fold_line *line)
 	return line->opens;
 }
 
-/* Opens the best line for which there is room. False if there is none. */
+/* Opens the best line for which there is room. Returns false if there is none. */
 static bool open_best(const struct fold *f, struct lines *all, size_t rows)
 {
 	CLEANUP(lines_release) struct lines opened = { 0 };
@@ -280,7 +286,8 @@ static bool open_best(const struct fold *f, struct lines *all, size_t rows)
 	return !all->failed;
 }
 
-/* What to look at first: what is shown singly, and was there before; what git ignores comes last. */
+/* The order of the lines: single entries first, edited ones before new ones; ignored entries
+ * last. */
 static int rank(const struct fold_line *line)
 {
 	if (line->kind == FOLD_EQUAL)
@@ -312,7 +319,8 @@ static int compare_begins(const void *a, const void *b)
 	return x->begin == y->begin ? 0 : x->begin < y->begin ? -1 : 1;
 }
 
-/* Nothing can be opened any more: the rest of the room is for the most telling part of one line. */
+/* Called when no line can be opened any more: fills the remaining rows with the first lines of
+ * one directory and a line for the rest of it. */
 static void open_partly(const struct fold *f, struct lines *all, size_t rows)
 {
 	CLEANUP(lines_release) struct lines opened = { 0 };
@@ -344,9 +352,10 @@ static void open_partly(const struct fold *f, struct lines *all, size_t rows)
 	replace(all, (size_t)(best - all->v), &opened);
 }
 
-/* ---- the whole ---- */
+/* ---- the list as a whole ---- */
 
-/* git knows no directories: one that holds nothing but what is ignored is ignored with it. */
+/* git tracks no directories: if git ignores all files in a directory, treat the directory as
+ * ignored. */
 static void ignore_directories(struct fold *f, size_t n)
 {
 	for (size_t i = n; i-- > 0;) {
@@ -361,7 +370,8 @@ static void ignore_directories(struct fold *f, size_t n)
 	}
 }
 
-/* Files with the content they had share one line, and are put behind all others. Returns how many the others are. */
+/* Moves files that were rewritten with equal content behind all other entries; they share one
+ * line. Returns the number of the other entries. */
 static size_t set_equal_apart(struct fold *f, struct fold_line *ret)
 {
 	size_t n_equal = 0, others = 0;
@@ -400,7 +410,7 @@ static void add_resources(const struct fold *f, size_t n, struct lines *all)
 	}
 }
 
-/* Of more resources than there are rows the last share one. */
+/* If there are more resources than rows, the last resources share one row. */
 static void cut(struct lines *all, size_t rows)
 {
 	struct fold_line rest = { .kind = FOLD_REST };

@@ -52,7 +52,7 @@ static bool add_word(char ***words, size_t *n, const char *word)
 	return grown[*n] && ++*n;
 }
 
-/* Changes come by resource. */
+/* Changes arrive grouped by resource. */
 static const char *keep_resource(struct fold *f, const char *path)
 {
 	if (f->n_resources > 0 && strcmp(f->resources[f->n_resources - 1], path) == 0)
@@ -75,8 +75,8 @@ static struct fold_entry *next_entry(struct fold *f)
 	return &f->entries[f->n];
 }
 
-/* Tools that fill a directory of their own put a .gitignore there that names everything. git, which is asked about the original, does not
- * see it yet. */
+/* Tools that fill a directory of their own put a .gitignore there that ignores everything. Atoll
+ * asks git about the original, where git does not see this file yet. */
 static bool ignores_its_directory(const struct atoll_change *c)
 {
 	const char *slash = strrchr(c->path, '/');
@@ -131,7 +131,7 @@ int fold_add(struct fold *f, const struct atoll_change *c, bool several)
 	return is_complete ? 0 : -ENOMEM;
 }
 
-/* ---- what git ignores ---- */
+/* ---- files that git ignores ---- */
 
 static bool lies_in_ignored(const struct fold *f, const struct fold_entry *e)
 {
@@ -148,7 +148,8 @@ static bool lies_in_ignored(const struct fold *f, const struct fold_entry *e)
 	return false;
 }
 
-/* The entries from `begin` on are of one resource. What is no file is unknown to git. */
+/* The entries from `begin` to `end` belong to one resource. Skips parts of the resource that are
+ * no files: git does not know them. */
 static void ask_about(struct fold *f, size_t begin, size_t end)
 {
 	AUTO_FREE const char **paths = reallocarray(NULL, end - begin, sizeof(*paths));
@@ -180,7 +181,7 @@ static void find_ignored(struct fold *f)
 
 /* ---- printing ---- */
 
-/* Two columns: East Asian letters and pictures, roughly. */
+/* Roughly: East Asian characters and emoji are two columns wide. */
 static size_t width_of(const char *text, size_t size)
 {
 	unsigned char c = (unsigned char)text[0], d = (unsigned char)text[size > 1];
@@ -192,7 +193,7 @@ static size_t width_of(const char *text, size_t size)
 		       : 1;
 }
 
-/* How much of text fits into so many columns. */
+/* Returns how many bytes of text fit into the columns. */
 static size_t fitting(const char *text, size_t columns)
 {
 	size_t at = 0;
@@ -219,7 +220,7 @@ static size_t columns_of(const char *text)
 	return n;
 }
 
-/* The beginning and the end say the most of a path. */
+/* Keeps the beginning and the end, the most telling parts of a path. */
 static void add_shortened(struct strbuf *s, const char *text, size_t columns)
 {
 	size_t all = columns_of(text), head, skip;
@@ -257,7 +258,7 @@ static void add_entry(struct strbuf *s, const struct fold_entry *e)
 	changes_path(s, "", e->resource_path, path, e->flags);
 }
 
-/* What the line is about. */
+/* Adds the name of the file or directory of the line. */
 static void add_name(struct strbuf *s, const struct fold *f, const struct fold_line *line)
 {
 	switch (line->kind) {
@@ -291,7 +292,7 @@ static void add_ignored(struct strbuf *s, const struct fold_line *line)
 	strbuf_addf(s, "%signored by git", s->size > 0 ? " " : "");
 }
 
-/* What there is to say of it, behind the name. */
+/* Adds the details or counts behind the name. */
 static void add_remark(struct strbuf *s, const struct fold *f, const struct fold_line *line)
 {
 	AUTO_STRBUF text = STRBUF_INIT;
@@ -308,7 +309,7 @@ static void add_remark(struct strbuf *s, const struct fold *f, const struct fold
 	strbuf_addf(s, line->kind == FOLD_ENTRY ? "  (%s)" : "  %s", strbuf_str(&text));
 }
 
-/* That of all changes it stands for, or '*'. */
+/* Returns the letter that all changes of the line have in common, or '*'. */
 static char letter_of(const struct fold *f, const struct fold_line *line, enum atoll_change_kind *ret_kind)
 {
 	const struct changes_counts *c = &line->counts;

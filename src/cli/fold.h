@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A long list of changes folded to the lines of a screen.
+ * Folds a long list of changes to the lines of a screen.
  *
- * fold_add() keeps every change. fold_choose() (fold-choose.c) sorts them by path, begins with one line for each resource, and replaces a line
- * for a directory by lines for what lies in it as long as the lines suffice: first directories in which something that existed was changed,
- * then those that need the fewest lines. What git ignores stays folded. Every change is on a line of its own or counted on exactly one.
+ * fold_add() keeps every change. fold_choose() (fold-choose.c) sorts the changes by path and begins
+ * with one line for each resource. It then replaces a line for a directory by lines for its
+ * contents as long as there are enough rows: first directories with changes of files that existed
+ * before, then the directories that need the fewest lines. Directories that git ignores stay
+ * folded. Every change has a line of its own or is counted on exactly one line.
  */
 #ifndef CLI_FOLD_H
 #define CLI_FOLD_H
@@ -13,33 +15,35 @@
 
 struct fold_entry {
 	char *path;     /* relative to its resource; "" is its root */
-	char *old_path; /* renamed; else NULL */
-	char *details;  /* as behind its line in the list; NULL: none */
+	char *old_path; /* of a rename; else NULL */
+	char *details;  /* as behind the change's line in the list; NULL: none */
 	const char *resource_path;
 	int resource;
 	enum atoll_change_kind kind;
 	unsigned flags; /* PATH_… */
-	bool is_equal;  /* a file that was written anew with the content it had */
+	bool is_equal;  /* a file that was rewritten with equal content */
 	bool is_ignored;
 };
 
 enum fold_line_kind {
 	FOLD_ENTRY,     /* one change */
 	FOLD_DIRECTORY, /* all changes below a directory */
-	FOLD_FILES,     /* those directly in a directory that are alike */
-	FOLD_REST,      /* those below a directory that no other line stands for */
-	FOLD_EQUAL,     /* all files with the content they had */
+	FOLD_FILES,     /* changes of the same group directly in a directory */
+	FOLD_REST,      /* changes below a directory that no other line stands for */
+	FOLD_EQUAL,     /* all files that were rewritten with equal content */
 };
 
 struct fold_line {
 	enum fold_line_kind kind;
-	size_t begin, end; /* of the sorted entries, among which those are that it stands for */
-	size_t dir;        /* how many bytes of their paths name the directory */
-	unsigned group;    /* of FOLD_FILES: what they share; of FOLD_REST: the kind of the line that was opened */
+	/* range of the sorted entries that holds all entries of the line, and possibly more */
+	size_t begin, end;
+	size_t dir; /* length of the part of their paths that names the directory */
+	/* of FOLD_FILES: the entries' common group; of FOLD_REST: the kind of the opened line */
+	unsigned group;
 	struct changes_counts counts;
-	uint64_t n, n_ignored; /* changes */
-	size_t opens;          /* how many lines there are when it is opened; 0: not known yet */
-	bool has_edits;        /* something that existed was changed */
+	uint64_t n, n_ignored; /* numbers of changes */
+	size_t opens;          /* number of lines after opening it; 0: not computed yet */
+	bool has_edits;        /* includes changes of files that existed before */
 	bool is_top;           /* a whole resource */
 };
 
@@ -48,20 +52,21 @@ struct fold {
 	size_t n, capacity;
 	char **resources;
 	size_t n_resources;
-	char **ignored_dirs; /* absolute: whose own .gitignore says so */
+	char **ignored_dirs; /* absolute; the .gitignore of each ignores everything in it */
 	size_t n_ignored_dirs;
 	struct fold_line *lines;
 	size_t n_lines;
 };
 
-/* For the formats of changes.c. 0 or -ENOMEM. */
+/* For the formats of changes.c. fold_add() returns 0 or -ENOMEM. */
 struct fold *fold_new(void);
 struct fold *fold_free(struct fold *f);
 int fold_add(struct fold *f, const struct atoll_change *change, bool several);
-/* Asks git, chooses at most `rows` lines, and prints them, none wider than `columns`. *ret_folded: not every change has a line of its own. */
+/* Asks git for ignored files, chooses at most `rows` lines, and prints them, none wider than
+ * `columns`. Sets *ret_folded if some changes have no line of their own. */
 int fold_print(struct fold *f, const struct changes_style *style, size_t rows, size_t columns, bool *ret_folded);
 
-/* fold-choose.c: fills f->lines from the entries, which it sorts. */
+/* In fold-choose.c: sorts the entries and fills f->lines from them. */
 int fold_choose(struct fold *f, size_t rows);
 
 #endif

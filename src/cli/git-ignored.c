@@ -31,7 +31,8 @@ static bool is_in_working_tree(const char *dir)
 	return false;
 }
 
-/* What a hook or the user's shell says about another repository must not reach this question. */
+/* git must not see the GIT_* variables with which a hook or the user's shell selects another
+ * repository. */
 static char **environment_without_git(void)
 {
 	size_t n = 0, kept = 0;
@@ -63,7 +64,8 @@ static int write_question(const char *const *paths, size_t n)
 	return TAKE_FD(fd);
 }
 
-/* Files, not pipes: git then writes its answers together, and neither side ever waits for the other. */
+/* Uses files instead of pipes: git then writes its answers together, and neither process waits
+ * for the other. */
 static int ask(const char *dir, int question, int answer)
 {
 	char *const argv[] = { "git", "-c", "core.fsmonitor=false", "-C", (char *)dir, "check-ignore", "--stdin",
@@ -77,7 +79,8 @@ static int ask(const char *dir, int question, int answer)
 	return r < 0 ? r : child_wait(&child, PATIENCE_MS, &result);
 }
 
-/* The answer is those of the paths that are ignored, in their order. The last may be cut off. */
+/* git answers with the ignored paths, in the order of the question. The last path may be
+ * incomplete. */
 static void read_answer(int fd, const char *const *paths, size_t n, bool *ret)
 {
 	struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which paths git ignores: asked of git once for all paths of a resource. */
+/* Asks git, once for all paths of a resource, which of them it ignores. */
 #ifndef CLI_GIT_IGNORED_H
 #define CLI_GIT_IGNORED_H
 
@@ -7,9 +7,10 @@
 #include <stddef.h>
 
 /*
- * paths are relative to the directory dir; ret[i] becomes true if git says that it ignores paths[i]. It stays as it is for paths about which
- * nothing is known: if dir lies in no working tree, if there is no git, and from where git stops. If its time is up it stays so for all: half an
- * answer would look like a whole one.
+ * paths are relative to the directory dir. ret[i] becomes true if git reports that it ignores
+ * paths[i]. The function leaves ret[i] unchanged for paths without an answer: if dir lies in no
+ * working tree, if git is not installed, and for the paths after which git stopped. On a timeout it
+ * leaves all of ret unchanged, because half an answer would look like a complete one.
  */
 void git_ignored(const char *dir, const char *const *paths, size_t n, bool *ret);
 

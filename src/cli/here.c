@@ -27,7 +27,7 @@ static bool is_here(const struct atoll_info *info, const char *cwd)
 	return false;
 }
 
-/* Takes it out of the list, which keeps the others. */
+/* Removes the sandbox from the list, which still owns the others. */
 static struct atoll_info *take(struct atoll_info **list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)

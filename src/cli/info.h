@@ -12,7 +12,8 @@
 struct json;
 
 void info_json(struct json *j, const struct atoll_info *info);
-void info_json_members(struct json *j, const struct atoll_info *info); /* without the object around them */
+/* Writes the members, not the object around them. */
+void info_json_members(struct json *j, const struct atoll_info *info);
 void info_print(const struct atoll_info *info, FILE *out);
 
 /* The state in words, with everything unusual: "active, running, commit decided". */

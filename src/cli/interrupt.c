@@ -6,12 +6,13 @@
 
 #include "base/error.h"
 
-/* While it waits, a signal is blocked and only looked at: no handler has to interrupt anything. */
+/* The signals are blocked while the library makes the sandbox, and the code polls for them: no
+ * handler has to interrupt a system call. */
 struct interrupt {
 	sigset_t signals, before;
 };
 
-/* A signal that the caller ignores (nohup) ends nothing. */
+/* Leaves out a signal that the caller ignores (nohup): it must end nothing. */
 static void interrupt_begin(struct interrupt *i)
 {
 	static const int all[] = { SIGINT, SIGTERM, SIGHUP };
@@ -35,8 +36,8 @@ static bool is_pending(void *arg)
 	return !sigisemptyset(&pending);
 }
 
-/* Takes the signals off the queue: the program ends by itself, with a status of its own. Returns
- * the first one, or 0. */
+/* Takes the pending signals off the queue, so that the program can end by itself with its own
+ * exit status. Returns the first signal, or 0. */
 static int interrupt_end(struct interrupt *i)
 {
 	const struct timespec now = { 0 };

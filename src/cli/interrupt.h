@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a sandbox that Ctrl-C, SIGTERM or the end of the terminal gives up: nothing is left of
- * it. */
+/* Makes a sandbox. On Ctrl-C, SIGTERM or the end of the terminal, gives up and leaves nothing
+ * behind. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
@@ -8,10 +8,11 @@
 
 #include "cli/commands.h"
 
-/* As atoll_new(). A signal that arrives when the sandbox has just been made removes it again. */
+/* As atoll_new(). If a signal arrives just after the sandbox is made, removes the sandbox again. */
 int interrupt_new(struct cli *cli, const struct atoll_new_options *options, struct atoll_info **ret,
 		  struct atoll_error *err);
-/* Afterwards: 128 + the number of the signal that ended it; the given status if none did. */
+/* To be called afterwards: returns 128 + the number of the signal that ended it, or the given
+ * status if no signal did. */
 int interrupt_status(int status);
 
 #endif

@@ -70,7 +70,7 @@ static int run_command(const struct command *command, const struct options *befo
 	return command->run(&cli, o);
 }
 
-/* Before the options are understood: a failure to understand them has its JSON form too. */
+/* Called before the options are parsed: a parse error has a JSON form too. */
 static bool is_json_given(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -107,7 +107,7 @@ static int parse_and_run(int argc, char **argv, const struct options *before)
 	return run_command(command, before, &o);
 }
 
-/* Without a command: what is going on in this directory, if a sandbox concerns it. */
+/* Without a command: prints the status if a sandbox concerns the current directory. */
 static int run_without_command(const struct options *before)
 {
 	CLEANUP(handle_release) struct atoll *a = NULL;

@@ -40,7 +40,7 @@ void message_warning(const char *format, ...)
 
 /* ---- the JSON form of a failure ---- */
 
-/* What the program answers with --json: the command's own document, or else the first error. */
+/* The program's answer with --json: the command's own document, or else the first error. */
 static struct {
 	bool wanted, answered, failed;
 	struct atoll_error error;
@@ -57,7 +57,7 @@ void message_json_begin(struct json *j)
 	json_init(j, stdout, true);
 }
 
-/* The message is what people are told, with what they can do about it. */
+/* The JSON message is the same text that standard error gets, with its advice. */
 static void remember(const struct atoll_error *err, const char *message)
 {
 	struct atoll_error e = *err;
@@ -152,7 +152,8 @@ void message_add_nearest(const struct cli *cli, const char *word, struct strbuf 
 	atoll_info_list_free(list, n);
 }
 
-/* Of a name that no sandbox has. A message that asks already has the answer in it. */
+/* For a name that no sandbox has. A message that asks "did you mean" already names the nearest
+ * one. */
 static void add_nearest_name(const struct cli *cli, const struct atoll_error *err, struct strbuf *s)
 {
 	if (err->code == ATOLL_NOT_FOUND && strcmp(err->operation, "open") == 0 && *err->object &&

@@ -19,19 +19,19 @@ int message_usage(const struct command *command, const char *format, ...) PRINTF
 /* Adds "; did you mean …?" if a sandbox has a name that is spelt nearly like the word. */
 void message_add_nearest(const struct cli *cli, const char *word, struct strbuf *s);
 
-/* The error in one line, with what can be done about it by this command; returns the exit status
- * it means for this command. */
+/* Prints the error in one line, with advice that fits this command; returns the exit status that
+ * the error means for this command. */
 int message_fail(const struct cli *cli, const struct atoll_error *err);
 int message_oom(const struct cli *cli);
 
 /*
- * With --json standard output holds one document: that of the command, which it begins with
- * message_json_begin(), or, where the command fails before it has one, {"success": false, "error": …}
- * with the first error that was printed.
+ * With --json, standard output holds one document: the command's own, which the command begins with
+ * message_json_begin(), or, if the command fails before that, {"success": false, "error": …} with
+ * the first error that was printed.
  */
 void message_json_want(bool wanted);
-void message_json_begin(struct json *j); /* as json_init(), on standard output */
-/* The member "error" of an object: code, exit_status, errno, operation, object, message. */
+void message_json_begin(struct json *j); /* calls json_init() for standard output */
+/* Adds the member "error" to an object: code, exit_status, errno, operation, object, message. */
 void message_json_error(struct json *j, const struct atoll_error *err, int exit_status);
 int message_json_finish(int status); /* at the end of the program; returns the status */
 

@@ -73,7 +73,7 @@ static uint64_t measure(const char *path)
 	return bytes;
 }
 
-/* A database's workspace may be that of the resource around it. */
+/* A database can have the same workspace as the resource around it. */
 static bool is_measured(const struct atoll_info *info, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -83,7 +83,7 @@ static bool is_measured(const struct atoll_info *info, size_t i)
 	return false;
 }
 
-/* ---- the whole ---- */
+/* ---- overview ---- */
 
 void overview_init(struct overview *o, const struct atoll_info *info)
 {
@@ -100,7 +100,7 @@ void overview_count(struct overview *o, struct cli *cli, const struct atoll_info
 {
 	struct atoll_error ignored;
 
-	/* Looking at it would recover it, which is not for a listing to do. */
+	/* Reading the changes would recover the sandbox; a listing must not do that. */
 	if (info->phase != ATOLL_PHASE_NONE ||
 	    atoll_changes(cli->a, info->name, NULL, count, &o->changes, &ignored) < 0) {
 		o->changes = (struct changes_counts){ 0 };

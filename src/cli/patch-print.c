@@ -12,9 +12,11 @@ struct printer {
 	bool escape;
 };
 
-/* What a terminal would obey is shown in letters: ^[ for a control character, <U+202E> for a C1
- * control or a change of writing direction, <9B> for a byte that is no UTF-8 (an 8-bit terminal
- * takes some of them for C1 controls). */
+/*
+ * Writes the characters that a terminal would obey as letters: ^[ for a control character, <U+202E>
+ * for a C1 control or a change of writing direction, <9B> for a byte that is not UTF-8 (an 8-bit
+ * terminal takes some of these bytes for C1 controls).
+ */
 static void put_escaped(FILE *out, const char *data, size_t size)
 {
 	while (size > 0) {

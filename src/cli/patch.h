@@ -47,7 +47,7 @@ struct patch {
 
 struct patch_style {
 	const char *removed, *added, *hunk, *reset; /* put around the lines; NULL is "" */
-	bool escape; /* for a terminal: show in letters what it would obey, all but tab */
+	bool escape;                                /* for a terminal: write control characters except tab as letters */
 };
 
 /* 0 or -ENOMEM, or -EFBIG beyond 2^31 lines. On failure there is nothing to release. */

@@ -21,13 +21,13 @@
 #include "cli/message.h"
 #include "cli/settings.h"
 
-/* From here on a copy is not begun without asking. */
+/* Ask before a copy of at least this size. */
 #define MUCH_FILES 100000
 #define MUCH_BYTES (UINT64_C(1) << 30)
-/* What a copy moves in a second on a common disk, to say how long it may take. */
+/* Copy speed of a common disk, to estimate the duration. */
 #define BYTES_A_SECOND 150e6
 #define FILES_A_SECOND 4000.0
-/* So long the home directory is counted for the question. */
+/* Limit for counting the home directory before the question. */
 #define COUNT_NS INT64_C(1000000000)
 
 #define GIT_FILE_MAX 8192
@@ -36,17 +36,17 @@ enum shape {
 	SHAPE_DIRECTORY,  /* no git working tree */
 	SHAPE_REPOSITORY, /* with a .git directory of its own */
 	SHAPE_LINKED,     /* .git is a file that names the git directory: a linked worktree, a submodule */
-	SHAPE_BARE        /* a git directory, of a working tree or of none, holds the current directory */
+	SHAPE_BARE        /* a git directory holds the current directory */
 };
 
 struct project {
 	struct cli *cli;
 	enum shape shape;
 	char *path;
-	struct atoll_settings *kept; /* with the sandbox */
-	char *git_dir;               /* SHAPE_LINKED: what a command inside may read, and not write */
-	bool may_ask;                /* no resource was named, and no --yes given */
-	bool declined;               /* a copy: why is in *err already */
+	struct atoll_settings *kept; /* settings to keep with the sandbox */
+	char *git_dir;               /* SHAPE_LINKED: commands inside may read it, but not write */
+	bool may_ask;                /* the user named no resource and gave no --yes */
+	bool declined;               /* the user or Atoll declined the copy: *err says why */
 	struct atoll_error *err;
 };
 
@@ -57,7 +57,7 @@ static void project_release(struct project *p)
 	atoll_settings_free(p->kept);
 }
 
-/* ---- which directory ---- */
+/* ---- choosing the directory ---- */
 
 static bool has(const char *dir, const char *name, mode_t type)
 {
@@ -90,7 +90,7 @@ static bool is_at_or_below(const char *path, const char *top)
 	return strncmp(path, top, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
-/* The home directory or one around it. */
+/* Returns whether the path is the home directory or a directory around it. */
 static bool holds_home(const char *path)
 {
 	const char *home = getenv("HOME");
@@ -99,7 +99,8 @@ static bool holds_home(const char *path)
 	return real && is_at_or_below(real, path);
 }
 
-/* Git too looks no further than the filesystem reaches. The git directory of a working tree is a part of that. */
+/* Like git, stops at the boundary of the filesystem. The git directory of a working tree counts
+ * as a part of that working tree. */
 static char *find_top(const char *cwd, enum shape *ret)
 {
 	AUTO_FREE char *dir = strdup(cwd);
@@ -122,7 +123,8 @@ static char *find_top(const char *cwd, enum shape *ret)
 	return strdup(cwd);
 }
 
-/* The git directory that commands in a linked worktree write to: that of the main checkout, where there is one. */
+/* Returns the git directory that commands in a linked worktree write to: that of the main
+ * checkout, if there is one. */
 static char *read_git_dir(const char *top)
 {
 	AUTO_FREE char *file = str_format("%s/.git", top), *text = NULL, *common = NULL, *path = NULL, *dir = NULL;
@@ -163,7 +165,7 @@ static int find(struct project *p, const char *cwd, struct atoll_error *err)
 
 	if (!top)
 		return error_oom(err, "run");
-	/* What a command writes there is git's own, and git_worktree keeps that inside. */
+	/* Files that a command writes there are git's own, and git_worktree would not land them. */
 	if (p->shape == SHAPE_REPOSITORY && is_in_git_directory(cwd, top))
 		p->shape = SHAPE_BARE;
 	if (p->shape != SHAPE_DIRECTORY && holds_home(top) && strcmp(top, cwd) != 0) {
@@ -191,7 +193,7 @@ static void add_count(struct strbuf *s, uint64_t files, uint64_t bytes)
 	cost_size(s, bytes);
 }
 
-/* How much lies there, as far as that is known within a second. */
+/* Adds the number and size of the files in a directory, as far as it can count them in a second. */
 static void count_tree(const char *path, struct strbuf *ret)
 {
 	char *const paths[] = { (char *)path, NULL };
@@ -218,7 +220,7 @@ static int check_home(struct project *p, struct atoll_error *err)
 {
 	AUTO_STRBUF question = STRBUF_INIT;
 
-	/* The root directory and the like are refused in any case. */
+	/* Do not ask about the root directory and /home: the library refuses them in any case. */
 	if (!p->may_ask || !holds_home(p->path) || strcmp(p->path, "/") == 0 || strcmp(p->path, "/home") == 0)
 		return 0;
 	if (!ask_is_possible())
@@ -277,7 +279,7 @@ static int judge_cost(const struct atoll_cost *cost, void *arg)
 	return p->declined;
 }
 
-/* ---- making it ---- */
+/* ---- making the sandbox ---- */
 
 static int make(struct project *p, const struct settings_resources *resources, struct atoll_info **ret,
 		struct atoll_error *err)
@@ -299,8 +301,11 @@ static int make(struct project *p, const struct settings_resources *resources, s
 	return r;
 }
 
-/* A repository may be in a state that git_worktree does not take (a rebase, no commit yet), or of a form that it does not know, and git may be
- * missing or too old; as a directory it can be taken all the same. */
+/*
+ * git_worktree refuses some states of a repository (a rebase, no commit yet) and some repository
+ * formats, and git may be missing or too old; the repository can then still be taken as a
+ * directory.
+ */
 static bool may_fall_back(const struct project *p, const struct atoll_error *err)
 {
 	return !p->declined &&
@@ -359,7 +364,7 @@ static int make_around(struct project *p, const struct project_request *q, struc
 		return error_sys(err, errno, "run", NULL, "the path of the working directory cannot be found");
 	p->may_ask = !q->yes;
 	r = find(p, cwd, err);
-	/* The strategy that was asked for serves directories. */
+	/* The user asked for a strategy that isolates directories. */
 	if (r >= 0 && spec.strategy && p->shape == SHAPE_REPOSITORY)
 		p->shape = SHAPE_DIRECTORY;
 	if (r >= 0)
@@ -377,7 +382,8 @@ int project_new(struct cli *cli, const struct project_request *q, struct atoll_i
 	const struct atoll_setting *s;
 	int r = 0;
 
-	/* Another command reads it, once the sandbox has landed. */
+	/* Keep the setting with the sandbox: later commands read it after the sandbox has
+	 * landed. */
 	for (size_t i = 0; (s = atoll_settings_get(q->own, i)) && r >= 0; i++)
 		if (strcmp(s->name, "keep-landed") == 0)
 			r = atoll_settings_add(&p.kept, s->name, s->value, NULL, err);

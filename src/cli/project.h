@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What atoll run without a name works on: the resources that were named, or else the project around the current directory. */
+/* Makes the sandbox of atoll run without a name: over the named resources, or else over the
+ * project around the current directory. */
 #ifndef CLI_PROJECT_H
 #define CLI_PROJECT_H
 
@@ -8,16 +9,18 @@
 #include "cli/commands.h"
 
 /*
- * Makes the sandbox. Inside a git working tree its resource is the whole of it, as a repository that is taken as it is; where that is not
- * possible, the same directory, after a notice that says why. Elsewhere it is the current directory. If that is the home directory, or if
- * much would have to be copied, the user is asked first; where nobody can be asked, or the answer is no, ATOLL_REFUSED. Where resources
- * were named nothing is asked, and they are taken as atoll new takes them.
+ * Makes the sandbox. Inside a git working tree its resource is the whole working tree, as a
+ * repository that is taken as it is. If that is not possible, the resource is the same directory,
+ * after a notice that says why. Elsewhere the resource is the current directory. If that is the
+ * home directory, or if Atoll would have to copy many files, Atoll asks the user first; if it
+ * cannot ask, or the user declines, the result is ATOLL_REFUSED. If the user named resources, Atoll
+ * does not ask, and takes them as atoll new does.
  */
 struct project_request {
-	const struct atoll_resource_spec *given; /* resources that were named */
+	const struct atoll_resource_spec *given; /* resources that the user named */
 	size_t n_given;
-	const char *strategy; /* NULL, or what is to isolate the directory */
-	bool yes;             /* ask nothing */
+	const char *strategy; /* NULL, or the strategy to isolate the directory with */
+	bool yes;             /* do not ask */
 	const struct atoll_settings *config, *own;
 };
 int project_new(struct cli *cli, const struct project_request *request, struct atoll_info **ret,

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define OTHERS_MAX 4 /* so many are named */
+#define OTHERS_MAX 4 /* maximum number of named branches and tags */
 
 void refs_words_release(struct refs_words *words)
 {
@@ -12,7 +12,7 @@ void refs_words_release(struct refs_words *words)
 	strbuf_release(&words->others);
 }
 
-/* What stands behind a prefix; NULL if that is not what it begins with. */
+/* Returns the rest of the text behind the prefix; NULL if the text does not begin with it. */
 static const char *behind(const char *text, const char *prefix)
 {
 	size_t size = strlen(prefix);

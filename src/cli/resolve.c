@@ -69,7 +69,7 @@ int resolve_target(struct cli *cli, const struct options *o, struct resolve_targ
 	return 0;
 }
 
-/* A word with a slash was meant for a path, whatever it names. */
+/* Adds no name to the message for a word with a slash: the user meant it as a path. */
 int resolve_failed(const struct cli *cli, const struct resolve_target *t, int r, struct atoll_error *err)
 {
 	struct atoll_error selected = *err;

@@ -7,26 +7,26 @@
 
 #include "cli/commands.h"
 
-/* The sandbox of that name or, if name is NULL, the only one there is, or the innermost one
+/* Finds the sandbox of that name or, if name is NULL, the only sandbox, or the innermost one
  * around the current directory. */
 int resolve_sandbox(struct cli *cli, const char *name, struct atoll_info **ret, struct atoll_error *err);
 
 /*
- * [NAME] [PATH…]: the first operand is the name if a sandbox of that name exists, or if no sandbox
- * is meant without a name; else all operands are paths for that one. The selection borrows from o.
- * Words after "--" are always paths.
+ * [NAME] [PATH…]: the first operand is the name if a sandbox of that name exists, or if a command
+ * without a name would find no sandbox; else all operands are paths in the sandbox that such a
+ * command finds. The selection borrows from o. Words after "--" are always paths.
  */
 struct resolve_target {
 	struct atoll_info *info;
-	const char *word; /* the first operand, if it was taken for a path; else NULL */
+	const char *word; /* the first operand, if the function took it for a path; else NULL */
 	const char **paths;
 	struct atoll_selection selection;
 };
 int resolve_target(struct cli *cli, const struct options *o, struct resolve_target *ret, struct atoll_error *err);
 /* The same without asking: the first operand is taken for the name. False if it cannot be one, or memory ran out. There is no info. */
 bool resolve_presumed(const struct options *o, struct resolve_target *ret);
-/* The library found no such path: if the word may be a misspelt name, *err says that too.
- * Returns r or the code of *err. */
+/* To be called when the library found no such path: if the word may be a misspelt name, adds
+ * that to *err. Returns r or the code of *err. */
 int resolve_failed(const struct cli *cli, const struct resolve_target *t, int r, struct atoll_error *err);
 void resolve_target_release(struct resolve_target *t);
 

@@ -5,7 +5,7 @@
 
 #include "cli/message.h"
 
-/* What stands before the colon of a resource, and the option that means the same. */
+/* The prefix of a resource, and the option of the same meaning. */
 static const struct kind {
 	const char *prefix, *option;
 	enum atoll_kind kind;
@@ -42,7 +42,8 @@ static bool is_database(const struct kind *kind)
 	return kind->kind == ATOLL_KIND_SQLITE || kind->kind == ATOLL_KIND_POSTGRES;
 }
 
-/* One resource: 1 and *ret, 0 if the option is none, or a usage error that was told. */
+/* Reads one resource: returns 1 and *ret, 0 if the option names none, or -1 after printing a
+ * usage error. */
 static int read_resource(struct cli *cli, const struct options *o, size_t i, struct atoll_resource_spec *ret)
 {
 	const char *option = o->uses[i].spec->name, *value = o->uses[i].value;
@@ -61,7 +62,7 @@ static int read_resource(struct cli *cli, const struct options *o, size_t i, str
 				value);
 			return -1;
 		}
-		/* A connection string is one as a whole. */
+		/* A connection string keeps its prefix, which is part of it. */
 		if (kind->kind != ATOLL_KIND_POSTGRES)
 			value += strlen(kind->prefix);
 	}

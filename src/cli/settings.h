@@ -13,7 +13,8 @@ int settings_of_options(const struct options *o, struct atoll_settings **ret, st
 /* Those of the standard config files, and of --config. */
 int settings_of_config(const struct options *o, struct atoll_settings **ret, struct atoll_error *err);
 
-/* Whether a sandbox that was made for a run is kept for its undo record: unless keep-landed is "none". */
+/* Returns whether a sandbox that was made for a run is kept for its undo record: true unless
+ * keep-landed is "none". */
 bool settings_keep_landed(const struct atoll_settings *config, const struct atoll_settings *own);
 
 /* Resources, with those parts of the home directory that --keep-home and config files name. */

@@ -18,7 +18,8 @@ bool terminal_is_whole(void);
 /* After it: puts this process's group into the foreground again. Nothing is done for -EBADF. */
 void terminal_take_back(int fd);
 
-/* Rows and columns of the terminal at fd; $LINES and $COLUMNS count more, and 24 by 80 where nothing is known. False if fd is no terminal. */
+/* Finds the rows and columns of the terminal at fd. $LINES and $COLUMNS take precedence; if the
+ * size is unknown, it is 24 by 80. Returns false if fd is no terminal. */
 bool terminal_size(int fd, size_t *ret_rows, size_t *ret_columns);
 
 #endif

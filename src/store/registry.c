@@ -372,7 +372,7 @@ int store_resource_list(struct store *s, int64_t sandbox, struct store_resource 
 	return 0;
 }
 
-/* Paths are kept as bytes, which SQL does not compare with text. */
+/* The table stores paths as BLOBs, and SQL does not compare BLOBs with TEXT. */
 int store_area_list(struct store *s, char ***ret, size_t *ret_n, struct atoll_error *err)
 {
 	AUTO_STMT *stmt = NULL;

@@ -33,7 +33,7 @@
 	" kind INTEGER NOT NULL, records BLOB NOT NULL);"                                                                \
 	"CREATE INDEX base_of ON base(resource, kind);"
 
-/* How many changes each resource had in the op; NULL in an op of an older version. */
+/* The number of changes of each resource in the op; NULL in an op that an older version wrote. */
 #define COUNT_COLUMNS                                                                                            \
 	"ALTER TABLE op_resource ADD COLUMN added INTEGER; ALTER TABLE op_resource ADD COLUMN modified INTEGER;" \
 	"ALTER TABLE op_resource ADD COLUMN deleted INTEGER; ALTER TABLE op_resource ADD COLUMN meta INTEGER;"
@@ -41,7 +41,7 @@
 /* Of thousands of ops one or none is unfinished. */
 #define UNFINISHED_INDEX "CREATE INDEX op_unfinished ON op(sandbox) WHERE phase<2;"
 
-/* Of sandboxes that are made for one run; see store_sandbox. */
+/* For sandboxes that are made for one run; see store_sandbox. */
 #define PRUNABLE_COLUMNS                                                         \
 	"ALTER TABLE sandbox ADD COLUMN prunable INTEGER NOT NULL DEFAULT 0;"    \
 	"ALTER TABLE sandbox ADD COLUMN measured_op INTEGER NOT NULL DEFAULT 0;" \

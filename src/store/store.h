@@ -59,8 +59,9 @@ struct store_sandbox {
 	bool durable_workspace;
 	char *settings; /* of its runs, as one text; NULL: none */
 	bool removing;  /* rm has begun: recovery goes on with it */
-	bool prunable;  /* made for one run: once everything has landed, only the undo record keeps it */
-	/* How much space its areas took after that op, the latest one then; 0: they were not measured yet. */
+	bool prunable;  /* made for one run: kept for its undo record after everything has landed */
+	/* The size of its areas after measured_op, which was the latest op then; measured_op 0:
+	 * not measured yet. */
 	int64_t measured_op, measured;
 };
 void store_sandbox_release(struct store_sandbox *box);
@@ -98,7 +99,8 @@ void store_resource_release(struct store_resource *r);
 int store_resource_add(struct store *s, struct store_resource *r, struct atoll_error *err); /* sets id */
 int store_resource_list(struct store *s, int64_t sandbox, struct store_resource **ret, size_t *ret_n,
 			struct atoll_error *err);
-/* The areas of all sandboxes that lie outside of the state directory, once each, in a malloc'ed array. */
+/* Lists the areas of all sandboxes that lie outside of the state directory, once each, in a
+ * malloc'ed array. */
 int store_area_list(struct store *s, char ***ret, size_t *ret_n, struct atoll_error *err);
 int store_resource_update(struct store *s, const struct store_resource *r, struct atoll_error *err);
 
@@ -140,9 +142,9 @@ struct store_op_resource {
 	bool switches;              /* the workspace layer is switched as a whole */
 	struct tree_id fresh;       /* identity of the empty layer that takes its place */
 	int64_t prepared_at;        /* stamp on the original's filesystem when the plan was complete */
-	int64_t landed_at;          /* stamp taken when everything was in place; written with the decision */
+	int64_t landed_at;          /* stamp taken when all changes were in place; written with the decision */
 	bool stays_active;          /* the commit leaves further edits in the workspace */
-	bool counted;               /* false: the op is one of an older version, which kept the op's sum alone */
+	bool counted;               /* false: an older version wrote the op, without counts */
 	struct store_counts counts; /* the changes of this resource */
 };
 
