@@ -119,9 +119,9 @@ def own_confinement(place, tap, who):
         tap.check("a process with another root renames no directory outside of it, %s" % who, len(lines) == 2 and
                   lines[0].startswith("climbing No such") and lines[1] == "by fd Invalid cross-device link", t.said(done))
     box.atoll("run", "--keep-alive", "20s", box.name, "--", "true", cwd=top)
-    for number in (2, 3):
+    for number, which in ((2, "a run"), (3, "a second run")):
         done, lines = inside(box, top, "again", number=number)
-        tap.check("a run that a keeper serves renames directories as ever, %s" % who, lines == ["directory done"], t.said(done))
+        tap.check("%s that a keeper serves renames directories as ever, %s" % (which, who), lines == ["directory done"], t.said(done))
     done, lines = inside(box, top, "landlock", number=4)
     tap.check("and confines itself as ever, %s" % who, lines[:1] == ["itself Permission denied"] and lines[3:] == ["unconfined done"], t.said(done))
     box.rm("--force")
