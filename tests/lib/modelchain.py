@@ -647,7 +647,7 @@ class World:
         box.stale_times = (box.stale_times | untouched) & untouched - newer.all() - newer.names - newer_times
         relative = {path: "." if path == box.root else path if box.root == "." else path[len(box.root) + 1:]
                     for path in commit.all() | commit.names if mt.is_at_or_below(path, box.root)}
-        by_id, base_ids = {}, {}
+        by_id, base_nodes = {}, {}
         box.returned |= set(relative.values())
         box.only_timed -= {relative[path] for path in commit.metas & set(relative)}  # its metadata is an edit again
         for path in relative.values():
@@ -662,7 +662,8 @@ class World:
                     known = tree.put(path, then if is_same else source[path], by_id)
                     known.version = source[path].version if is_same else known.version
                 else:
-                    tree.put(path, source[path], base_ids)
+                    # by object, not by id: after a commit by path the base of a copy has two states of one file
+                    tree[path] = base_nodes.setdefault(id(source[path]), source[path].copy())
         for path, node in now.items():
             if path in box.stamp and box.stamp[path].is_as(node):
                 box.stamp[path].ctime = node.ctime
