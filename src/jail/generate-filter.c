@@ -29,10 +29,10 @@
 static const unsigned namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
 				       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
 static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
-/* rename.c and, for ordinary users, refine.c: the caller is asked. */
-static const char *const reported[] = { "rename", "renameat", "renameat2", "chown", "fchown",
-					"lchown", "fchownat", "link",      "linkat" };
-#define N_RENAMES 3
+/* The filter reports these calls to the caller (rename.c, refine.c): those of root's commands first. */
+static const char *const reported[] = { "rename", "renameat", "renameat2", "link",    "linkat",
+					"chown",  "fchown",   "lchown",    "fchownat" };
+#define N_REPORTED_OF_ROOT 5
 /* The filter also reports a process that confines itself by Landlock, but not Atoll's own call. */
 static const struct {
 	const char *name;
@@ -301,8 +301,8 @@ int main(int argc, char **argv)
 	printf("/* Made by generate-filter.c from calls.h. */\n#include <linux/filter.h>\n\n");
 	print_filter("filter", add_default, true, 0);
 	print_filter("filter_with_userns", add_floor, true, 0);
-	print_filter("reporting_filter", add_default, true, N_RENAMES);
-	print_filter("reporting_filter_with_userns", add_floor, true, N_RENAMES);
+	print_filter("reporting_filter", add_default, true, N_REPORTED_OF_ROOT);
+	print_filter("reporting_filter_with_userns", add_floor, true, N_REPORTED_OF_ROOT);
 	print_filter("refining_filter", add_default, true, N_REPORTED);
 	print_filter("refining_filter_with_userns", add_floor, true, N_REPORTED);
 	print_filter("filter_strict", add_strict, false, 0);

@@ -265,13 +265,13 @@ char *cgroup_parse_mount(const char *text, char **ret_root);
 /* ---- wall.c, wall-landlock.c, wall-seccomp.c: child side, in the command itself ---- */
 
 struct wall {
-	bool root;     /* the command is, over its own files */
-	bool inner;    /* pid 1 makes the user namespace in which it is */
-	int userns_fd; /* to be entered, or -EBADF */
-	bool host_net; /* the network is the host's */
-	bool userns;   /* it may make user namespaces */
-	bool reports_renames;
-	bool reports_all; /* and the calls of refine.c: an ordinary user's */
+	bool root;          /* the command is, over its own files */
+	bool inner;         /* pid 1 makes the user namespace in which it is */
+	int userns_fd;      /* to be entered, or -EBADF */
+	bool host_net;      /* the network is the host's */
+	bool userns;        /* it may make user namespaces */
+	bool reports_names; /* renames and links */
+	bool reports_all;   /* and the further calls of refine.c: an ordinary user's */
 	const struct jail_profile *profile;
 	const int *pass_fds;
 	size_t n_pass_fds;
@@ -286,7 +286,7 @@ int wall_landlock(bool host_net);
 /* Allows a file that is open for writing to be opened for writing once more; does nothing for all other fds. */
 int wall_landlock_allow(int rules, int fd);
 int wall_landlock_restrict(int rules);
-enum wall_reports { WALL_REPORTS_NOTHING, WALL_REPORTS_RENAMES, WALL_REPORTS_ALL };
+enum wall_reports { WALL_REPORTS_NOTHING, WALL_REPORTS_NAMES, WALL_REPORTS_ALL };
 int wall_filter(bool userns, enum wall_reports reports, int *ret_listener);
 int wall_profile(const struct jail_profile *profile);
 

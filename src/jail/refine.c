@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of an ordinary user's command that the kernel answers otherwise inside than outside. The filter (wall-seccomp.c) reports them to the
- * caller together with the renames.
+ * Calls that the kernel answers otherwise inside than outside. The filter (wall-seccomp.c) reports them to the
+ * caller together with the renames: chown() only for the commands of ordinary users.
  *
  * chown() to an id that the user namespace does not map gives EINVAL, where it gives EPERM outside, and programs that expect that one
  * (dpkg, tar, rsync) take the other for a serious mistake.
  *
- * link() to a file of the original gives the new name another inode number than the old one had until then: an overlay in a user namespace
- * cannot keep it. git compares them, and gives up (clone of a local repository: "hardlink different from source"). It copies where links
- * are refused, so its links are.
+ * link() to a file of the original gives the new name another inode number than the old one had until then: an
+ * overlay in a user namespace cannot keep the number, and root's cannot if the file has several names. git compares
+ * the numbers, and gives up (clone of a local repository: "hardlink different from source"). git copies a file where
+ * link() is refused, so the caller refuses it.
  *
  * Neither is a wall: what is answered here is a refusal in either case, or left to the kernel.
  */
@@ -104,12 +105,19 @@ static bool is_git(pid_t pid)
 	return name && strcmp(name + 1, "git") == 0;
 }
 
+static bool keeps_number(const struct rename_side *file)
+{
+	struct stat st;
+
+	return jail_is_root() && fstatat(file->dir, file->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_nlink == 1;
+}
+
 static int answer_link(pid_t pid, int dirfd, uint64_t address)
 {
 	CLEANUP(rename_side_release) struct rename_side side = { .base = -EBADF, .dir = -EBADF };
 	struct statfs fs;
 
-	if (!is_git(pid) || rename_read_side(pid, dirfd, address, &side) < 0)
+	if (!is_git(pid) || rename_read_side(pid, dirfd, address, &side) < 0 || keeps_number(&side))
 		return 1;
 	return fstatfs(side.dir, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC ? -EXDEV : 1;
 }

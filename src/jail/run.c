@@ -571,9 +571,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 					    .n_pass_fds = spec->n_pass_fds } };
 	/* Of a view that is joined it is not known. */
 	run.init.wall.reports_all = !jail_is_root();
-	run.init.wall.reports_renames = spec->join != NULL;
+	run.init.wall.reports_names = spec->join != NULL;
 	for (size_t i = 0; i < spec->n_mounts; i++)
-		run.init.wall.reports_renames |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
+		run.init.wall.reports_names |= spec->mounts[i].kind == JAIL_MOUNT_OVERLAY;
 	if (!spec->join)
 		run.init.namespaces = NAMESPACES | (jail_is_root() ? 0 : CLONE_NEWUSER);
 	run.init.child_ignored = sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN;

@@ -53,7 +53,7 @@ int wall_filter(bool userns, enum wall_reports reports, int *ret_listener)
 
 	if (reports == WALL_REPORTS_ALL)
 		fd = install_reporting(userns ? PROGRAM(refining_filter_with_userns) : PROGRAM(refining_filter));
-	if (reports == WALL_REPORTS_RENAMES)
+	if (reports == WALL_REPORTS_NAMES)
 		fd = install_reporting(userns ? PROGRAM(reporting_filter_with_userns) : PROGRAM(reporting_filter));
 	if (fd < 0)
 		r = install(userns ? PROGRAM(filter_with_userns) : PROGRAM(filter), 0);

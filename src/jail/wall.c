@@ -90,7 +90,7 @@ static int raise_landlock(const struct wall *w, int *ret_rules)
 
 static enum wall_reports reports_of(const struct wall *w)
 {
-	return w->reports_all ? WALL_REPORTS_ALL : w->reports_renames ? WALL_REPORTS_RENAMES : WALL_REPORTS_NOTHING;
+	return w->reports_all ? WALL_REPORTS_ALL : w->reports_names ? WALL_REPORTS_NAMES : WALL_REPORTS_NOTHING;
 }
 
 int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules)

@@ -117,6 +117,9 @@ def clones(place, tap, who, strategy):
     box = t.Box(place, who, strategy, dirs=[path])
     for argv in (["init", "-q", "one"], ["-C", "one", "commit", "-q", "--allow-empty", "-m", "x"]):
         box.command(git + argv, cwd=path)
+    for directory, _, names in os.walk(os.path.join(path, "one/.git/objects")):
+        for name in names:  # as a former clone of the repository leaves its objects
+            os.link(os.path.join(directory, name), os.path.join(path, "further name of " + name))
     box.new()
     done = box.run("sh", "-c", "git -c safe.directory='*' clone -q one two && git -C two log --format=%s && ln one/.git/HEAD link && "
                                "test $(stat -c %h link) = 2 && git -C two fsck", cwd=path)
