@@ -73,6 +73,9 @@ class Box:
         self.only_timed = set()
         self.stale_times = set()  # directories that came back by an undo, of which no command inside had set the time
         self.untimed = set()  # directories of the original in which others have worked
+        # directories of a copy that got other metadata from other processes before a commit: the copy
+        # keeps the metadata it had, so that an edit of it conflicts with theirs after the commit too
+        self.unseen = set()
         self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
         self.reset()
 
@@ -445,6 +448,7 @@ class World:
         loose |= {path for group in old.groups() if group & loose for path in group - known}  # elsewhere, or made by another process
         must = {path for path in chosen.must_conflict(foreign) & box.changed() if not self.is_harmless(box, path) and not self.is_carried(box, path)}
         may = chosen.meets(foreign) | box.moved & foreign.all()
+        may |= chosen.metas & box.unseen
         # A directory in which another sandbox worked, also if an undo has taken that back: its ctime is newer.
         may |= {path for path in chosen.trees if mt.join(box.root, path) in box.untimed}
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
@@ -463,6 +467,8 @@ class World:
         self.linked = ()
         self.check_isolation("commit")
         if side == "new":
+            if not box.layered:
+                box.unseen |= {path for path in foreign.metas if path in box.view and box.view[path].kind == "dir"}
             renewed = self.keep_untouched(old, disk)
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
