@@ -940,6 +940,30 @@ def an_undo_reports_the_counts_of_the_commit(repo, tap):
     tap.check("and so does the log", committed[0][1:] in undos and [sum(n) for n in zip(committed[0][1:], committed[1][1:])] in undos, logged)
 
 
+@scene
+def files_never_land_without_the_commits_made_inside(repo, tap):
+    repo.box.rm()
+    repo.outside("mkdir ../dir; echo old >../dir/n.txt")
+    repo.must(repo.box.atoll("new", "box", "--dir", repo.top + "/dir", "--git", repo.path))
+    repo.inside("echo one >>a; git commit -qam precious; echo two >>lines; echo n >m.txt; echo new >../dir/n.txt")
+    before = diff(repo)
+    for given in (repo.path + "/lines", repo.path + "/m.txt", repo.path + "/*.txt", repo.path + "/*", "l?nes"):
+        done, unchanged = refused(repo, given)
+        shown = given.replace(repo.path, "…")
+        tap.check("a commit of %s alone is refused, and the commits stay" % shown, unchanged and b"as a whole" in done.stderr and
+                  diff(repo) == before and "precious" in before, t.said(done), diff(repo))
+    repo.commit(repo.top + "/dir/*.txt")
+    with open(repo.top + "/dir/n.txt", encoding="ascii") as file:
+        landed = file.read()
+    left = diff(repo)
+    tap.check("a pattern that matches files of another resource alone lands them", landed == "new\n" and
+              "precious" in left and "lines" in left and "n.txt" not in left.replace("m.txt", ""), left)
+    repo.commit()
+    tap.check("and then the repository lands with the commits", repo.log()[1:] == ["precious", "first"] and
+              repo.read("lines").endswith("two\n") and repo.read("m.txt") == "n\n" and
+              diff(repo) == "no changes\n", repo.log(), repo.status())
+
+
 def main(place, tap):
     for function in SCENES:
         for who in place.users():
