@@ -776,10 +776,12 @@ class World:
 
     def settle(self, box, told, trees):
         old, new, loose = trees
+        moved = set()
         self.hits += 1
         for path in old.keys() & new.keys():  # where others changed a directory, too, its time moves with every rename, there and back
             if old[path].kind == "dir" and new[path].mtime is None:
                 old[path].mtime = None
+                moved.add(path)
         for _ in range(2):
             end = time.monotonic() + 60
             done = box.box.recover()
@@ -793,6 +795,9 @@ class World:
                 raise Difference("%s\nrecovered to a mixture: from before: %s; from after: %s" % (told, from_old[:6], from_new[:6]))
         if from_new or not from_old and box.box.diff().stdout:
             self.tree = old
+            for path, node in box.view.items():
+                if node.kind == "dir" and mt.join(box.root, path) in moved:  # and so in the layer
+                    node.mtime = None
             return "old"
         self.tree = new
         return "new"
