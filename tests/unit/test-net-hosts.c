@@ -136,6 +136,9 @@ static void enter_network(void)
 	CHECK_EQ(netlink_address(nl, LOOPBACK, &a), 0);
 	CHECK_EQ(address_parse("2001:db8::1", &a), 0);
 	CHECK_EQ(netlink_address(nl, LOOPBACK, &a), 0);
+	/* The kernel adds the route to an IPv6 address a moment later. */
+	for (int i = 0; i < 2000 && !netlink_is_own(&a); i++)
+		usleep(1000);
 }
 
 NET_TEST(a_name_cannot_come_to_mean_another_address_of_this_machine)
