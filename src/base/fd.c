@@ -266,14 +266,28 @@ void fd_reserve(size_t n)
 	fd_close(fd);
 }
 
-void fd_raise_limit(void)
+uint64_t fd_raise_limit(void)
+{
+	struct rlimit limit;
+	uint64_t before;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+		return 0;
+	before = limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? before : 0;
+}
+
+int fd_restore_limit(uint64_t soft)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	if (soft == 0)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	limit.rlim_cur = soft;
+	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
 }
 
 /* The lowest of them that is not below `from`, or -1. */

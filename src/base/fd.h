@@ -46,7 +46,10 @@ void fd_close_others(int from, const int *keep, size_t n, const int *also, size_
  * all processors whenever it grows: this is for before there are threads. */
 void fd_reserve(size_t n);
 
-/* Raises the soft limit of open files to the hard one. Whoever runs a foreign program puts the old one back first. */
-void fd_raise_limit(void);
+/* Raises the soft limit of open files to the hard one. Returns the limit before, or 0 if it stays as
+ * it was. A caller that runs the user's program gives it that limit with fd_restore_limit(). */
+uint64_t fd_raise_limit(void);
+/* Does nothing for 0. 0 or -errno. */
+int fd_restore_limit(uint64_t soft);
 
 #endif

@@ -451,11 +451,15 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	struct session s = { .lock_fd = -EBADF };
 	CLEANUP(run_options_release) struct run_options o = { 0 };
 	struct atoll_error local = { 0 };
+	/* A run holds several files of each resource open. A keeper keeps the limit of its caller, so that
+	 * it can tell which clients have the same one. */
+	uint64_t nofile = keeper ? 0 : fd_raise_limit();
 	int r;
 
 	r = sandbox_open(a, name, LOCK_LOOK, options->wait_ms, &s, &local);
 	if (r >= 0)
 		r = run_options_make(options, &s.box, &o, &local);
+	o.limits.nofile_own = nofile;
 	o.keeper = keeper;
 	/* Nobody is there who could want a network, or be anybody. */
 	if (keeper && keeper->holds) {
@@ -479,6 +483,7 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	for (size_t i = 0; i < s.n && r >= 0; i++)
 		ret->holds_transaction = ret->holds_transaction || s.resources[i].row.kind == ATOLL_KIND_POSTGRES;
 	session_release(&s);
+	(void)fd_restore_limit(nofile);
 	if (r < 0 && err)
 		*err = local;
 	return r;

@@ -86,6 +86,7 @@ enum jail_limit_means { JAIL_LIMIT_BY_NOTHING, JAIL_LIMIT_BY_CGROUP, JAIL_LIMIT_
 
 struct jail_limits {
 	uint64_t nofile;     /* open files of each process */
+	uint64_t nofile_own; /* the caller's soft limit, if Atoll has raised it for itself; else 0 */
 	uint64_t memory;     /* bytes: of all together in a control group, else of each process */
 	uint64_t pids;       /* processes and threads, without pid 1 */
 	unsigned cpu_millis; /* thousandths of a processor */

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/strbuf.h"
 #include "jail/private.h"
 
@@ -148,7 +149,7 @@ static int set_affinity(unsigned n)
 
 int jail_limit_apply(const struct jail_limits *l)
 {
-	int r = l->nofile ? set_rlimit(RLIMIT_NOFILE, l->nofile) : 0;
+	int r = l->nofile ? set_rlimit(RLIMIT_NOFILE, l->nofile) : fd_restore_limit(l->nofile_own);
 
 	if (r == 0 && l->memory_by == JAIL_LIMIT_BY_RLIMIT)
 		r = set_rlimit(RLIMIT_DATA, l->memory);
