@@ -39,22 +39,13 @@ bool part_is_selected(const struct resource *r, const struct selection *v)
 	return v->all || selection_cover(v, r->only ? r->only : "");
 }
 
-/* Whether files of the resource are to land. */
-static bool has_steps(const struct op *op, const struct resource *r)
-{
-	for (size_t i = 0; i < op->n; i++)
-		if (op->steps[i].resource == r->row.id)
-			return true;
-	return false;
-}
-
 /*
  * The strategy prepares the workspace anew after a commit, and then drops a part that did not land:
  * the commits that were made inside a repository. So files never land without the part, whether the
  * caller named them by paths or by patterns. A pattern that matches no file of the resource means
- * the files of another one.
+ * files of another resource.
  */
-int part_plan(struct op *op, size_t index, struct atoll_error *err)
+int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
 	const struct selection *v = &op->selections[index];
@@ -63,7 +54,7 @@ int part_plan(struct op *op, size_t index, struct atoll_error *err)
 	if (!(r->ops->capabilities & STRATEGY_PART))
 		return 0;
 	if (!part_is_selected(r, v))
-		return v->n || has_steps(op, r) ? refuse_selection(op, r, err) : 0;
+		return v->n || has_steps ? refuse_selection(op, r, err) : 0;
 	if (!part_is_changed(op->changes[index], op->options->refs))
 		return 0;
 	step = op_add_step(op, r, STORE_STEP_PART, name_of(r));

@@ -577,7 +577,7 @@ static int plan_resource(struct op *op, size_t index, struct atoll_error *err)
 		p.how->switches &= !p.has_skipped;
 	}
 	if (rc >= 0)
-		rc = part_plan(op, index, err);
+		rc = part_plan(op, index, op->n > first, err);
 	peer_release(&p.original);
 	peer_release(&p.workspace);
 	free_paths(p.parents, p.n_parents);

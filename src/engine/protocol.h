@@ -134,7 +134,8 @@ int plan_find_shared(struct changes *changes, const struct selection *selection,
 void plan_identify(struct changes *changes, const struct selection *selection, int original_fd, int workspace_fd);
 
 /* part.c: what resources land by their strategies' own doing */
-int part_plan(struct op *op, size_t index, struct atoll_error *err); /* after the steps of the resource's files */
+/* After the steps of the resource's files. has_steps: there are some. */
+int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *err);
 /* Whether something is to land that is no file, or must not be left behind. refs: what otherwise stays inside is meant too. */
 bool part_is_changed(const struct changes *c, bool refs);
 bool part_is_selected(const struct resource *r, const struct selection *v);
