@@ -49,7 +49,7 @@ void fd_reserve(size_t n);
 /* Raises the soft limit of open files to the hard one. Returns the limit before, or 0 if it stays as
  * it was. A caller that runs the user's program gives it that limit with fd_restore_limit(). */
 uint64_t fd_raise_limit(void);
-/* Does nothing for 0. 0 or -errno. */
+/* Sets the soft limit to what fd_raise_limit() returned; does nothing for 0. Returns 0 or -errno. */
 int fd_restore_limit(uint64_t soft);
 
 #endif

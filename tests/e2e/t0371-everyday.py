@@ -169,8 +169,8 @@ def what_cannot_land_is_named(place, tap, who):
     tap.check("content that only the index has is named, and the sandbox kept, %s" % who, done.returncode == 4 and b"S  index src/b  (" in done.stderr and
               p.read("c") == "c\n" and len(p.undecided()) == 1, t.said(done))
     done = p.commit("git update-index --cacheinfo 100644,$(echo other | git hash-object -w --stdin),src/b; echo 3 >>c")
-    tap.check("also if its file was not touched, %s" % who, done.returncode == 4 and b"S  index src/b  (" in done.stderr and
-              p.read("c") == "c\n" and len(p.undecided()) == 2, t.said(done))
+    tap.check("also if its file was not touched, %s" % who, done.returncode == 4 and
+              b"S  index src/b  (" in done.stderr and p.read("c") == "c\n" and len(p.undecided()) == 2, t.said(done))
     p.drop()
     p = Project(place, who)
     done = p.commit("echo stash >>a; git stash -q")

@@ -73,8 +73,8 @@ class Box:
         self.only_timed = set()
         self.stale_times = set()  # directories that came back by an undo, of which no command inside had set the time
         self.untimed = set()  # directories of the original in which others have worked
-        # directories of a copy that got other metadata from other processes before a commit: the copy
-        # keeps the metadata it had, so that an edit of it conflicts with theirs after the commit too
+        # directories of the original to which other processes gave other metadata before a commit. The
+        # copy keeps its older metadata, so a later edit of the metadata conflicts after the commit too.
         self.unseen = set()
         self.returned = set()  # touched by a commit that was taken back: what they were when the layer first had them is not known any more
         self.reset()
@@ -796,7 +796,8 @@ class World:
         if from_new or not from_old and box.box.diff().stdout:
             self.tree = old
             for path, node in box.view.items():
-                if node.kind == "dir" and mt.join(box.root, path) in moved:  # and so in the layer
+                # recovery moved the entries of the layer's directory, too
+                if node.kind == "dir" and mt.join(box.root, path) in moved:
                     node.mtime = None
             return "old"
         self.tree = new
