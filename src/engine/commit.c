@@ -27,6 +27,7 @@ static int gather(struct op *op, struct atoll_error *err)
 	if (!op->resources || !op->changes)
 		return error_oom(err, "commit");
 	for (size_t i = 0; i < op->s->n; i++) {
+		op->s->resources[i].lands = !op->options->dry_run;
 		op->changes[i] = strategy_changes(&op->s->resources[i], false, err);
 		if (!op->changes[i])
 			return -(int)MAX(err->code, ATOLL_FAILED);

@@ -172,6 +172,11 @@ struct git_entry {
 	unsigned marks;       /* GIT_MARK_…, of an index */
 	struct git_look look; /* of an index that was read here */
 };
+/* Whether an entry's mode is git's mode of a regular file with these permissions. */
+static inline bool git_mode_is(unsigned mode, unsigned file)
+{
+	return file & S_IXUSR ? mode == 0100755 : mode == 0100644;
+}
 #define GIT_MARK_SKIP 1u   /* skip-worktree */
 #define GIT_MARK_ASSUME 2u /* assume-unchanged */
 struct git_entries {

@@ -268,6 +268,59 @@ static bool is_untouched(const struct git_work *w, const struct git_index_file *
 	       git_index_file_knows(f, e, &st) && e->look.ino == (uint32_t)st.ino;
 }
 
+/* Whether git hash-object can say what the file is: it reads through links, and lines. */
+static bool is_hashable(const struct git_work *w, const struct git_entry *e)
+{
+	AUTO_FD parent = -EBADF;
+	const char *name;
+	struct tree_stat st;
+
+	if (e->mode == GITLINK || strpbrk(e->path, "\"\n") ||
+	    fd_open_parent(w->r->root_fd, e->path, &parent, &name) < 0 || tree_stat(parent, name, &st) < 0)
+		return false;
+	return S_ISREG(st.mode) && git_mode_is(e->mode, st.mode);
+}
+
+/* Takes those entries off the list whose file has their content. One process instead of two: most
+ * often git alone wrote the file, in the same moment as its index. */
+static int drop_same(const struct git_work *w, struct git_entries *doubtful)
+{
+	AUTO_GIT_ENTRIES left = { 0 };
+	AUTO_STRBUF paths = STRBUF_INIT, hashes = STRBUF_INIT;
+	struct git_call call = git_work_call(w);
+	const char *line;
+	int rc = 0;
+
+	for (size_t i = 0; i < doubtful->n; i++)
+		if (is_hashable(w, &doubtful->v[i]))
+			strbuf_addf(&paths, "%s\n", doubtful->v[i].path);
+		else
+			return 0;
+	call.input = paths.data;
+	call.input_size = paths.size;
+	call.output = &hashes;
+	if (paths.failed ||
+	    git_call(&call, NULL, (const char *const[]){ "-C", w->repo.top, "hash-object", "--stdin-paths", NULL }) < 0)
+		return paths.failed ? -ENOMEM : 0;
+	line = strbuf_str(&hashes);
+	for (size_t i = 0; i < doubtful->n && rc >= 0; i++) {
+		const struct git_entry *e = &doubtful->v[i];
+		struct git_id id;
+
+		if (!line || !git_id_parse(line, &id) || !git_id_equal(&id, &e->id))
+			rc = git_entries_add(&left, e->path, e->mode, &e->id, 0);
+		line = line ? strchr(line, '\n') : NULL;
+		line = line ? line + 1 : NULL;
+	}
+	if (rc >= 0) {
+		struct git_entries old = *doubtful;
+
+		*doubtful = left;
+		left = old;
+	}
+	return rc;
+}
+
 static int merge_sorted(struct git_entries *into, const struct git_entries *more)
 {
 	AUTO_GIT_ENTRIES both = { 0 };
@@ -308,6 +361,8 @@ static int find_uncommitted(const struct git_work *w, const struct git_landing *
 		else if (e && !is_untouched(w, f, e))
 			rc = git_entries_add(&doubtful, e->path, e->mode, &e->id, 0);
 	}
+	if (rc >= 0 && doubtful.n)
+		rc = drop_same(w, &doubtful);
 	if (rc < 0)
 		return error_oom(err, w->operation);
 	call.index = index;

@@ -16,43 +16,41 @@ void git_landing_release(struct git_landing *l)
 	git_entries_release(&l->from);
 	git_entries_release(&l->to);
 	git_entries_release(&l->index);
-	git_running_release(&l->asked);
-	git_running_release(&l->packing);
-	fd_close(l->pack);
-	strbuf_release(&l->said);
 	free(l->who);
 	free(l->message);
-	*l = (struct git_landing){ .pack = -EBADF };
+	*l = (struct git_landing){ 0 };
 }
 
 /* ---- who commits ---- */
 
-static int ask_identity(const struct git_work *w, struct git_landing *l, struct atoll_error *err)
+int git_landing_ask(struct git_work *w, struct atoll_error *err)
 {
-	const struct git_call call = { .repo = &w->repo, .operation = w->operation, .output = &l->said };
+	const struct git_call call = { .repo = &w->repo, .operation = w->operation, .output = &w->asked_said };
 
-	return git_call_start(&call, &l->asked, err, (const char *const[]){ "var", "GIT_COMMITTER_IDENT", NULL });
+	if (w->asked.started || w->asked_said.size)
+		return 0;
+	return git_call_start(&call, &w->asked, err, (const char *const[]){ "var", "GIT_COMMITTER_IDENT", NULL });
 }
 
-int git_landing_identify(const struct git_work *w, struct git_landing *l, struct atoll_error *err)
+int git_landing_identify(struct git_work *w, struct git_landing *l, struct atoll_error *err)
 {
 	char *end;
 
-	if (!l->asked.started)
+	if (l->who || (!w->asked.started && !w->asked_said.size))
 		return 0;
-	if (git_call_finish(&l->asked, NULL) < 0)
+	if (w->asked.started && git_call_finish(&w->asked, NULL) < 0)
 		return error_set(err, ATOLL_REFUSED, 0, w->operation, w->repo.top,
 				 "git does not know who commits to \"%s\"; set user.name and user.email there",
 				 w->repo.top);
-	end = strrchr(strbuf_str(&l->said), '>');
-	l->who = end ? strndup(l->said.data, (size_t)(end + 1 - l->said.data)) : strdup("");
+	end = strrchr(strbuf_str(&w->asked_said), '>');
+	l->who = end ? strndup(w->asked_said.data, (size_t)(end + 1 - w->asked_said.data)) : strdup("");
 	return l->who ? 0 : error_oom(err, w->operation);
 }
 
 /* Where something is committed here it has to be known first. */
-static int find_identity(const struct git_work *w, struct git_landing *l, bool now, struct atoll_error *err)
+static int find_identity(struct git_work *w, struct git_landing *l, bool now, struct atoll_error *err)
 {
-	int rc = ask_identity(w, l, err);
+	int rc = git_landing_ask(w, err);
 
 	return rc < 0 || !now ? rc : git_landing_identify(w, l, err);
 }
@@ -240,12 +238,12 @@ static int ignore(void *arg, enum atoll_item_kind kind, const char *path, const 
 	return 0;
 }
 
-int git_landing_merge(const struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err)
+int git_landing_merge(struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err)
 {
 	const struct part_request quiet = { .tell = ignore };
 	AUTO_FREE char *edits = default_message(w, message);
 	AUTO_FREE char *title = str_format("Merge branch '%s' into the sandbox %s", branch_name(w), w->r->sandbox);
-	AUTO_GIT_LANDING unused = { .pack = -EBADF };
+	AUTO_GIT_LANDING unused = { 0 };
 	struct atoll_error said = { 0 };
 	struct git_id own = w->tip, tree;
 	int rc = edits && title ? find_identity(w, &unused, true, err) : error_oom(err, w->operation);

@@ -80,27 +80,14 @@ static int put_on_record(struct resource *r, int dir_fd, const struct git_work *
 
 /* ---- objects ---- */
 
-static int start_packing(const struct git_work *w, struct git_landing *l, const struct git_moves *m,
-			 struct atoll_error *err)
-{
-	AUTO_STRBUF revisions = STRBUF_INIT;
-
-	strbuf_addf(&revisions, "%s\n^%s\n", l->new.hex, l->old.hex);
-	for (size_t i = 0; i < m->n; i++)
-		strbuf_addf(&revisions, "%s\n", m->v[i].new.hex);
-	if (revisions.failed)
-		return error_oom(err, "commit");
-	return git_objects_pack_start(&w->repo, w->objects, revisions.data, &l->packing, &l->pack, err);
-}
-
 /* Goes on while the record is written and flushed: git_part_prepared() waits for it. */
 static int start_landing(struct git_work *w, struct git_landing *l, struct atoll_error *err)
 {
-	int rc = git_call_finish(&l->packing, err);
+	int rc = git_call_finish(&w->pack.running, err);
 
 	if (rc >= 0)
 		rc = git_landing_identify(w, l, err);
-	return rc < 0 ? rc : git_objects_land_start(&w->repo, l->pack, &w->landing, err);
+	return rc < 0 ? rc : git_objects_land_start(&w->repo, w->pack.fd, &w->landing, err);
 }
 
 int git_part_prepared(struct resource *r, struct atoll_error *err)
@@ -121,13 +108,13 @@ static int make_landing(struct git_work *w, const struct part_request *q, const 
 	if (rc >= 0)
 		rc = git_check_crossed(w, q, err);
 	if (rc >= 0 && !q->dry)
-		rc = start_packing(w, l, m, err);
+		rc = git_pack_start(w, &l->new, &l->old, m, err);
 	return rc < 0 || none ? rc : git_check_landing(w, l, q, err);
 }
 
 static int prepare(struct git_work *w, int dir_fd, const struct part_request *q, struct atoll_error *err)
 {
-	AUTO_GIT_LANDING l = { .pack = -EBADF };
+	AUTO_GIT_LANDING l = { 0 };
 	AUTO_GIT_MOVES m = { 0 };
 	int rc = q->refs ? git_moves_find(w, q, &m, err) : 0;
 

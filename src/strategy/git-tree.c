@@ -139,11 +139,6 @@ static void hash_written(struct git_work *w)
 				     (const char *const[]){ "-C", w->upper, "hash-object", "--stdin-paths", NULL });
 }
 
-static bool has_mode(const struct change *c, unsigned mode)
-{
-	return c->after.mode & S_IXUSR ? mode == 0100755 : mode == 0100644;
-}
-
 /* 1, 0 or -EAGAIN if it was not asked. */
 static int are_hashes_true(struct git_work *w)
 {
@@ -162,7 +157,8 @@ static int are_hashes_true(struct git_work *w)
 
 		if (!e || git_sparse_hides(c, e))
 			continue;
-		if (!to || !has_mode(c, to->mode) || !git_id_parse(line, &id) || !git_id_equal(&to->id, &id))
+		if (!to || !git_mode_is(to->mode, c->after.mode) || !git_id_parse(line, &id) ||
+		    !git_id_equal(&to->id, &id))
 			return 0;
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
@@ -576,6 +572,7 @@ int git_tree_read(struct git_work *w, const struct git_refs *inside, struct atol
 	if (w->settled) {
 		compare_ahead(w);
 		hash_written(w);
+		git_pack_start_early(w);
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@
 
 void git_work_release(struct git_work *w)
 {
+	git_pack_release(&w->pack);
 	if (w->name)
 		tree_remove(w->r->work_fd, w->name);
 	git_repo_release(&w->repo);
@@ -30,9 +31,13 @@ void git_work_release(struct git_work *w)
 	free(w->objects);
 	free(w->index);
 	free(w->upper);
+	git_running_release(&w->history);
+	strbuf_release(&w->history_said);
 	git_running_release(&w->ahead);
 	strbuf_release(&w->ahead_said);
 	git_running_release(&w->hashing);
+	git_running_release(&w->asked);
+	strbuf_release(&w->asked_said);
 	git_running_release(&w->landing);
 	strbuf_release(&w->hashes);
 	git_index_file_release(&w->file);
@@ -176,26 +181,32 @@ static bool read_commit(struct git_work *w, const char *line, bool first)
 	return !first || git_id_equal(&id, &w->tip);
 }
 
-/* All of it in one question, as far as that answers it: 1 if what HEAD is inside comes after the original's branch. */
-static int read_history(struct git_work *w, struct atoll_error *err)
+static int start_history(struct git_work *w, struct atoll_error *err)
 {
-	AUTO_STRBUF out = STRBUF_INIT;
 	AUTO_FREE char *without = str_format("^%s", w->head.hex);
 	struct git_call call = git_work_call(w);
-	char *save = NULL;
-	bool first = true;
 
 	if (!without)
 		return error_oom(err, w->operation);
-	call.output = &out;
+	strbuf_truncate(&w->history_said, 0);
+	call.output = &w->history_said;
+	return git_call_start(&call, &w->history, err,
+			      (const char *const[]){ "log", "--no-show-signature", "--boundary", GIT_COMMITS_SHOWN,
+						     "--format=%m%H %T%x09%h%x09%s", w->tip.hex, without, NULL });
+}
+
+/* The answer says most often all of it: 1 if what HEAD is inside comes after the original's branch. */
+static int read_history(struct git_work *w, struct atoll_error *err)
+{
+	char *save = NULL;
+	bool first = true;
+
 	strbuf_truncate(&w->commits, 0);
 	w->n_commits = 0;
 	w->base = (struct git_id){ "" };
-	if (git_call(&call, NULL,
-		     (const char *const[]){ "log", "--no-show-signature", "--boundary", GIT_COMMITS_SHOWN,
-					    "--format=%m%H %T%x09%h%x09%s", w->tip.hex, without, NULL }) < 0)
+	if (git_call_finish(&w->history, NULL) < 0)
 		return 0;
-	for (char *line = out.size ? strtok_r(out.data, "\n", &save) : NULL; line;
+	for (char *line = w->history_said.size ? strtok_r(w->history_said.data, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save), first = false)
 		if (!read_commit(w, line, first))
 			return 0;
@@ -237,7 +248,7 @@ static int ask_base(struct git_work *w, struct atoll_error *err)
 static int find_history(struct git_work *w, struct atoll_error *err)
 {
 	const struct git_id named = w->tip;
-	int rc = w->elsewhere || git_id_equal(&w->head, &w->tip) ? 0 : read_history(w, err);
+	int rc = w->history.started ? read_history(w, err) : 0;
 
 	if (rc != 0)
 		return MIN(rc, 0);
@@ -251,6 +262,8 @@ static int find_history(struct git_work *w, struct atoll_error *err)
 		return rc;
 	/* A tag, say. */
 	if (!git_id_equal(&named, &w->tip))
+		rc = start_history(w, err);
+	if (rc >= 0 && w->history.started)
 		rc = read_history(w, err);
 	if (rc >= 0 && git_id_equal(&w->head, &w->tip))
 		w->base = w->head;
@@ -354,6 +367,9 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	rc = read_tip(w, &inside, err);
 	if (rc >= 0)
 		rc = read_head(w, err);
+	/* Before the index is read: git answers meanwhile. */
+	if (rc >= 0 && !w->elsewhere && !git_id_equal(&w->head, &w->tip))
+		rc = start_history(w, err);
 	if (rc >= 0)
 		rc = git_tree_read(w, &inside, err);
 	if (rc >= 0)
@@ -388,6 +404,13 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 
 /* ---- kept from one call to the next ---- */
 
+/* Calls that are under way point into the struct, which has been copied to another place. */
+static void repoint(struct git_work *w)
+{
+	w->asked.call.repo = w->pack.running.call.repo = w->landing.call.repo = &w->repo;
+	w->asked.call.output = &w->asked_said;
+}
+
 void git_work_keep(struct git_work *w)
 {
 	struct git_work *kept = malloc(sizeof *kept);
@@ -396,7 +419,7 @@ void git_work_keep(struct git_work *w)
 	if (!kept)
 		return;
 	*kept = *w;
-	kept->landing.call.repo = &kept->repo;
+	repoint(kept);
 	w->r->kept = kept;
 	*w = (struct git_work){ .repo = { .dir_fd = -EBADF } };
 }
@@ -432,6 +455,7 @@ int git_work_take(struct resource *r, const char *operation, struct git_work *re
 		return git_work_make(r, operation, false, ret, err);
 	r->kept = NULL;
 	*ret = *kept;
+	repoint(ret);
 	free(kept);
 	ret->operation = operation;
 	head = ret->head;

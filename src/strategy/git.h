@@ -172,6 +172,7 @@ struct git_strays {
 };
 struct git_work;
 struct git_landing;
+struct git_moves;
 void git_strays_release(struct git_strays *s);
 /* Fills w->strays. Commits of objects that cannot be read are left out: their refs are listed all the same. */
 int git_strays_find(struct git_work *w, const struct git_refs *inside, struct atoll_error *err);
@@ -192,6 +193,13 @@ void git_stale_drop(int dir_fd);
 int git_stale_renew(struct resource *r, int dir_fd, const struct git_repo *repo, struct atoll_error *err);
 
 /* ---- git-work.c: what the sandbox has made of the repository, computed in a quarantine ---- */
+
+/* The objects that land, packed while Atoll looks for what is in the way. */
+struct git_pack {
+	char *revisions; /* which, as git_objects_pack_start() takes them; NULL: none, and nothing below is valid */
+	struct git_running running;
+	int fd;
+};
 
 struct git_work {
 	struct resource *r;
@@ -226,10 +234,15 @@ struct git_work {
 	struct git_entries head_old, head_new; /* from head to tree */
 	const char *unmerged;                  /* a path that is, inside */
 	struct git_index_file file;            /* the index inside; its entries are in tracked */
-	struct git_running ahead;              /* changes from head, asked before base is known */
+	struct git_running history;            /* the commits that HEAD inside has and the original's branch lacks */
+	struct strbuf history_said;
+	struct git_running ahead; /* changes from head, asked before base is known */
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
+	struct git_running asked; /* who commits, for git_landing_identify() */
+	struct strbuf asked_said;
+	struct git_pack pack;
 	struct git_running landing;   /* the objects of a commit, on their way into the original */
 	struct git_entries committed; /* as_is: entries that the tip has and the base lacks */
 	struct strbuf commits;        /* made inside, the latest first: "SHORT\tSUBJECT\n" */
@@ -342,23 +355,31 @@ struct git_landing {
 	struct git_entries from, to; /* what differs between them */
 	struct git_entries index;    /* the same paths as the original's index has them */
 	char *who, *message;         /* for the logs; who: after git_landing_identify() */
-	struct git_running asked;    /* who it is, if that was not needed yet */
-	struct git_running packing;  /* the objects that land, into pack */
-	int pack;                    /* or -EBADF */
-	struct strbuf said;
 };
 void git_landing_release(struct git_landing *l);
 #define AUTO_GIT_LANDING CLEANUP(git_landing_release) struct git_landing
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
 		     struct atoll_error *err);
 
-/* Who commits: refused if nobody is known. */
-int git_landing_identify(const struct git_work *w, struct git_landing *l, struct atoll_error *err);
+/* Asks git who commits, if that was not asked yet. */
+int git_landing_ask(struct git_work *w, struct atoll_error *err);
+/* Fills l->who from git's answer. Refuses if git knows of no committer. */
+int git_landing_identify(struct git_work *w, struct git_landing *l, struct atoll_error *err);
 
 /* The two sides merged, the sandbox's first: 1, or 0 if they do not merge by themselves. */
-int git_landing_merge(const struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err);
+int git_landing_merge(struct git_work *w, const char *message, struct git_id *ret, struct atoll_error *err);
 /* One that moves nothing. */
 int git_landing_none(const struct git_work *w, struct git_landing *ret, struct atoll_error *err);
+
+/* ---- git-pack.c ---- */
+void git_pack_release(struct git_pack *p);
+/* Begins to pack what `new` and the moved refs have and `old` lacks. If w->pack packs just that
+ * already, it goes on; else it is ended and begun anew. m: may be NULL. */
+int git_pack_start(struct git_work *w, const struct git_id *new, const struct git_id *old, const struct git_moves *m,
+		   struct atoll_error *err);
+/* The usual commit: moves the original's branch to what HEAD is inside. If r->lands, begins to pack
+ * that, and asks who commits, as soon as it is known which commits these are. Only for speed. */
+void git_pack_start_early(struct git_work *w);
 
 /* ---- git-inside.c ---- */
 int git_merge(struct resource *r, const char *message, struct atoll_error *err);

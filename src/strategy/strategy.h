@@ -260,6 +260,7 @@ struct resource {
 	size_t n_stamps;
 	void *priv;            /* the strategy's own */
 	void *kept;            /* likewise: what changes() has found out, for part_prepare() */
+	bool lands;            /* a commit is being made: changes() may begin work that only part_prepare() needs */
 	enum tree_marks marks; /* of overlays that this process mounts: ask resource_marks() */
 	int part_at; /* 0, or 1 + the side that all of its part is on, as this process has prepared or moved it */
 };
