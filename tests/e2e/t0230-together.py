@@ -3,6 +3,7 @@
 # timeout: 300
 """Several commands in one sandbox at the same time: one set of mounts, lives of their own, and any of them may be killed."""
 import os
+import re
 import signal
 import sys
 import time
@@ -31,9 +32,17 @@ def processes(word):
 
 
 def first_inside(process):
-    """Pid 1 of a run, seen from outside: the child of its atoll."""
+    """Pid 1 of a run, seen from outside: a child of its atoll, which may still have others."""
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
-        return int(file.read().split()[0])
+        children = file.read().split()
+    for child in children:
+        try:
+            with open("/proc/%s/status" % child, encoding="ascii", errors="replace") as file:
+                if re.search(r"^NSpid:.*\s1$", file.read(), re.M):
+                    return int(child)
+        except OSError:
+            pass  # It has ended.
+    raise RuntimeError("no child of %d is pid 1 of a run: %s" % (process.pid, children))
 
 
 def scene(place, who, strategy):
