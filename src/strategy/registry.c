@@ -215,6 +215,14 @@ static bool is_sibling(const struct resource *r, const char *path)
 	return false;
 }
 
+/* Whether to list a change as skipped. Entries of a directory that was added or removed as a whole
+ * are not listed, nor are new times of the directory that contains the file. */
+static bool is_beside(const struct change *c, const struct resource *r)
+{
+	return !c->below && !c->gone && !r->follows_sibling && !is_sibling(r, c->path) &&
+	       (*c->path || (c->kind == ATOLL_META && (c->what & ~ATOLL_WHAT_TIME)));
+}
+
 static void keep_only(struct changes *c, const struct resource *r)
 {
 	size_t kept = 0;
@@ -226,9 +234,7 @@ static void keep_only(struct changes *c, const struct resource *r)
 			c->v[kept++] = change;
 			continue;
 		}
-		/* Entries of a directory that was added or removed as a whole are not listed. */
-		if (*change.path && !change.below && !change.gone && !r->follows_sibling &&
-		    !is_sibling(r, change.path)) {
+		if (is_beside(&change, r)) {
 			change.kind = ATOLL_SKIPPED;
 			change.note = "lies outside the file resource";
 			c->v[kept++] = change;
