@@ -104,7 +104,7 @@ static struct discarded_group *find_group(struct gather *g, const struct jail_la
 	new->below = strndup(e->path, parent_size(e));
 	new->is_hidden = *e->top == '.';
 	new->told.temporary = !e->is_layer && !(g->home && strcmp(g->home, e->place) == 0);
-	new->told.is_cache = !new->told.temporary &&strcmp(e->top, ".cache") == 0;
+	new->told.is_cache = !new->told.temporary &&jail_layer_is_cache(e->top);
 	return new->place &&new->top &&new->below ? new : NULL;
 }
 

@@ -259,6 +259,8 @@ typedef int (*jail_layer_fn)(const struct jail_layer_entry *entry, void *arg);
  * directory and in total. Commands may write during the walk. 0 or -errno.
  */
 int jail_layers_walk(int layers, int64_t since, jail_layer_fn fn, void *arg);
+/* Whether programs keep only caches below this name in a home directory. */
+bool jail_layer_is_cache(const char *top);
 
 /* ---- usage.c: of the process and all that descend from it ---- */
 

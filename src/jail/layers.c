@@ -222,10 +222,20 @@ static int report_rest(struct walk *w, size_t path_size)
 
 /* ---- a place ---- */
 
+bool jail_layer_is_cache(const char *top)
+{
+	static const char *const names[] = { ".cache", ".ccache", ".npm", ".node-gyp", ".pnpm-store" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(top, names[i]) == 0)
+			return true;
+	return false;
+}
+
 /* Orders names in a home directory: the user's own files, then settings, then caches. */
 static int rank(const char *name)
 {
-	return *name != '.' ? 0 : strcmp(name, ".cache") != 0 ? 1 : 2;
+	return *name != '.' ? 0 : !jail_layer_is_cache(name) ? 1 : 2;
 }
 
 static int compare(const void *a, const void *b)

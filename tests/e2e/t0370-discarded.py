@@ -124,8 +124,9 @@ def everyday(place, tap, who):
               b"no changes" in done.stderr and b"warning" not in done.stderr, t.said(done))
     done = s.everyday("touch /tmp/a", "--quiet")
     tap.check("nor anything with --quiet, %s" % who, done.stderr == b"", t.said(done))
-    done = s.everyday("mkdir -p ~/.cache/t; touch ~/.cache/t/x")
-    tap.check("nor are caches a warning, %s" % who, b"a cache: x" in done.stderr and b"warning" not in done.stderr, t.said(done))
+    done = s.everyday("mkdir -p ~/.cache/t ~/.npm/_cacache; touch ~/.cache/t/x ~/.npm/_cacache/y")
+    tap.check("nor are caches a warning, %s" % who, b"a cache: x" in done.stderr and b"a cache: y" in done.stderr and
+              b"warning" not in done.stderr, t.said(done))
     done = s.everyday("echo 8 > ../price; echo more > in", "--commit")
     tap.check("what lands is listed, what is discarded too, %s" % who, b"committed 1 change" in done.stderr and b"1 file below" in done.stderr and
               b"warning" not in done.stderr, t.said(done))
