@@ -9,9 +9,17 @@
 
 #define WORD_MAX 4096 /* longer words are not compared: filling the rows would take long */
 
+/* With more mistakes than these, most of the candidates found are other words, e.g. "web2" for "box". */
+#define MISTAKES_MOST 3
+#define LETTERS_LEAST 3
+#define LETTERS_PER_MISTAKE 4
+
 struct similar similar_to(const char *word)
 {
-	return (struct similar){ .word = word, .limit = (strlen(word) + 2) / 3 + 1 };
+	size_t letters = strlen(word);
+	size_t mistakes = MIN(MAX(letters / LETTERS_PER_MISTAKE, (size_t)1), (size_t)MISTAKES_MOST);
+
+	return (struct similar){ .word = word, .limit = letters < LETTERS_LEAST ? 1 : mistakes + 1 };
 }
 
 /* Fills one row of the edit distances between prefixes of both words. Returns false if all

@@ -52,3 +52,31 @@ TEST(a_short_word_may_be_wrong_in_one_letter)
 	CHECK_STR(nearest("fox", names), "fix");
 	CHECK(!nearest("abc", names));
 }
+
+TEST(a_word_far_off_is_not_offered)
+{
+	const char *const names[] = { "such", "employ", "string", "fix", "spring-sale", "src/index.ts", NULL };
+
+	CHECK(!nearest("nosuch", names));
+	CHECK(!nearest("deploy", names));
+	CHECK(!nearest("staging", names));
+	CHECK(!nearest("box", names));
+	CHECK(!nearest("winter-sale", names));
+	CHECK(!nearest("src/main.tsx", names));
+}
+
+TEST(nothing_is_near_a_word_of_two_letters)
+{
+	const char *const names[] = { "ab", "a", "abc", NULL };
+
+	CHECK(!nearest("ac", names));
+	CHECK(!nearest("b", names));
+}
+
+TEST(a_long_word_may_have_up_to_three_mistakes)
+{
+	const char *const names[] = { "a-much-longer-name-than-that", NULL };
+
+	CHECK_STR(nearest("a-mcuh-lnger-name-thann-that", names), "a-much-longer-name-than-that");
+	CHECK(!nearest("a-mcuh-lnger-name-thann-taht", names));
+}
