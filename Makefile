@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front over Meson: every target first sees to the packages it needs, then builds what it needs.
 #
-#	make            the program at build/atoll, the library at build/src
+#	make            the program at build/atoll, the library at build/src; says how far it is, and what was built
 #	make test       every suite; ends with "N passed, N failed, N skipped"      (TESTS="unit/fd e2e" selects)
 #	make torture    the same with the exhaustive parameters; takes hours
 #	make mutate     puts deliberate bugs into a copy, one by one: which suite catches each     (MUTATIONS="git undo" selects)
