@@ -44,6 +44,9 @@ for name in $(grep -oE '\batoll_[a-z_]+\(' include/atoll/atoll.h | tr -d '(' | s
 	[ "$name" = atoll_progress_fn ] && continue
 	nm -D --defined-only "$BUILD"/src/libatoll.so | grep -qE " T $name(@@|\$)" || echo "$name"
 done | point "the_library_exports_every_function_of_its_header"
+nm -D --defined-only "$BUILD"/src/libatoll.so | grep -oE ' T atoll_[a-z_]+' | cut -c4- | while read -r name; do
+	grep -qF "\\fB$name\\fR(" "$BUILD"/man/libatoll.3 || echo "$name"
+done | point "the_manual_of_the_library_names_every_function_that_it_exports"
 # It runs before the C library: whatever else it calls would be called too early.
 for library in "$BUILD"/src/cli/libstart.a; do
 	[ ! -f "$library" ] || nm -u "$library" | grep ' U ' | grep -vE ' U (_start|served_early|served_early_answer)$'
