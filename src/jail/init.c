@@ -251,6 +251,8 @@ static int set_up_net(const struct init *in)
 {
 	int r = in->new_net ? net_loopback() : 0;
 
+	if (r == 0 && in->new_net)
+		net_open_low_ports();
 	if (r == 0 && in->announce_fd >= 0)
 		r = net_announce(in->announce_fd);
 	return r;

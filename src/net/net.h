@@ -78,6 +78,9 @@ void net_close(struct net *net, atoll_refusal_fn report, void *arg);
 int net_probe(void);
 /* Brings up the loopback of this process's namespace. */
 int net_loopback(void);
+/* Lets every process in it bind ports below 1024, which elsewhere takes a capability over the host.
+ * Where /proc/sys is read-only, as in some containers, the ports stay closed. */
+void net_open_low_ports(void);
 
 /* How often something in this process's namespace looked for a way out and found none, so far. For "none", where nobody
  * watches. */

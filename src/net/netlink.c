@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The few requests to the kernel's routing that a gate takes. Each waits for its acknowledgement. */
+#include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -87,6 +88,14 @@ int net_loopback(void)
 	AUTO_FD nl = netlink_open();
 
 	return nl < 0 ? nl : netlink_up(nl, LOOPBACK);
+}
+
+void net_open_low_ports(void)
+{
+	AUTO_FD fd = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)!write(fd, "0", 1);
 }
 
 int netlink_pair(int nl, const char *name, int index, const char *peer, int peer_index, int peer_netns)
