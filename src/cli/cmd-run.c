@@ -291,7 +291,10 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 
 int cmd_run(struct cli *cli, const struct options *o)
 {
-	struct decide d = { .message = options_value(o, "message"), .is_new = o->n_operands == 0 };
+	struct decide d = { .message = options_value(o, "message"),
+			    .is_new = o->n_operands == 0,
+			    .allow_set_id = options_has(o, "allow-set-id"),
+			    .allow_outside_links = options_has(o, "allow-outside-links") };
 	CLEANUP(run_settings_release) struct run_settings settings = { 0 };
 	AUTO_INFO *info = NULL;
 	struct atoll_error err;

@@ -12,6 +12,11 @@
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
+/* What a commit refuses otherwise. */
+#define ALLOW_SET_ID \
+	{ "allow-set-id", NULL, NULL, "let files gain setuid, setgid or file capabilities", COMPLETE_NONE, 0 }
+#define ALLOW_OUTSIDE_LINKS \
+	{ "allow-outside-links", NULL, NULL, "let new links point outside the resources", COMPLETE_NONE, 0 }
 #define CONFIG { "config", "FILE", NULL, "read FILE after the standard config files", COMPLETE_FILE, 0 }
 /* Options for the resources of a new sandbox. A command that uses the letters for other options
  * passes 0 for them. */
@@ -79,6 +84,8 @@ static const struct option_spec run_options[] = {
 	{ "commit", NULL, NULL, "commit afterwards if the command succeeded, else keep", COMPLETE_NONE, 'c' },
 	{ "discard", NULL, NULL, "drop what the command changed", COMPLETE_NONE, 'x' },
 	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
+	ALLOW_SET_ID,
+	ALLOW_OUTSIDE_LINKS,
 	MESSAGE,
 	RESOURCES(0, 0, 0, 0),
 	{ "yes", NULL, NULL, "ask nothing before the run: over the home directory, or before much is copied",
@@ -113,8 +120,8 @@ static const struct option_spec commit_options[] = {
 	{ "dry-run", NULL, NULL, "plan and check, change nothing", COMPLETE_NONE, 'n' },
 	{ "on-conflict", "WHAT", "fail ours merge", "what to do where somebody else changed the original",
 	  COMPLETE_WORDS, 0 },
-	{ "allow-set-id", NULL, NULL, "let files gain setuid, setgid or file capabilities", COMPLETE_NONE, 0 },
-	{ "allow-outside-links", NULL, NULL, "let new links point outside the resources", COMPLETE_NONE, 0 },
+	ALLOW_SET_ID,
+	ALLOW_OUTSIDE_LINKS,
 	{ "accept-unsynced", NULL, NULL, "commit edits that a restart of the machine may have harmed", COMPLETE_NONE,
 	  0 },
 	{ "permissive", NULL, NULL, "go on though the commit cannot be atomic", COMPLETE_NONE, 0 },

@@ -147,9 +147,12 @@ static int commit(struct cli *cli, const struct atoll_info *info, const struct d
 {
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
-	struct atoll_commit_options options = {
-		.message = d->message, .wait_ms = d->wait_ms, .progress = progress_update, .progress_arg = &progress
-	};
+	struct atoll_commit_options options = { .message = d->message,
+						.wait_ms = d->wait_ms,
+						.allow_set_id = d->allow_set_id,
+						.allow_outside_links = d->allow_outside_links,
+						.progress = progress_update,
+						.progress_arg = &progress };
 	struct atoll_error err;
 	int r, status;
 

@@ -13,6 +13,7 @@ struct decide {
 	enum decide_choice choice; /* given beforehand */
 	const char *message;       /* of the commit; NULL: none */
 	int wait_ms;
+	bool allow_set_id, allow_outside_links;           /* of the commit: as in struct atoll_commit_options */
 	bool is_new;                                      /* the command made the sandbox for this run */
 	const struct atoll_settings *defaults, *settings; /* of the run */
 	const struct atoll_run_result *result;            /* of the run, as far as it is known */

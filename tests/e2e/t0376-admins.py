@@ -53,9 +53,56 @@ def ports(place, tap, who):
     box.drop()
 
 
+# ---- the everyday form ----
+
+def policies(place, tap, who):
+    """What atoll commit has an option for, atoll run --commit has one for too."""
+    for what, command, option, name in (("a link to the outside", "ln -s /root/secret out", "--allow-outside-links", "out"),
+                                        ("a file that gains setuid", "cp /bin/true s; chmod 4755 s", "--allow-set-id", "s")):
+        path = place.fresh("project", who)
+        box = t.Box(place, who)
+        done = box.atoll("run", "--commit", "--", "sh", "-c", command, cwd=path)
+        tap.check("%s is refused after a run, and the option named, %s" % (what, who), done.returncode == 4 and os.fsencode(option) in done.stderr and
+                  os.listdir(path) == [], t.said(done))
+        done = box.atoll("run", "--commit", option, "--", "sh", "-c", command, cwd=path)
+        tap.check("%s lands with %s, %s" % (what, option, who), done.returncode == 0 and os.listdir(path) == [name], t.said(done))
+        named = t.Box(place, who, dirs=[path], state=box.state)
+        named.new()
+        done = box.atoll("run", "--commit", option, "box", "--", "sh", "-c", command.replace("out", "out2").replace(" s", " s2"), cwd=path)
+        tap.check("also in a sandbox that has a name, %s" % who, done.returncode == 0 and sorted(os.listdir(path)) == [name, name + "2"], t.said(done))
+        named.drop()
+
+
+def output(place, tap, who):
+    """/dev/stdout and /dev/stderr of a command whose output goes to plain files."""
+    own, logs = place.fresh("own", who), place.fresh("logs", who)
+    script = own + "/script"
+    with open(script, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\necho to-out > /dev/stdout\necho to-err > /dev/stderr\necho teed | tee /dev/stderr\necho again >> /dev/stdout\n")
+    os.chmod(script, 0o755)
+    t.give(own, place.uid(who))
+    box = t.Box(place, who, dirs=[own])
+    box.new()
+    ways = (("both in one file", '"$@" >"$0/log" 2>&1'), ("appended", '"$@" >>"$0/log" 2>&1'), ("in two files", '"$@" >"$0/log" 2>"$0/errors"'),
+            ("through pipes", '"$@" 2>&1 | cat >"$0/log"'))
+    for options in ((), ("--log",), ("--keep-alive", "5")):
+        for what, how in ways:
+            for name in os.listdir(logs):
+                os.unlink(logs + "/" + name)
+            done = box.command(["sh", "-c", how, logs, box.program, "run", *options, "box", "--", "./script"], cwd=own)
+            text = ""
+            for name in sorted(os.listdir(logs)):
+                with open(logs + "/" + name, encoding="utf-8") as file:
+                    text += file.read()
+            # A shell's > truncates the file that it opens again; what comes later is there in any case.
+            tap.check("a script writes to /dev/stdout and /dev/stderr, %s%s, %s" % (what, " with " + options[0] if options else "", who),
+                      "ermission denied" not in text and text.count("teed") >= 1 and "again" in text and done.returncode == 0, text, t.said(done))
+    box.drop()
+
+
 def main(place, tap):
     for who in place.users():
-        for scene in (ports,):
+        for scene in (ports, policies, output):
             if t.only("%s %s" % (scene.__name__, who)):
                 scene(place, tap, who)
 
