@@ -166,6 +166,7 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	}
 	output_ignore_sigpipe();
 	if (result.unconfined)
+	output_stderr_to_end();
 		tell_unconfined(cli, info->name);
 	if (result.wanted_network && result.exit_status != 0 && !cli->quiet)
 		message_error("the command wanted network and had none: --net host or --net allow:HOST gives it some");

@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "base/similar.h"
+#include "cli/output.h"
 
 /* Declared non-null because gcc with -fsanitize=undefined warns of a null format otherwise. */
 __attribute__((nonnull(2), format(printf, 2, 0))) static void print_line(const char *before, const char *format,
 									 va_list args, const char *after)
 {
 	fflush(stdout); /* in order, where both go to one place */
+	output_stderr_to_end();
 	fputs("atoll: ", stderr);
 	fputs(before, stderr);
 	vfprintf(stderr, format, args);

@@ -49,6 +49,15 @@ static bool is_broken_pipe(int error)
 	       (error == 0 && fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)));
 }
 
+void output_stderr_to_end(void)
+{
+	off_t at = lseek(STDERR_FILENO, 0, SEEK_CUR);
+	struct stat st;
+
+	if (at >= 0 && fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && at < st.st_size)
+		(void)lseek(STDERR_FILENO, 0, SEEK_END);
+}
+
 int output_finish(int status)
 {
 	int error;

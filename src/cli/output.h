@@ -15,6 +15,10 @@
 void output_init(void);
 void output_ignore_sigpipe(void);
 
+/* If standard error is a file, moves to its end. A command that opens /dev/stderr anew writes at a
+ * position of its own, and what Atoll prints would otherwise overwrite that. */
+void output_stderr_to_end(void);
+
 /* Flushes, and turns a failed write into exit status 1; a closed pipe ends the process as SIGPIPE would. */
 int output_finish(int status);
 

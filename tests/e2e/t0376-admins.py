@@ -98,6 +98,15 @@ def output(place, tap, who):
             tap.check("a script writes to /dev/stdout and /dev/stderr, %s%s, %s" % (what, " with " + options[0] if options else "", who),
                       "ermission denied" not in text and text.count("teed") >= 1 and "again" in text and done.returncode == 0, text, t.said(done))
     box.drop()
+    # The shell that opens the file again writes at its beginning, and Atoll's own position is still there.
+    everyday = t.Box(place, who)
+    done = everyday.command(["sh", "-c", '"$@" 2>"$0/errors"', logs, box.program, "run", "--discard", "--", "sh", "-c",
+                             "echo a line of the command > /dev/stderr; touch ~/made made"], cwd=own)
+    with open(logs + "/errors", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    tap.check("what Atoll says overwrites nothing of it, %s" % who, done.returncode == 0 and lines[0] == "a line of the command" and
+              len(lines) > 2 and lines[-1] == "discarded" and any("discarded: 1 file" in line for line in lines), lines)
+    everyday.drop()
 
 
 def main(place, tap):
