@@ -56,6 +56,7 @@
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
 	{ "root", "DIR", NULL, "use DIR as the root filesystem, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
+	{ "scratch", "DIR", NULL, "let DIR of the host be written, in a private layer over it that is discarded", COMPLETE_DIRECTORY, 0 }, \
 	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
 
@@ -288,7 +289,8 @@ static const struct command commands[] = {
 		  "all the same, in the copy itself and at that path, under Landlock and the filter of system calls: it writes nowhere else, "
 		  "but has your network and reads all that you can. That is no boundary, and Atoll warns.\n\n"
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
-		  "changed. --rw is a hole: what is written there is written outside at once, is not listed, and "
+		  "changed. --scratch lets the command write to a directory of the host, like /var/log, and to what lies there as far as "
+		  "you may: it sees what is there, and its writes go into a private layer, are discarded, and are listed as such. --rw is a hole: what is written there is written outside at once, is not listed, and "
 		  "stays if the changes are discarded; Atoll warns.\n\n"
 		  "The command has no network but a loopback of its own. With --net allow: it reaches the given hosts, by "
 		  "name or address, on PORT or else on 80 and 443; other names do not exist for it, other connections are "

@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "jail/jail.h"
 
-enum run_place_kind { RUN_PLACE_HIDE, RUN_PLACE_RO, RUN_PLACE_RW, RUN_PLACE_TMPFS };
+enum run_place_kind { RUN_PLACE_HIDE, RUN_PLACE_RO, RUN_PLACE_RW, RUN_PLACE_TMPFS, RUN_PLACE_SCRATCH };
 
 struct run_place {
 	enum run_place_kind kind;

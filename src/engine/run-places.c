@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places that a run hides, shows, lends or empties: how they go together with the resources, and the mounts they become. */
+/* Places that a run hides, shows, lends, empties or covers: how they go together with the resources, and the mounts they become. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "engine/run-options.h"
+#include "engine/sandbox.h"
 
 static const struct {
 	const char *setting;
 	enum run_place_kind kind;
 } kinds[] = {
-	{ "hide", RUN_PLACE_HIDE },
-	{ "ro", RUN_PLACE_RO },
-	{ "rw", RUN_PLACE_RW },
-	{ "tmpfs", RUN_PLACE_TMPFS },
+	{ "hide", RUN_PLACE_HIDE },   { "ro", RUN_PLACE_RO },           { "rw", RUN_PLACE_RW },
+	{ "tmpfs", RUN_PLACE_TMPFS }, { "scratch", RUN_PLACE_SCRATCH },
 };
 
 bool run_places_kind(const char *setting, enum run_place_kind *ret)
@@ -25,6 +24,12 @@ bool run_places_kind(const char *setting, enum run_place_kind *ret)
 	}
 	return false;
 }
+
+/* All that a view has mounts for. */
+struct scene {
+	const struct run_options *o;
+	const struct session *s;
+};
 
 static const char *setting_of(enum run_place_kind kind)
 {
@@ -75,6 +80,8 @@ static int check_resources(struct run_place *p, const struct session *s, struct 
 		if (path_is_below(p->path, root)) {
 			if (p->kind == RUN_PLACE_RW)
 				return refuse(p, "it lies in a resource, which can be written anyway", err);
+			if (p->kind == RUN_PLACE_SCRATCH)
+				return refuse(p, "it lies in a resource, whose changes are kept", err);
 			p->in_resource = true;
 		} else if (path_is_below(root, p->path) && (p->kind == RUN_PLACE_HIDE || p->kind == RUN_PLACE_TMPFS)) {
 			return refuse(p, "a resource of the sandbox lies in it", err);
@@ -83,16 +90,57 @@ static int check_resources(struct run_place *p, const struct session *s, struct 
 	return 0;
 }
 
+/* Whether the view has a mount of its own at the path of a mount of the host. */
+static bool is_replaced(const char *path, const void *arg)
+{
+	const struct scene *scene = arg;
+
+	for (size_t i = 0; i < scene->o->n_places; i++)
+		if (strcmp(scene->o->places[i].path, path) == 0)
+			return true;
+	for (size_t i = 0; i < scene->s->n; i++)
+		if (strcmp(scene->s->resources[i].root_path, path) == 0)
+			return true;
+	return false;
+}
+
+/* A layer over a directory shows nothing of what the host has mounted below it. */
+static int check_mounts_below(const struct run_place *p, const struct run_options *o, const struct session *s,
+			      struct atoll_error *err)
+{
+	const struct scene scene = { o, s };
+	AUTO_FREE char *below = NULL;
+
+	if (p->kind != RUN_PLACE_SCRATCH)
+		return 0;
+	below = spec_find_submount(p->path, is_replaced, &scene);
+	if (!below)
+		return 0;
+	return error_set(
+		err, ATOLL_REFUSED, 0, "run", p->path,
+		"scratch \"%s\" is not possible: another filesystem is mounted at \"%s\"; name directories beside it",
+		p->path, below);
+}
+
+/* The kernel makes the entries of these directories, and a view has its own. */
+static bool is_of_kernel(const char *path)
+{
+	return path_is_below(path, "/dev") || path_is_below(path, "/proc") || path_is_below(path, "/sys");
+}
+
 static int check_place(struct run_place *p, const struct session *s, struct atoll_error *err)
 {
+	bool makes = p->kind == RUN_PLACE_TMPFS || p->kind == RUN_PLACE_SCRATCH;
 	struct stat st;
 
 	if (strcmp(p->path, "/") == 0)
 		return refuse(p, "it is the root of everything", err);
 	if (path_is_below(p->path, s->a->state_dir))
 		return refuse(p, "it is Atoll's own", err);
-	if (p->kind == RUN_PLACE_TMPFS && stat(p->path, &st) == 0 && !S_ISDIR(st.st_mode))
+	if (makes && stat(p->path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return refuse(p, "it is no directory", err);
+	if (p->kind == RUN_PLACE_SCRATCH && is_of_kernel(p->path))
+		return refuse(p, "its entries are the kernel's", err);
 	return check_resources(p, s, err);
 }
 
@@ -138,6 +186,12 @@ int run_places_check(struct run_options *o, const struct session *s, struct atol
 		else
 			i++;
 	}
+	for (size_t i = 0; i < o->n_places; i++) {
+		int r = check_mounts_below(&o->places[i], o, s, err);
+
+		if (r < 0)
+			return r;
+	}
 	return check_kept(o, s, err);
 }
 
@@ -150,6 +204,8 @@ enum jail_mount_kind run_places_mount(const struct run_place *p)
 		return JAIL_MOUNT_BIND;
 	case RUN_PLACE_TMPFS:
 		return JAIL_MOUNT_TMPFS;
+	case RUN_PLACE_SCRATCH:
+		return JAIL_MOUNT_SCRATCH;
 	case RUN_PLACE_RO:
 		break;
 	}

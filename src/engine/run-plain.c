@@ -79,7 +79,7 @@ static int refuse_places(const struct run_options *o, struct atoll_error *err)
 		return 0;
 	return error_set(
 		err, ATOLL_UNSUPPORTED, 0, "run", o->root ? o->root : o->places[0].path,
-		"root, hide, ro, rw and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
+		"root, hide, ro, rw, scratch and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
 }
 
 /* There is no pid 1 to be put into a control group, and all processes of the user count together. */

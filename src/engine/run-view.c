@@ -191,9 +191,13 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 
 	if (p->kind == RUN_PLACE_RW && fd < 0)
 		return error_sys(err, errno, "run", p->path, "cannot open \"%s\"", p->path);
+	/* The home directory, or one that was named twice. */
+	if (p->kind == RUN_PLACE_SCRATCH && has_mount(v, p->path))
+		return 0;
 	m = add_mount(v, run_places_mount(p), p->path);
 	if (!m)
 		return error_oom(err, "run");
+	m->required = p->kind == RUN_PLACE_SCRATCH;
 	if (fd >= 0) {
 		m->lower_fds[m->n_lower++] = fd;
 		v->fds[v->n_fds++] = TAKE_FD(fd);

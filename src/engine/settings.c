@@ -267,6 +267,7 @@ static const struct kind kinds[] = {
 	{ { "ro", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "root", ATOLL_SETTING_ONE, "/" }, is_path, a_path },
 	{ { "rw", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "scratch", ATOLL_SETTING_LIST }, is_path, a_path },
 	{ { "seccomp", ATOLL_SETTING_ONE, "default" }, is_profile, "it must be default, strict or a path" },
 	{ { "timeout", ATOLL_SETTING_ONE }, is_duration, a_duration },
 	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },

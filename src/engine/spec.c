@@ -47,8 +47,7 @@ static void unescape(char *text)
 	*to = 0;
 }
 
-/* The first mount point strictly below path, malloc'ed, or NULL. */
-static char *find_submount(const char *path)
+char *spec_find_submount(const char *path, bool (*skip)(const char *mount, const void *arg), const void *arg)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
 	AUTO_FREE char *line = NULL;
@@ -63,7 +62,8 @@ static char *find_submount(const char *path)
 		if (!field)
 			continue;
 		unescape(field);
-		if (strcmp(field, path) != 0 && path_is_below(field, strcmp(path, "/") == 0 ? "" : path))
+		if (strcmp(field, path) != 0 && path_is_below(field, strcmp(path, "/") == 0 ? "" : path) &&
+		    !(skip && skip(field, arg)))
 			found = strdup(field);
 	}
 	if (f)
@@ -176,7 +176,7 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 
 		slash[slash == root] = 0;
 	}
-	submount = find_submount(root);
+	submount = spec_find_submount(root, NULL, NULL);
 	if (submount && !kind_is_file(spec->kind))
 		return error_set(err, ATOLL_REFUSED, 0, "new", path,
 				 "\"%s\" has another filesystem mounted at \"%s\"; name that as a resource of its own",

@@ -62,7 +62,7 @@ enum jail_mount_kind {
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
 	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
 			     * over if there is no such directory, or if a user namespace may not cover it because the host has
-			     * mounted something below it: it is read-only then, like the rest */
+			     * mounted something below it: it is read-only then, like the rest, unless it is required */
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
 	/* an empty read-only tmpfs, mode 0755, with only the mount points that the view has below
 	 * it; passed over if no directory is there */
@@ -79,6 +79,7 @@ struct jail_mount {
 	int lower_fds[64];
 	size_t n_lower;
 	int upper_fd, work_fd;
+	bool required; /* a scratch: the run fails if it cannot be made */
 };
 
 /* 0: no limit of ours. */

@@ -75,6 +75,7 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 	vm->path = strdup(path);
 	if (!vm->path)
 		return -ENOMEM;
+	vm->required = m && m->required;
 	v->n_mounts++;
 	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
 		vm->mode = 01777;

@@ -169,6 +169,7 @@ struct view_mount {
 	char *path;
 	size_t order;                /* in which it was given */
 	bool make;                   /* lies in a private tmpfs: the mount point is made */
+	bool required;               /* as in struct jail_mount */
 	mode_t mode;                 /* of a tmpfs */
 	struct view_source *sources; /* an overlay's lowers, then its upper and work; of a bind the one tree */
 	size_t n_sources;

@@ -134,10 +134,10 @@ static int make_scratch(const struct view *v, struct view_mount *vm, struct view
 
 	f->step = VIEW_STEP_LAYER;
 	if (node < 0)
-		return is_out_of_reach(node) ? -EBADF : node;
+		return is_out_of_reach(node) && !vm->required ? -EBADF : node;
 	lower = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lower < 0)
-		return is_out_of_reach(-errno) ? -EBADF : -errno;
+		return is_out_of_reach(-errno) && !vm->required ? -EBADF : -errno;
 	upper = make_layer(v->stage, 'u', vm->order);
 	work = make_layer(v->stage, 'w', vm->order);
 	if (upper < 0 || work < 0)
@@ -150,7 +150,7 @@ static int make_scratch(const struct view *v, struct view_mount *vm, struct view
 	f->step = VIEW_STEP_MOUNT;
 	r = mount_overlay(&v->style, &lower, 1, upper, work, f->detail);
 	/* A user namespace may not look below what the host has mounted there, nor make it look as if nothing were. */
-	return r == -EINVAL && !v->root && f->detail[0] == '\0' ? -EBADF : r;
+	return r == -EINVAL && !v->root && !vm->required && f->detail[0] == '\0' ? -EBADF : r;
 }
 
 /* One of each kind serves all that is hidden. */

@@ -6,12 +6,99 @@
 The suite never touches /etc of the machine: it makes a machine of its own, a root filesystem with a copy of /etc in a mount
 namespace, and enters that.
 """
+import json
 import os
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+import manifest as mf  # noqa: E402
+
+# ---- scratch ----
+
+HOST = [["create", "old", "old\n", 0o644], ["create", "gone", "gone\n", 0o644], ["mkdir", "log", 0o755], ["create", "log/one", "1\n", 0o644],
+        ["mkdir", "www", 0o755], ["create", "www/page", "page\n", 0o644]]
+USES = "cat old log/one; echo more >> old; rm gone; echo 2 > log/two; mkdir -p new/deep; echo x > new/deep/f; cat old log/two; ls"
+
+
+def scratch(place, tap, who):
+    host = t.build_tree(place, who, HOST, hint="host")
+    own = place.fresh("own", who)
+    before = mf.manifest(host)
+    box = t.Box(place, who, dirs=[own])
+    box.new()
+
+    def run(script, *options, cwd=host):
+        return box.atoll("run", *options, "box", "--", "sh", "-c", script, cwd=cwd)
+    done = run("echo x > old")
+    tap.check("without --scratch the directory is read-only, %s" % who, done.returncode != 0 and b"Read-only" in done.stderr, t.said(done))
+    done = run(USES, "--scratch", host)
+    tap.check("--scratch shows what is there, and takes writes, %s" % who, done.returncode == 0 and
+              done.stdout == b"old\n1\nold\nmore\n2\nlog\nnew\nold\nwww\n", t.said(done))
+    tap.check("outside nothing changes, %s" % who, mf.manifest(host) == before)
+    groups = json.loads(box.atoll("show", "box", "--json").stdout)["discarded"][-1]["groups"]
+    found = {(path["path"].removeprefix(host + "/"), path["removed"]) for group in groups for path in group["paths"]}
+    tap.check("all that was written is reported as discarded, %s" % who, found == {("old", False), ("gone", True), ("log/two", False),
+              ("new/deep/f", False)} and b"discarded: " in done.stderr and os.fsencode("below " + host) in done.stderr and
+              b"warning: all that the command wrote" in done.stderr, found, t.said(done))
+    done = run("cat old; ls", "--scratch", host)
+    tap.check("the next run begins anew, %s" % who, done.stdout == b"old\ngone\nlog\nold\nwww\n" and b"discarded" not in done.stderr, t.said(done))
+    done = box.atoll("run", "box", "--explain", "--scratch", host)
+    tap.check("--explain says it, %s" % who, os.fsencode(host + ": a private layer over the host's own, discarded") in done.stdout, t.said(done))
+    done = box.command(["sh", "-c", 'echo "echo s > shelled; cat shelled" | exec "$@"', "sh", box.program, "shell", "--scratch", host, "box"], cwd=host)
+    tap.check("a shell takes it too, %s" % who, b"s\n" in done.stdout and mf.manifest(host) == before, t.said(done))
+    for option, value, why in (("nothing there", host + "/none", b"nothing at that path"), ("a file", host + "/old", b"no directory"),
+                               ("the root", "/", b"root of everything"), ("/proc", "/proc", b"kernel"), ("/dev", "/dev", b"kernel"),
+                               ("the resource", own, b"resource"), ("Atoll's own", box.state + "/boxes", b"Atoll's own")):
+        done = run("true", "--scratch", value, cwd=own)
+        tap.check("--scratch of %s is refused, %s" % (option, who), done.returncode == 125 and why in done.stderr, t.said(done))
+    os.mkdir(own + "/part")
+    t.give(own, place.uid(who))
+    done = run("true", "--scratch", own + "/part", cwd=own)
+    tap.check("so is a part of a resource, %s" % who, done.returncode == 125 and b"changes are kept" in done.stderr, t.said(done))
+    if who != "root" and place.is_root:
+        foreign = place.fresh("foreign", "root")
+        with open(foreign + "/f", "w", encoding="ascii") as file:
+            file.write("of root\n")
+        done = run("touch made; cat f; echo x > f", "--scratch", foreign, cwd=foreign)
+        tap.check("in a directory of another user the layer can be written, and what lies there cannot, user", done.stdout == b"of root\n" and
+                  b"f: Permission denied" in done.stderr and b"discarded: 1 file below" in done.stderr and os.listdir(foreign) == ["f"], t.said(done))
+        os.chmod(foreign, 0o700)
+        done = run("true", "--scratch", foreign, cwd=own)
+        tap.check("one that may not be read is refused, user", done.returncode == 125 and os.fsencode(foreign) in done.stderr, t.said(done))
+    box.drop()
+    inner = t.Box(place, who, dirs=[host + "/www"])
+    inner.new("--scratch", host)
+    done = inner.run("sh", "-c", "echo new > page; echo new > ../old; cat ../log/one", cwd=host + "/www")
+    tap.check("a resource may lie in it, and the setting is kept with the sandbox, %s" % who, done.returncode == 0 and done.stdout == b"1\n", t.said(done))
+    done = inner.commit()
+    with open(host + "/www/page", encoding="ascii") as page, open(host + "/old", encoding="ascii") as old:
+        tap.check("its edits land, and nothing else, %s" % who, done.returncode == 0 and page.read() == "new\n" and old.read() == "old\n", t.said(done))
+    inner.drop()
+    t.remove_tree(host)
+
+
+def scratch_over_mounts(place, tap):
+    host, other, own = place.fresh("host"), place.fresh("other"), place.fresh("own")
+    os.mkdir(host + "/mounted")
+    with open(other + "/f", "w", encoding="ascii") as file:
+        file.write("mounted\n")
+    subprocess.run(["mount", "--bind", other, host + "/mounted"], check=True)
+    box = t.Box(place, "root", dirs=[own])
+    box.new()
+    done = box.atoll("run", "--scratch", host, "box", "--", "true")
+    tap.check("--scratch over a mount of the host is refused: its content would not show", done.returncode == 125 and
+              os.fsencode(host + "/mounted") in done.stderr, t.said(done))
+    done = box.atoll("run", "--scratch", host, "--scratch", host + "/mounted", "box", "--", "sh", "-c",
+                     "cat %s/mounted/f; echo x > %s/mounted/f; echo x > %s/g" % (host, host, host))
+    with open(other + "/f", encoding="ascii") as file:
+        tap.check("unless that is named too", done.returncode == 0 and done.stdout == b"mounted\n" and file.read() == "mounted\n" and
+                  os.listdir(host) == ["mounted"], t.said(done))
+    subprocess.run(["umount", host + "/mounted"], check=True)
+    box.drop()
+
 
 # ---- ports ----
 
@@ -111,9 +198,14 @@ def output(place, tap, who):
 
 def main(place, tap):
     for who in place.users():
-        for scene in (ports, policies, output):
+        for scene in (scratch, ports, policies, output):
             if t.only("%s %s" % (scene.__name__, who)):
                 scene(place, tap, who)
+    if not place.is_root:
+        return tap.skip("a sandbox over /etc", "needs root")
+    if t.only("scratch root"):
+        scratch_over_mounts(place, tap)
+    return None
 
 
 t.run(main)
