@@ -160,6 +160,12 @@ struct atoll_resource_spec {
 	 * uncommitted ones.
 	 */
 	bool as_is;
+	/*
+	 * Take a directory of the system, like /etc or /usr, or a path below one whose files belong
+	 * to the system. atoll_new() refuses such a path otherwise. It refuses "/", /proc, /sys,
+	 * /run and the devices of /dev in any case.
+	 */
+	bool allow_system;
 };
 
 /* What making the workspace of one resource takes where the filesystem cannot share blocks. */

@@ -66,6 +66,7 @@ static int make_sandbox(struct cli *cli, const struct options *o, const struct r
 					   .n_given = s->n_given,
 					   .strategy = options_value(o, "strategy"),
 					   .yes = options_has(o, "yes"),
+					   .allow_system = options_has(o, "allow-system"),
 					   .config = s->config,
 					   .own = s->own };
 
@@ -165,8 +166,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 		return status;
 	}
 	output_ignore_sigpipe();
-	if (result.unconfined)
 	output_stderr_to_end();
+	if (result.unconfined)
 		tell_unconfined(cli, info->name);
 	if (result.wanted_network && result.exit_status != 0 && !cli->quiet)
 		message_error("the command wanted network and had none: --net host or --net allow:HOST gives it some");
@@ -317,7 +318,8 @@ int cmd_run(struct cli *cli, const struct options *o)
 	r = resources_of_options(cli, o, &settings.given, &settings.n_given);
 	if (r != 0)
 		return r;
-	if (!d.is_new && (settings.n_given > 0 || options_has(o, "dirty") || options_has(o, "strategy")))
+	if (!d.is_new && (settings.n_given > 0 || options_has(o, "dirty") || options_has(o, "strategy") ||
+			  options_has(o, "allow-system")))
 		return message_usage(cli->command,
 				     "\"%s\" has its resources already; they are given when a sandbox is made",
 				     o->operands[0]);

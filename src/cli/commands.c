@@ -27,6 +27,7 @@
 	{ "db", "URL", NULL, "a database to hold: postgresql://… or sqlite:PATH; may be given several times", COMPLETE_NONE, 0 }, \
 	{ "resource", "KIND:PATH", NULL, "any of them, for scripts: dir:, file:, git:, sqlite:, postgresql:", COMPLETE_NONE, 0 }, \
 	{ "dirty", NULL, NULL, "what is uncommitted in a git checkout comes along", COMPLETE_NONE, 0 }, \
+	{ "allow-system", NULL, NULL, "hold directories of the system too, like /etc", COMPLETE_NONE, 0 }, \
 	{ "strategy", "STRATEGY", NULL, "how to isolate directories and files; see atoll help strategies", COMPLETE_STRATEGY, s }
 /* How commands run: one for each of the library's settings, under the same name. */
 #define SETTINGS \
@@ -55,8 +56,8 @@
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
-	{ "root", "DIR", NULL, "use DIR as the root filesystem, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
 	{ "scratch", "DIR", NULL, "let DIR of the host be written, in a private layer over it that is discarded", COMPLETE_DIRECTORY, 0 }, \
+	{ "root", "DIR", NULL, "use DIR as the root filesystem, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
 	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
 
@@ -83,10 +84,10 @@ static const struct option_spec new_options[] = {
 
 static const struct option_spec run_options[] = {
 	{ "commit", NULL, NULL, "commit afterwards if the command succeeded, else keep", COMPLETE_NONE, 'c' },
-	{ "discard", NULL, NULL, "drop what the command changed", COMPLETE_NONE, 'x' },
-	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	ALLOW_SET_ID,
 	ALLOW_OUTSIDE_LINKS,
+	{ "discard", NULL, NULL, "drop what the command changed", COMPLETE_NONE, 'x' },
+	{ "keep", NULL, NULL, "keep the changes in the sandbox, undecided", COMPLETE_NONE, 'k' },
 	MESSAGE,
 	RESOURCES(0, 0, 0, 0),
 	{ "yes", NULL, NULL, "ask nothing before the run: over the home directory, or before much is copied",
@@ -228,6 +229,10 @@ static const struct command commands[] = {
 		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
 		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
 		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"
+		  "Directories of the system, like /etc, /usr or /var, and all that lies in those of its programs (/usr/bin, /usr/lib, "
+		  "…), are refused, unless --allow-system says that they are meant. What is hidden from commands stays so in them: "
+		  "/etc/shadow, for one, is neither seen nor changed. /, /proc, /sys, /run and the devices in /dev are refused in any "
+		  "case.\n\n"
 		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
 		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
 		  "Ctrl-C, SIGTERM and SIGHUP give it up, also in the middle of a long copy: nothing is left of it, and the "
@@ -237,6 +242,7 @@ static const struct command commands[] = {
 		  "atoll new fix --dir ./app --file ./app.conf # one sandbox, two resources\n"
 		  "atoll new fix --dir ./app --git ./service --db sqlite:./local.db # all or nothing over all three\n"
 		  "atoll new fix --dir ./app --db sqlite:./app/data/local.db # one within the other\n"
+		  "atoll new web --dir /etc --allow-system --scratch /var/log # the settings of the machine\n"
 		  "atoll new --dir . --strategy copy_on_write # a name is made up\n" },
 	{ .name = "run",
 	  .run = cmd_run,

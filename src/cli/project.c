@@ -353,7 +353,9 @@ static int make_around(struct project *p, const struct project_request *q, struc
 		       struct atoll_error *err)
 {
 	CLEANUP(settings_resources_release) struct settings_resources resources = { 0 };
-	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR, .strategy = q->strategy };
+	struct atoll_resource_spec spec = { .kind = ATOLL_KIND_DIR,
+					    .strategy = q->strategy,
+					    .allow_system = q->allow_system };
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	int r;
 

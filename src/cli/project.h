@@ -21,6 +21,7 @@ struct project_request {
 	size_t n_given;
 	const char *strategy; /* NULL, or the strategy to isolate the directory with */
 	bool yes;             /* do not ask */
+	bool allow_system;    /* as in struct atoll_resource_spec */
 	const struct atoll_settings *config, *own;
 };
 int project_new(struct cli *cli, const struct project_request *request, struct atoll_info **ret,

@@ -69,7 +69,8 @@ static int read_resource(struct cli *cli, const struct options *o, size_t i, str
 	*ret = (struct atoll_resource_spec){ .kind = kind->kind,
 					     .path = value,
 					     .strategy = takes_strategy(kind) ? options_value(o, "strategy") : NULL,
-					     .dirty = options_has(o, "dirty") };
+					     .dirty = options_has(o, "dirty"),
+					     .allow_system = options_has(o, "allow-system") };
 	return 1;
 }
 

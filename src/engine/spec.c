@@ -8,17 +8,39 @@
 
 #include "jail/jail.h"
 
-/* Refused themselves; what lies in them is not. */
-static const char *const system_dirs[] = { "/",        "/bin",     "/boot",      "/dev",      "/etc",   "/home",
-					   "/lib",     "/lib32",   "/lib64",     "/libx32",   "/media", "/mnt",
-					   "/opt",     "/proc",    "/run",       "/sbin",     "/srv",   "/sys",
-					   "/tmp",     "/usr",     "/usr/local", "/usr/src",  "/var",   "/var/lib",
-					   "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
-/* Refused with all that lies in them. */
-static const char *const system_trees[] = { "/bin",         "/boot",     "/dev",     "/lib",         "/lib32",
-					    "/lib64",       "/libx32",   "/proc",    "/sbin",        "/sys",
-					    "/usr/bin",     "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/share",
-					    "/usr/include", "/run" };
+/* Need allow_system themselves; directories in them do not. */
+static const char *const system_dirs[] = { "/bin",   "/boot",    "/dev/shm", "/etc",     "/home",      "/lib",
+					   "/lib32", "/lib64",   "/libx32",  "/media",   "/mnt",       "/opt",
+					   "/sbin",  "/srv",     "/tmp",     "/usr",     "/usr/local", "/usr/src",
+					   "/var",   "/var/lib", "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
+/* Need allow_system with all that lies in them. */
+static const char *const system_trees[] = { "/bin",         "/boot",      "/lib",        "/lib32",    "/lib64",
+					    "/libx32",      "/sbin",      "/usr/bin",    "/usr/sbin", "/usr/lib",
+					    "/usr/libexec", "/usr/share", "/usr/include" };
+
+/* Refused in any case, and why. */
+static const struct {
+	const char *path, *but; /* but: NULL, or the one directory in it that is not refused */
+	bool tree;              /* with all that lies in it */
+	const char *why;
+} impossible[] = {
+	{ "/", NULL, false, "it holds all filesystems, and Atoll's own files; name directories in it" },
+	{ "/dev", "/dev/shm", true, "its entries are devices, which have no content to commit" },
+	{ "/proc", NULL, true, "the kernel makes its files, which cannot be exchanged for others" },
+	{ "/run", NULL, true,
+	  "services keep sockets and locks there, which are gone after a restart; each sandbox has an empty one" },
+	{ "/sys", NULL, true, "the kernel makes its files, which cannot be exchanged for others" },
+};
+
+static const char *find_impossible(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(impossible); i++)
+		if (strcmp(path, impossible[i].path) == 0 ||
+		    (impossible[i].tree && path_is_below(path, impossible[i].path) &&
+		     !(impossible[i].but && path_is_below(path, impossible[i].but))))
+			return impossible[i].why;
+	return NULL;
+}
 
 static bool is_system(const char *path)
 {
@@ -29,6 +51,21 @@ static bool is_system(const char *path)
 		if (path_is_below(path, system_trees[i]))
 			return true;
 	return false;
+}
+
+static int check_system(const struct atoll_resource_spec *spec, const char *path, struct atoll_error *err)
+{
+	const char *why = find_impossible(path);
+
+	if (why)
+		return error_set(err, ATOLL_REFUSED, 0, "new", path, "\"%s\" cannot be held: %s", path, why);
+	if (spec->allow_system || !is_system(path))
+		return 0;
+	return error_set(
+		err, ATOLL_REFUSED, 0, "new", path,
+		"\"%s\" belongs to the system: name a directory of your own in it, or allow directories of the system "
+		"(--allow-system)",
+		path);
 }
 
 /* mountinfo writes space, tab, newline and backslash as octal escapes. */
@@ -162,10 +199,9 @@ int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resour
 		r = check_kind(spec, path, &st, err);
 	if (r < 0)
 		return r;
-	if (is_system(path))
-		return error_set(err, ATOLL_REFUSED, 0, "new", path,
-				 "\"%s\" is a system directory; name a directory of your own in it", path);
-	r = check_area(a, store, path, err);
+	r = check_system(spec, path, err);
+	if (r >= 0)
+		r = check_area(a, store, path, err);
 	if (r < 0)
 		return r;
 	root = strdup(path);

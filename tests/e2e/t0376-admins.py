@@ -8,13 +8,219 @@ namespace, and enters that.
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
+
+BORROWED = ("usr", "proc", "sys", "dev")  # of the machine's own root, as they are
+EMPTY = ("root", "run", "srv", "var", "var/lib", "var/lib/nginx", "var/log", "var/log/nginx", "var/tmp")
+SETUP = r"""
+set -e
+root=$1; shift
+mount --make-rprivate /
+for name in "$@"; do mount --rbind "/$name" "$root/$name"; done
+cd "$root"
+pivot_root . old
+umount -l old
+echo ready
+exec sleep infinity
+"""
+
+
+class Machine:
+    """A root filesystem in a mount namespace, which a sleeping process holds."""
+
+    def __init__(self, place):
+        self.place = place
+        self.root = place.mount("ext4", 256)
+        for name in (*BORROWED, *EMPTY, "tmp", "old", place.root[1:]):
+            os.makedirs(os.path.join(self.root, name), exist_ok=True)
+        os.chmod(self.root + "/tmp", 0o1777)
+        for name in os.listdir("/"):
+            if os.path.islink("/" + name):
+                os.symlink(os.readlink("/" + name), os.path.join(self.root, name))
+        subprocess.run(["cp", "-a", "/etc", self.root], check=True)
+        borrowed = (*BORROWED, place.root[1:])
+        self.holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", SETUP, "sh", self.root, *borrowed], stdout=subprocess.PIPE)
+        assert self.holder.stdout.readline() == b"ready\n"
+
+    def enter(self, argv, cwd="/"):
+        return ["nsenter", "--target", str(self.holder.pid), "--mount", "--", "sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, *argv]
+
+    def path(self, path):
+        return self.root + path
+
+    def read(self, path):
+        with open(self.root + path, encoding="utf-8") as file:
+            return file.read()
+
+    def write(self, path, text):
+        os.makedirs(os.path.dirname(self.root + path), exist_ok=True)
+        with open(self.root + path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
+
+
+class MachineBox(t.Box):
+    """A sandbox on that machine, of its root."""
+
+    looks_apart = False  # paths mean something else there
+
+    def __init__(self, machine, *arguments, **more):
+        super().__init__(machine.place, "root", *arguments, **more)
+        self.machine = machine
+
+    def command(self, argv, cwd=None, **more):
+        return super().command(self.machine.enter(argv, cwd or "/"), **more)
+
+
+# ---- directories of the system ----
+
+NEVER = {"/": b"holds all filesystems", "/dev": b"devices", "/dev/pts": b"devices", "/proc": b"kernel", "/proc/sys": b"kernel",
+         "/run": b"sockets", "/run/lock": b"sockets", "/sys": b"kernel"}
+WORK = """
+set -e
+cd /etc
+sed -i 's/localhost/localhost sandboxed/' hosts
+mkdir -p app/conf.d; echo 'port = 80' > app/conf.d/main; ln -s conf.d/main app/current
+rm -f motd; chmod 600 issue; echo 'app:x:4321:' >> group
+"""
+CHANGED = {"A\tapp", "A\tapp/conf.d", "A\tapp/conf.d/main", "A\tapp/current", "D\tmotd", "M\tgroup", "M\thosts", "m\tissue"}
+
+
+def listed(done):
+    """Letters and paths of a diff --name-status."""
+    return set(done.stdout.decode().splitlines())
+
+
+def refused(place, tap, who):
+    """The same for everybody, and without a machine of one's own: nothing is done."""
+    box = t.Box(place, who)
+    for path in ("/etc", "/usr", "/usr/bin", "/var", "/home", "/tmp", "/dev/shm"):
+        done = box.atoll("new", "box", "--dir", path)
+        tap.check("%s is refused, and the message names the switch, %s" % (path, who), done.returncode == 4 and b"--allow-system" in done.stderr and
+                  os.fsencode(os.path.realpath(path)) in done.stderr, t.said(done))
+    for path, why in sorted(NEVER.items()):
+        if not os.path.isdir(path):
+            continue
+        done = box.atoll("new", "box", "--dir", path, "--allow-system")
+        tap.check("%s is refused with the switch too, and the message says why, %s" % (path, who), done.returncode == 4 and why in done.stderr,
+                  t.said(done))
+    done = box.atoll("run", "--allow-system", "--", "true", cwd="/proc")
+    tap.check("so it is without a name, %s" % who, done.returncode == 125 and b"kernel" in done.stderr, t.said(done))
+    if who != "root":
+        done = box.atoll("new", "box", "--dir", "/etc", "--allow-system")
+        tap.check("the switch gives an ordinary user nothing to write, user", done.returncode == 4 and b"may not be written" in done.stderr, t.said(done))
+    tap.check("and nothing is left of any of them, %s" % who, b"[]" in box.atoll("list", "--json").stdout)
+    box.drop()
+
+
+def etc(place, tap, machine):
+    before = mf.manifest(machine.path("/etc"))
+    box = MachineBox(machine)
+    done = box.new("--dir", "/etc", "--allow-system")
+    tap.check("a sandbox over /etc is made", done.returncode == 0 and mf.manifest(machine.path("/etc")) == before, t.said(done))
+    done = box.run("sh", "-c", WORK)
+    tap.check("a command works in it, and outside nothing changes", done.returncode == 0 and mf.manifest(machine.path("/etc")) == before, t.said(done))
+    done = box.diff("--name-status")
+    tap.check("diff lists what it changed", listed(done) == CHANGED, sorted(listed(done) ^ CHANGED), t.said(done))
+    shadow = machine.read("/etc/shadow")
+    done = box.run("sh", "-c", "cat /etc/shadow; echo x > /etc/shadow; rm /etc/shadow; mv /etc/group /etc/shadow")
+    tap.check("what is hidden from commands stays so in it, and cannot be changed", done.stdout == b"" and done.returncode != 0 and
+              listed(box.diff("--name-status")) == CHANGED, t.said(done), t.said(box.diff()))
+    shown = json.loads(box.atoll("show", "box", "--json").stdout)["resources"][0]
+    tap.check("nothing has to be copied: files can be exchanged", shown["strategy"] == "overlay" and "copies" not in shown["mode"], shown)
+    done = box.commit("-m", "the application")
+    tap.check("commit lands it", done.returncode == 0 and "sandboxed" in machine.read("/etc/hosts") and not os.path.exists(machine.path("/etc/motd")) and
+              machine.read("/etc/app/current") == "port = 80\n" and "app:x:4321:" in machine.read("/etc/group") and
+              t.mode_of(machine.path("/etc/issue")) == 0o600 and machine.read("/etc/shadow") == shadow, t.said(done))
+    done = box.undo()
+    tap.check("undo puts all of it back", done.returncode == 0 and mf.manifest(machine.path("/etc")) == before, t.said(done))
+    machine.write("/etc/hosts", machine.read("/etc/hosts") + "192.0.2.1 new\n")
+    done = box.commit()
+    tap.check("a file that was edited meanwhile is a conflict, by name", done.returncode == 3 and b"hosts" in done.stderr and
+              "new" in machine.read("/etc/hosts") and not os.path.exists(machine.path("/etc/app")), t.said(done))
+    done = box.commit("/etc/app")
+    tap.check("and a part lands alone", done.returncode == 0 and machine.read("/etc/app/conf.d/main") == "port = 80\n", t.said(done))
+    box.drop()
+
+
+def everyday(place, tap, machine):
+    box = MachineBox(machine)
+    script = ("--", "sh", "-c", "echo everyday > marker")
+    done = box.atoll("run", "--commit", *script, cwd="/etc")
+    tap.check("the everyday form in /etc names the switch", done.returncode == 125 and b"--allow-system" in done.stderr, t.said(done))
+    done = box.atoll("run", "--commit", "--allow-system", *script, cwd="/etc")
+    tap.check("and works with it", done.returncode == 0 and machine.read("/etc/marker") == "everyday\n", t.said(done))
+    done = box.atoll("undo", cwd="/etc")
+    tap.check("and is undone without a name", done.returncode == 0 and not os.path.exists(machine.path("/etc/marker")), t.said(done))
+    done = box.atoll("run", "--discard", "--allow-system", "--dir", "/var/lib", "--", "sh", "-c", "echo x > /var/lib/marker; cat /var/lib/marker")
+    tap.check("/var/lib can be held as well", done.returncode == 0 and done.stdout == b"x\n" and not os.path.exists(machine.path("/var/lib/marker")),
+              t.said(done))
+    done = box.atoll("run", "--allow-system", "--dir", "/var", "--", "true")
+    tap.check("but a mount in the directory is not", done.returncode == 125 and b"another filesystem mounted" in done.stderr, t.said(done))
+    # Atoll's own state lies in what it holds, as it does for root by default. (The box still removes the state directory of the suite.)
+    inner = MachineBox(machine, name="inner", environment={"ATOLL_STATE_DIR": "/var/lib/atoll"})
+    done = [inner.new("--dir", "/var/lib", "--allow-system"), inner.run("sh", "-c", "echo x > /var/lib/marker; ls -A /var/lib/atoll"), inner.commit()]
+    landed = os.path.exists(machine.path("/var/lib/marker"))
+    done += [inner.undo(), inner.rm()]
+    tap.check("a directory that holds Atoll's own state can be held: the state is not seen inside", all(d.returncode == 0 for d in done[2:]) and
+              done[1].stdout == b"" and landed and not os.path.exists(machine.path("/var/lib/marker")), *map(t.said, done))
+    inner.drop()
+    done = box.atoll("new", "box", "--file", "/usr/bin/env")
+    tap.check("a program of the system is no file of one's own", done.returncode == 4 and b"--allow-system" in done.stderr, t.said(done))
+    box.drop()
+
+
+def nginx(place, tap, machine):
+    if not t.has("/usr/sbin/nginx") or not os.path.isdir(machine.path("/etc/nginx")):
+        return tap.skip("nginx tests a sandboxed /etc", "nginx is not installed")
+    test = ("nginx", "-t")
+    box = MachineBox(machine, name="web")
+    done = box.atoll("new", "web", "--dir", "/etc", "--allow-system", "--scratch", "/var/log/nginx", "--scratch", "/var/lib/nginx")
+    tap.check("a sandbox for nginx is made, which keeps the scratch directories", done.returncode == 0, t.said(done))
+    page = "server { listen 80; location / { return 200 'inside\\n'; } }"
+    done = box.run("sh", "-c", "rm /etc/nginx/sites-enabled/default; echo \"$1\" > /etc/nginx/conf.d/site.conf; nginx -t", "sh", page)
+    tap.check("nginx -t accepts a good configuration", done.returncode == 0 and b"test is successful" in done.stderr, t.said(done))
+    done = box.run("sh", "-c", "cp /etc/nginx/nginx.conf /etc/nginx/saved; echo 'nosuch on;' >> /etc/nginx/nginx.conf; nginx -t; r=$?; "
+                   "mv /etc/nginx/saved /etc/nginx/nginx.conf; exit $r")
+    tap.check("and refuses a bad one, by the line", done.returncode == 1 and b'unknown directive "nosuch"' in done.stderr, t.said(done))
+    outside = box.command(test)
+    logs = sorted(os.listdir(machine.path("/var/log/nginx")))
+    tap.check("outside it sees the old one", outside.returncode == 0 and not os.path.exists(machine.path("/etc/nginx/conf.d/site.conf")), t.said(outside))
+    # Not as a daemon: everything ends with the run. It drops root by itself.
+    done = box.run("sh", "-c", "nginx -g 'daemon off;' & server=$!; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3; curl -s http://127.0.0.1/ && break; done; "
+                   'kill $server; wait $server')
+    tap.check("it serves port 80 inside", done.stdout == b"inside\n", t.said(done))
+    tap.check("and its logs are reported as discarded", b"below /var/log/nginx" in done.stderr and sorted(os.listdir(machine.path("/var/log/nginx"))) == logs,
+              t.said(done))
+    done = box.commit()
+    after = box.command(test)
+    tap.check("the configuration lands, and nginx outside accepts it", done.returncode == 0 and after.returncode == 0 and
+              "listen 80" in machine.read("/etc/nginx/conf.d/site.conf"), t.said(done), t.said(after))
+    box.drop()
+    return None
+
+
+def on_a_machine(place, tap):
+    machine = Machine(place)
+    try:
+        for scene in (etc, everyday, nginx):
+            if t.only(scene.__name__ + " root"):
+                scene(place, tap, machine)
+    finally:
+        machine.close()
+
 
 # ---- scratch ----
 
@@ -140,6 +346,33 @@ def ports(place, tap, who):
     box.drop()
 
 
+# ---- /dev/shm ----
+
+def memory(place, tap, who):
+    path = tempfile.mkdtemp(prefix="atoll-test-", dir="/dev/shm")
+    try:
+        os.chmod(path, 0o755)
+        with open(path + "/f", "w", encoding="ascii") as file:
+            file.write("old\n")
+        t.give(path, place.uid(who))
+        box = t.Box(place, who, dirs=[path])
+        done = [box.new(), box.run("sh", "-c", "echo new > f; echo g > g; ls .. | wc -l", cwd=path)]
+        tap.check("a directory of one's own in /dev/shm is no directory of the system, %s" % who, all(d.returncode == 0 for d in done) and
+                  done[1].stdout == b"1\n", *map(t.said, done))
+        done = box.commit()
+        with open(path + "/f", encoding="ascii") as file:
+            tap.check("edits of it land, %s" % who, done.returncode == 0 and file.read() == "new\n" and os.path.exists(path + "/g"), t.said(done))
+        done = box.undo()
+        with open(path + "/f", encoding="ascii") as file:
+            tap.check("and are undone, %s" % who, done.returncode == 0 and file.read() == "old\n" and not os.path.exists(path + "/g"), t.said(done))
+        box.drop()
+    finally:
+        shutil.rmtree(path)
+        for name in os.listdir("/dev/shm"):
+            if name.startswith(".atoll-") and not os.listdir("/dev/shm/" + name):
+                os.rmdir("/dev/shm/" + name)
+
+
 # ---- the everyday form ----
 
 def policies(place, tap, who):
@@ -198,13 +431,15 @@ def output(place, tap, who):
 
 def main(place, tap):
     for who in place.users():
-        for scene in (scratch, ports, policies, output):
+        for scene in (refused, scratch, ports, memory, policies, output):
             if t.only("%s %s" % (scene.__name__, who)):
                 scene(place, tap, who)
     if not place.is_root:
         return tap.skip("a sandbox over /etc", "needs root")
     if t.only("scratch root"):
         scratch_over_mounts(place, tap)
+    if any(t.only(name + " root") for name in ("etc", "everyday", "nginx")):
+        on_a_machine(place, tap)
     return None
 
 
