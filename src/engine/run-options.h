@@ -53,6 +53,9 @@ enum jail_mount_kind run_places_mount(const struct run_place *p);
 /* Warns of those that are no part of the sandbox. */
 void run_places_tell(const struct run_options *o, const struct atoll_run_options *options);
 
+/* run-mounters.c. Warns of a command that cannot work inside, since it mounts filesystems. */
+void run_mounters_tell(const struct atoll_run_options *options);
+
 /* environment.c: the environment of the command, ended by NULL: the caller's (or with clear only the few variables without which hardly
  * anything works), without those that steer the dynamic loader; then the files, then the single variables. PWD is cwd, unless that is NULL. */
 int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,

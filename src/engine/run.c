@@ -472,8 +472,10 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		r = set_environment(&s, &o, &local);
 	if (r >= 0)
 		r = run_places_check(&o, &s, &local);
-	if (r >= 0)
+	if (r >= 0) {
 		run_places_tell(&o, options);
+		run_mounters_tell(options);
+	}
 	if (r >= 0 && o.userns && options->notice)
 		options->notice(true, userns_warning, options->notice_arg);
 	if (r >= 0 && !keeper)

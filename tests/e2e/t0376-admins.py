@@ -429,9 +429,27 @@ def output(place, tap, who):
     everyday.drop()
 
 
+# ---- programs that make sandboxes of their own ----
+
+def bubblewrap(place, tap, who):
+    if not t.has("bwrap"):
+        return tap.skip("bubblewrap is refused with the reason, %s" % who, "it is not installed")
+    box = t.Box(place, who, dirs=[place.fresh("own", who)])
+    box.new()
+    command = ("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
+    for options in ((),) if who == "root" else ((), ("--userns",)):
+        done = box.atoll("run", *options, "box", "--", *command)
+        tap.check("bubblewrap is refused, and Atoll says why%s, %s" % (" with --userns" if options else "", who), done.returncode != 0 and
+                  b'"bwrap" does not work inside: it mounts filesystems' in done.stderr, t.said(done))
+    done = box.run("echo", "bwrap")
+    tap.check("another command hears nothing of it, %s" % who, done.returncode == 0 and done.stderr == b"", t.said(done))
+    box.drop()
+    return None
+
+
 def main(place, tap):
     for who in place.users():
-        for scene in (refused, scratch, ports, memory, policies, output):
+        for scene in (refused, scratch, ports, memory, policies, output, bubblewrap):
             if t.only("%s %s" % (scene.__name__, who)):
                 scene(place, tap, who)
     if not place.is_root:
