@@ -3,8 +3,7 @@
 # timeout: 300
 """What administrators do: directories of the system as resources, scratch layers, low ports, nginx, programs that sandbox themselves.
 
-The suite never touches /etc of the machine: it makes a machine of its own, a root filesystem with a copy of /etc in a mount
-namespace, and enters that.
+The suite never touches /etc of the machine: lib/machine.py makes one of its own.
 """
 import json
 import os
@@ -17,72 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
-
-BORROWED = ("usr", "proc", "sys", "dev")  # of the machine's own root, as they are
-EMPTY = ("root", "run", "srv", "var", "var/lib", "var/lib/nginx", "var/log", "var/log/nginx", "var/tmp")
-SETUP = r"""
-set -e
-root=$1; shift
-mount --make-rprivate /
-for name in "$@"; do mount --rbind "/$name" "$root/$name"; done
-cd "$root"
-pivot_root . old
-umount -l old
-echo ready
-exec sleep infinity
-"""
-
-
-class Machine:
-    """A root filesystem in a mount namespace, which a sleeping process holds."""
-
-    def __init__(self, place):
-        self.place = place
-        self.root = place.mount("ext4", 256)
-        for name in (*BORROWED, *EMPTY, "tmp", "old", place.root[1:]):
-            os.makedirs(os.path.join(self.root, name), exist_ok=True)
-        os.chmod(self.root + "/tmp", 0o1777)
-        for name in os.listdir("/"):
-            if os.path.islink("/" + name):
-                os.symlink(os.readlink("/" + name), os.path.join(self.root, name))
-        subprocess.run(["cp", "-a", "/etc", self.root], check=True)
-        borrowed = (*BORROWED, place.root[1:])
-        self.holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", SETUP, "sh", self.root, *borrowed], stdout=subprocess.PIPE)
-        assert self.holder.stdout.readline() == b"ready\n"
-
-    def enter(self, argv, cwd="/"):
-        return ["nsenter", "--target", str(self.holder.pid), "--mount", "--", "sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, *argv]
-
-    def path(self, path):
-        return self.root + path
-
-    def read(self, path):
-        with open(self.root + path, encoding="utf-8") as file:
-            return file.read()
-
-    def write(self, path, text):
-        os.makedirs(os.path.dirname(self.root + path), exist_ok=True)
-        with open(self.root + path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def close(self):
-        self.holder.kill()
-        self.holder.wait()
-        self.holder.stdout.close()
-
-
-class MachineBox(t.Box):
-    """A sandbox on that machine, of its root."""
-
-    looks_apart = False  # paths mean something else there
-
-    def __init__(self, machine, *arguments, **more):
-        super().__init__(machine.place, "root", *arguments, **more)
-        self.machine = machine
-
-    def command(self, argv, cwd=None, **more):
-        return super().command(self.machine.enter(argv, cwd or "/"), **more)
-
+from machine import Machine, MachineBox  # noqa: E402
 
 # ---- directories of the system ----
 

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import atolltest as t  # noqa: E402
 import manifest as mf  # noqa: E402
 from gitrepo import CONFIG  # noqa: E402
+from machine import Machine, MachineBox  # noqa: E402
 import pgtest as pg  # noqa: E402
 from screen import Screen, at_terminal  # noqa: E402
 
@@ -277,6 +278,48 @@ def platform_engineer(place, tap, who):
     p.close()
 
 
+# ---- the administrator ----
+
+ADMINISTRATE = """
+set -e
+cd /etc/nginx
+rm sites-enabled/default
+echo 'server { listen 80; location / { return 200 "shop\\n"; } }' >conf.d/shop.conf
+sed -i 's/worker_connections .*;/worker_connections 64;/' nginx.conf
+nginx -t
+"""
+
+
+def etc_of(machine):
+    return {os.fsdecode(path): entry for path, entry in mf.manifest(machine.path("/etc")).items() if entry["type"] != "dir"}
+
+
+def administrator(place, tap):
+    machine = Machine(place)
+    box = MachineBox(machine, name="web")
+
+    def at_terminal_of_machine(*arguments, answers=(), cwd="/root"):
+        return Screen(machine.enter([box.program, *arguments], cwd), 50, 110, answers, None, cwd=place.root, env=box.environment)
+    try:
+        before = etc_of(machine)
+        refused = at_terminal_of_machine("run", "--dir", "/etc", "--", "true")
+        tap.check("the administrator is told which switch a sandbox over /etc takes", refused.returncode != 0 and "--allow-system" in refused.text, refused)
+        screen = at_terminal_of_machine("run", "--dir", "/etc", "--allow-system", "--scratch", "/var/log/nginx", "--scratch", "/var/lib/nginx", "--",
+                                        "sh", "-c", ADMINISTRATE, answers=[(QUESTION, b"c\n")])
+        after = etc_of(machine)
+        changed = {os.path.normpath(os.path.join("etc", path)) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        exact, folded = told(screen, "etc")
+        tap.check("nginx accepts the new configuration inside, and it lands", screen.returncode == 0 and "test is successful" in screen.text and
+                  changed == {"etc/nginx/conf.d/shop.conf", "etc/nginx/nginx.conf", "etc/nginx/sites-enabled/default"}, sorted(changed), screen)
+        tap.check("the list on the terminal was what changed in /etc", exact == changed and not folded, sorted(exact ^ changed), screen)
+        tap.check("nginx outside accepts it too", box.command(["nginx", "-t"]).returncode == 0)
+        screen = at_terminal_of_machine("undo", cwd="/etc")
+        tap.check("and undo brings the old one back", screen.returncode == 0 and etc_of(machine) == before, screen)
+    finally:
+        box.drop()
+        machine.close()
+
+
 def with_server(place, tap):
     if not os.path.exists(MODULES + "/knex/bin/cli.js"):
         tap.skip("the backend developer", "knex could not be fetched by npm")
@@ -300,6 +343,11 @@ def main(place, tap):
                 story(place, tap, who)
     if t.only("backend_developer"):
         with_server(place, tap)
+    if t.only("administrator"):
+        if not place.is_root or not t.has("/usr/sbin/nginx"):
+            tap.skip("the administrator", "root only" if not place.is_root else "nginx is not installed")
+        else:
+            administrator(place, tap)
 
 
 t.run(main)
