@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fork-gate.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "engine/run.h"
 #include "engine/served.h"
@@ -215,8 +216,8 @@ static bool is_younger(int slot, const struct slot_note *note, void *arg)
 	const struct slot_note *own = arg;
 
 	(void)slot;
-	return note->kind == own->kind && (note->holder_start > own->holder_start ||
-					   (note->holder_start == own->holder_start && note->holder > getpid()));
+	return note->kind == own->kind &&
+	       (note->holder_tag > own->holder_tag || (note->holder_tag == own->holder_tag && note->holder > getpid()));
 }
 
 int keeper_look(pid_t pid, void *arg)
@@ -226,7 +227,7 @@ int keeper_look(pid_t pid, void *arg)
 	struct slot_note own = { .kind = k->serves ? SLOT_SERVER : SLOT_KEEPER };
 
 	(void)pid;
-	if (!k->busy && slot_start_time(getpid(), &own.holder_start) == 0 && slot_each(k->lock_fd, is_younger, &own))
+	if (!k->busy && process_tag(getpid(), &own.holder_tag) == 0 && slot_each(k->lock_fd, is_younger, &own))
 		return 0;
 	if (k->idle_since == 0 || k->busy || slot_has_command(k->lock_fd))
 		k->idle_since = now;
@@ -245,7 +246,7 @@ static bool end_any(int slot, const struct slot_note *note, void *arg)
 	if (slot_is_command(note))
 		return false;
 	slot_dismiss(d->lock_fd, slot, note);
-	d->any = jail_signal((pid_t)note->pid, note->start, SIGKILL, true) == 0 || d->any;
+	d->any = jail_signal((pid_t)note->pid, note->tag, SIGKILL, true) == 0 || d->any;
 	return false;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "engine/keeper.h"
 #include "engine/slot.h"
 
@@ -22,20 +23,19 @@ struct search {
 static bool try_slot(int slot, const struct slot_note *note, void *arg)
 {
 	struct search *s = arg;
-	AUTO_FREE char *children = NULL;
-	char name[64];
+	AUTO_FREE pid_t *children = NULL;
 	struct stat st;
+	size_t n;
 
 	(void)slot;
 	/* The process that waits there is the next command. */
 	if (note->kind == SLOT_SERVER)
 		return false;
-	snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)note->pid, (int)note->pid);
-	if (!slot_is_alive(note) || note->kind == SLOT_PLAIN ||
-	    fd_read_file(AT_FDCWD, name, 1 << 20, &children, NULL) < 0)
+	if (!slot_is_alive(note) || note->kind == SLOT_PLAIN || process_children((pid_t)note->pid, &children, &n) < 0 ||
+	    n == 0)
 		return false;
-	s->found = str_format("/proc/%ld/root%s", strtol(children, NULL, 10), s->path);
-	if (s->found && *children && stat(s->found, &st) == 0)
+	s->found = str_format("/proc/%d/root%s", (int)children[0], s->path);
+	if (s->found && stat(s->found, &st) == 0)
 		return true;
 	free(s->found);
 	s->found = NULL;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "engine/claim.h"
 #include "engine/discarded.h"
@@ -202,14 +203,14 @@ static int go_out(struct session *s, struct inside *in, const struct atoll_run_r
 	return r;
 }
 
-static int note_run(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+static int note_run(pid_t pid, uint64_t tag, const struct jail_namespaces *namespaces, void *arg,
 		    struct atoll_error *err)
 {
 	struct inside *in = arg;
 	int r;
 
 	in->note.pid = pid;
-	in->note.start = start_time;
+	in->note.tag = tag;
 	in->note.n_namespaces = (int32_t)namespaces->n;
 	/* Above the standard fds, so that 0 can stand for none. */
 	if (namespaces->layers > 0)
@@ -279,15 +280,15 @@ static const char no_boundary[] =
 static int run_without(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
-	uint64_t start_time;
-	int r = slot_start_time(getpid(), &start_time);
+	uint64_t tag;
+	int r = process_tag(getpid(), &tag);
 
 	if (options->notice)
 		options->notice(true, no_boundary, options->notice_arg);
 
 	in->note.kind = SLOT_PLAIN;
-	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot read when this process started")
-		  : note_run(getpid(), start_time, &(struct jail_namespaces){ 0 }, in, err);
+	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot tell this process from later ones: is /proc mounted?")
+		  : note_run(getpid(), tag, &(struct jail_namespaces){ 0 }, in, err);
 	let_others_in(in);
 	return r < 0 ? r : run_plain(s, options->argv, o, in->scribe.stdio, ret, err);
 }

@@ -151,7 +151,7 @@ struct kill {
 static void wake_holder(const struct kill *k, const struct slot_note *note)
 {
 	if (k->ends && note->holder > 0)
-		(void)jail_signal((pid_t)note->holder, note->holder_start, SIGCONT, false);
+		(void)jail_signal((pid_t)note->holder, note->holder_tag, SIGCONT, false);
 }
 
 static bool send_to(int slot, const struct slot_note *note, void *arg)
@@ -160,12 +160,12 @@ static bool send_to(int slot, const struct slot_note *note, void *arg)
 
 	(void)slot;
 	if (!slot_is_command(note) && k->run == 0) {
-		(void)jail_signal((pid_t)note->pid, note->start, SIGKILL, true);
+		(void)jail_signal((pid_t)note->pid, note->tag, SIGKILL, true);
 		wake_holder(k, note);
 	}
 	if ((k->run != 0 && note->run != k->run) || !slot_is_command(note) || !slot_is_alive(note))
 		return false;
-	if (jail_signal((pid_t)note->pid, note->start, k->sig, note->kind != SLOT_PLAIN) == 0)
+	if (jail_signal((pid_t)note->pid, note->tag, k->sig, note->kind != SLOT_PLAIN) == 0)
 		k->notes[k->n++] = *note;
 	wake_holder(k, note);
 	return false;
@@ -177,7 +177,7 @@ static bool is_of_keeper(int slot, const struct slot_note *note, void *arg)
 	const struct slot_note *ended = arg;
 
 	(void)slot;
-	return note->pid == ended->pid && note->start == ended->start &&
+	return note->pid == ended->pid && note->tag == ended->tag &&
 	       (note->run != ended->run || !slot_is_command(note));
 }
 

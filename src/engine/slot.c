@@ -2,11 +2,11 @@
 #include "engine/slot.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/sys.h"
 
 #define DOOR 1
@@ -82,40 +82,9 @@ static struct slot_note note_at(const struct notes *notes, size_t i)
 	return note;
 }
 
-/* Field 22 of /proc/PID/stat, and whether it lives; the name before them may hold anything, so the last ')' is looked for. A process
- * whose first thread has ended is no zombie as long as it has others. */
-static int read_stat(pid_t pid, uint64_t *ret, bool *ret_alive)
+static bool is_alive(int64_t pid, uint64_t tag)
 {
-	AUTO_FREE char *data = NULL;
-	char path[32], state;
-	char *at;
-	long threads;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (fd_read_file(AT_FDCWD, path, 4096, &data, NULL) < 0)
-		return -ESRCH;
-	at = strrchr(data, ')');
-	if (!at ||
-	    sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %" SCNu64,
-		   &state, &threads, ret) != 3)
-		return -ESRCH;
-	*ret_alive = state != 'X' && (state != 'Z' || threads > 1);
-	return 0;
-}
-
-int slot_start_time(pid_t pid, uint64_t *ret)
-{
-	bool alive;
-
-	return read_stat(pid, ret, &alive);
-}
-
-static bool process_is_alive(int64_t pid, uint64_t start)
-{
-	uint64_t found;
-	bool alive;
-
-	return pid > 0 && pid <= INT32_MAX && read_stat((pid_t)pid, &found, &alive) == 0 && found == start && alive;
+	return pid <= INT32_MAX && process_is_alive((pid_t)pid, tag);
 }
 
 static bool is_of_this_boot(const struct slot_note *note)
@@ -128,7 +97,7 @@ static bool is_of_this_boot(const struct slot_note *note)
 
 bool slot_is_alive(const struct slot_note *note)
 {
-	return process_is_alive(note->pid, note->start) && is_of_this_boot(note);
+	return is_alive(note->pid, note->tag) && is_of_this_boot(note);
 }
 
 int slot_rewrite(int lock_fd, int slot, const struct slot_note *note)
@@ -145,7 +114,7 @@ int slot_write(int lock_fd, int slot, struct slot_note *note)
 
 	clock_boot_id(note->boot_id);
 	note->holder = getpid();
-	r = slot_start_time(getpid(), &note->holder_start);
+	r = process_tag(getpid(), &note->holder_tag);
 	return r < 0 ? r : slot_rewrite(lock_fd, slot, note);
 }
 
@@ -290,10 +259,10 @@ static enum remains look_for_remains(int lock_fd, size_t *ret_n)
 	*ret_n = notes.n;
 	for (size_t i = 0; i < notes.n; i++) {
 		struct slot_note note = note_at(&notes, i);
-		enum remains here = note.pid == 0                                      ? REMAINS_NOTHING
-				    : !slot_is_alive(&note)                            ? REMAINS_DEAD
-				    : process_is_alive(note.holder, note.holder_start) ? REMAINS_LIVING
-										       : REMAINS_DYING;
+		enum remains here = note.pid == 0                            ? REMAINS_NOTHING
+				    : !slot_is_alive(&note)                  ? REMAINS_DEAD
+				    : is_alive(note.holder, note.holder_tag) ? REMAINS_LIVING
+									     : REMAINS_DYING;
 
 		found = MAX(found, here);
 	}
@@ -402,7 +371,7 @@ static bool try_peer(int slot, const struct slot_note *note, void *arg)
 	r = open_namespaces(note, &s->found);
 	/* Judged after opening: whoever lives now under that number did so then, and a holder closes its fds, whose numbers may then
 	 * stand for other files, only when its run is over. */
-	s->joined = r == 0 && slot_is_alive(note) && process_is_alive(note->holder, note->holder_start);
+	s->joined = r == 0 && slot_is_alive(note) && is_alive(note->holder, note->holder_tag);
 	if (!s->joined)
 		close_all(&s->found);
 	s->forbidden = s->forbidden || r == -EACCES || r == -EPERM;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "jail/private.h"
 #include "tree/tree.h"
 
@@ -56,7 +57,7 @@ static bool has_domain(const struct confined *c, pid_t task)
 
 	if (c->n == 0)
 		return false;
-	if (c->n > CONFINED_MAX || run_start_time(task, &began) < 0 || began >= c->since)
+	if (c->n > CONFINED_MAX || process_start_time(task, &began) < 0 || began >= c->since)
 		return true;
 	process = process_of(task);
 	for (size_t i = 0; i < c->n && process > 0; i++)

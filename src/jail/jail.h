@@ -173,9 +173,9 @@ struct jail_spec {
 	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
 	/* NULL, or those of a run whose view is shared: nothing is mounted then but a new /proc. They must be open already. */
 	const struct jail_namespaces *join;
-	/* Called in the parent once pid 1 exists and before the command starts: its pid and start time (clock ticks since boot, field 22
-	 * of /proc/PID/stat), and its namespaces, which stay open until jail_run() returns. A negative code ends the run. */
-	int (*started)(pid_t pid, uint64_t start_time, const struct jail_namespaces *namespaces, void *arg,
+	/* Called in the parent once pid 1 exists and before the command starts: its pid and tag (base/process.h),
+	 * and its namespaces, which stay open until jail_run() returns. A negative code ends the run. */
+	int (*started)(pid_t pid, uint64_t tag, const struct jail_namespaces *namespaces, void *arg,
 		       struct atoll_error *err);
 	/* Called in pid 1 after that, once the view stands; makes system calls and nothing else. */
 	void (*stands)(void *arg);
@@ -220,8 +220,8 @@ int jail_filter(const struct jail_profile *profile);
 /* ---- signal.c ---- */
 
 /* Sends a signal to a run's command by way of its pid 1; SIGKILL ends all of it. to_command false: to that process itself. -ESRCH if
- * there is no process of that number and start time. */
-int jail_signal(pid_t pid, uint64_t start_time, int sig, bool to_command);
+ * there is no process of that number and tag (base/process.h). */
+int jail_signal(pid_t pid, uint64_t tag, int sig, bool to_command);
 
 /* ---- limit.c ---- */
 

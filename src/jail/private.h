@@ -293,8 +293,6 @@ int wall_profile(const struct jail_profile *profile);
 
 /* ---- run.c ---- */
 
-/* Field 22 of /proc/PID/stat. */
-int run_start_time(pid_t pid, uint64_t *ret);
 /* Those that are passed on to a command, blocked in this thread. */
 void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old);
 void run_send_byte(int socket, char byte);

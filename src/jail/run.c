@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "jail/private.h"
 
 static const char operation[] = "run";
@@ -85,26 +86,6 @@ void run_block_signals(bool terminal, sigset_t *ret_set, sigset_t *ret_old)
 	pthread_sigmask(SIG_BLOCK, ret_set, ret_old);
 }
 
-/* Field 22 of /proc/PID/stat; the command name before it may hold anything, so counting begins behind its bracket. */
-int run_start_time(pid_t pid, uint64_t *ret)
-{
-	AUTO_FREE char *text = NULL;
-	char path[32], *p;
-	int r;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	r = fd_read_file(AT_FDCWD, path, 8192, &text, NULL);
-	if (r < 0)
-		return r;
-	p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	if (!p)
-		return -EIO;
-	*ret = strtoull(p + 1, NULL, 10);
-	return 0;
-}
-
 static int clone_error(int r, struct atoll_error *err)
 {
 	if (!jail_is_root() && (r == -EPERM || r == -EACCES || r == -ENOSPC || r == -EUSERS || r == -EINVAL))
@@ -133,7 +114,7 @@ static int receive_namespaces(struct run *run)
 
 static int tell_started(const struct jail_spec *spec, struct run *run, struct atoll_error *err)
 {
-	uint64_t start_time;
+	uint64_t tag;
 	int r;
 
 	r = receive_namespaces(run);
@@ -142,11 +123,11 @@ static int tell_started(const struct jail_spec *spec, struct run *run, struct at
 	/* It could not begin, and says why at the end. */
 	if (!spec->started || run->reported)
 		return 0;
-	r = run_start_time(run->child.pid, &start_time);
+	r = process_tag(run->child.pid, &tag);
 	if (r < 0)
-		return error_sys(err, r, operation, NULL, "cannot read when the sandbox's first process started");
-	return spec->started(run->child.pid, start_time, spec->join ? spec->join : &run->namespaces, spec->started_arg,
-			     err);
+		return error_sys(err, r, operation, NULL,
+				 "cannot tell the sandbox's first process from later ones: is /proc mounted?");
+	return spec->started(run->child.pid, tag, spec->join ? spec->join : &run->namespaces, spec->started_arg, err);
 }
 
 void run_send_byte(int socket, char byte)

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A signal for a command, from somebody who did not start it. */
+/* Signals a run's process for a caller that did not start it. */
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/process.h"
 #include "jail/private.h"
 
-/* Judged while the pidfd is open: the process cannot have become another one since. */
-static int open_process(pid_t pid, uint64_t start_time)
+/* Without a pidfd the number has to do: it was the process's a moment ago. */
+static long send_to(int pidfd, pid_t pid, int sig, siginfo_t *info)
 {
-	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	uint64_t found;
+	if (pidfd >= 0) {
+		long r = syscall(SYS_pidfd_send_signal, pidfd, sig, info, 0);
 
-	if (pidfd < 0)
-		return -errno;
-	if (run_start_time(pid, &found) < 0 || found != start_time)
-		return -ESRCH;
-	return TAKE_FD(pidfd);
+		if (r == 0 || errno == ESRCH)
+			return r;
+	}
+	return info ? syscall(SYS_rt_sigqueueinfo, pid, sig, info) : kill(pid, sig);
 }
 
-int jail_signal(pid_t pid, uint64_t start_time, int sig, bool to_command)
+int jail_signal(pid_t pid, uint64_t tag, int sig, bool to_command)
 {
-	AUTO_FD pidfd = open_process(pid, start_time);
+	AUTO_FD pidfd = -EBADF;
 	siginfo_t info;
-	long r;
+	int r = process_open(pid, tag, &pidfd);
 
-	if (pidfd < 0)
-		return pidfd;
+	if (r < 0)
+		return r;
 	memset(&info, 0, sizeof(info));
 	info.si_signo = INIT_SIGNAL;
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
 	info.si_uid = getuid();
 	info.si_value.sival_int = sig;
-	r = to_command && sig != SIGKILL ? syscall(SYS_pidfd_send_signal, pidfd, INIT_SIGNAL, &info, 0)
-					 : syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
-	return r < 0 ? -errno : 0;
+	if (to_command && sig != SIGKILL)
+		return send_to(pidfd, pid, INIT_SIGNAL, &info) < 0 ? -errno : 0;
+	return send_to(pidfd, pid, sig, NULL) < 0 ? -errno : 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "jail/private.h"
 
 #define DEPTH_MAX 64
@@ -48,22 +49,15 @@ static void add_tasks(pid_t pid, struct jail_usage *u)
 /* Calls fn for the process and for all its descendants. */
 static void each_process(pid_t pid, int depth, void (*fn)(pid_t pid, void *arg), void *arg)
 {
-	char name[64];
-	AUTO_FREE char *children = NULL;
+	AUTO_FREE pid_t *children = NULL;
+	size_t n;
 
 	fn(pid, arg);
 	/* A thread's children are listed with it; nearly always the first one has them all. */
-	snprintf(name, sizeof(name), "task/%d/children", (int)pid);
-	children = depth < DEPTH_MAX ? read_proc(pid, name) : NULL;
-	for (char *p = children; p && *p;) {
-		char *end;
-		long child = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		each_process((pid_t)child, depth + 1, fn, arg);
-		p = end + strspn(end, " ");
-	}
+	if (depth == DEPTH_MAX || process_children(pid, &children, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		each_process(children[i], depth + 1, fn, arg);
 }
 
 static void add_process(pid_t pid, void *arg)

@@ -274,7 +274,7 @@ TEST(nobody_is_joined_who_is_of_another_boot_or_another_process_under_the_number
 
 TEST(one_with_another_view_is_not_joined)
 {
-	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .start = start_time(getpid()), .view_key = 7 };
+	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .tag = start_time(getpid()), .view_key = 7 };
 	struct jail_namespaces found;
 	struct atoll_error err = { 0 };
 	int fd, other;
@@ -292,7 +292,7 @@ TEST(one_with_another_view_is_not_joined)
 
 TEST(one_who_is_alive_is_joined_by_the_holders_fds)
 {
-	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .start = start_time(getpid()), .n_namespaces = 1 };
+	struct slot_note n = { .kind = SLOT_RUN, .pid = getpid(), .tag = start_time(getpid()), .n_namespaces = 1 };
 	struct jail_namespaces found = { 0 };
 	struct stat mine, theirs;
 	int fd, other;
@@ -329,7 +329,7 @@ TEST(one_who_ends_while_the_fds_are_opened_is_not_joined)
 		_exit(0);
 	}
 	n.pid = ending;
-	n.start = start_time(ending);
+	n.tag = start_time(ending);
 	n.namespaces[0] = openat(tap_dirfd, "fifo", O_PATH | O_CLOEXEC);
 	other = take(LOCK_LOOK, 0);
 	CHECK_EQ(slot_take(other, "box", NULL), 0);
@@ -377,7 +377,7 @@ static uint64_t start_time(pid_t pid)
 /* Left behind by one who is not there any more. */
 static void note(pid_t pid, uint64_t start)
 {
-	struct slot_note n = { .kind = SLOT_RUN, .pid = pid, .start = start };
+	struct slot_note n = { .kind = SLOT_RUN, .pid = pid, .tag = start };
 	int fd = take(LOCK_LOOK, 0), slot = slot_take(fd, "box", NULL);
 
 	CHECK_OK(slot);
@@ -429,7 +429,7 @@ TEST(one_whose_first_thread_has_ended_is_alive_while_it_has_others)
 		pthread_exit(NULL);
 	}
 	n.pid = pid;
-	n.start = start_time(pid);
+	n.tag = start_time(pid);
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	for (int i = 0; i < 3000 && !strstr(tap_read(AT_FDCWD, path), ") Z "); i++)
 		usleep(10000);
