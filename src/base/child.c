@@ -144,15 +144,30 @@ static int remaining_ms(int64_t deadline)
 	return left <= 0 ? 0 : (int)MIN((left + 999999) / 1000000, (int64_t)1 << 30);
 }
 
+/* Without a pidfd, which a container's filter of system calls may refuse, it has to be looked for now and again. */
+#define LOOK_MS 5
+
+static int look_ms(const struct child *c, int wait)
+{
+	return c->pidfd >= 0 || (wait >= 0 && wait < LOOK_MS) ? wait : LOOK_MS;
+}
+
+static bool has_ended_unseen(const struct child *c)
+{
+	siginfo_t info = { 0 };
+
+	return c->pidfd < 0 && waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 /* Reads the child's output until the child ends: 0, or -ETIMEDOUT, or -ECANCELED. The end of the
  * output does not count, because a grandchild may keep it open. */
-static int wait_for_end(int pidfd, int output, int timeout_ms, struct tail *t)
+static int wait_for_end(const struct child *c, int timeout_ms, struct tail *t)
 {
 	int64_t deadline = timeout_ms < 0 ? -1 : clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
-	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = output, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = c->pidfd, .events = POLLIN }, { .fd = c->output, .events = POLLIN } };
 
 	for (;;) {
-		int left = remaining_ms(deadline), wait = stop_wait_ms(left), r = stop_check();
+		int left = remaining_ms(deadline), wait = look_ms(c, stop_wait_ms(left)), r = stop_check();
 
 		if (r < 0)
 			return r;
@@ -161,10 +176,10 @@ static int wait_for_end(int pidfd, int output, int timeout_ms, struct tail *t)
 			return -errno;
 		if (r == 0 && wait == left)
 			return -ETIMEDOUT;
-		if (r > 0 && fds[1].revents && !tail_read(t, output))
+		if (r > 0 && fds[1].revents && !tail_read(t, c->output))
 			fds[1].fd = -1;
-		if (r > 0 && fds[0].revents) {
-			tail_read(t, output);
+		if ((r > 0 && fds[0].revents) || has_ended_unseen(c)) {
+			tail_read(t, c->output);
 			return 0;
 		}
 	}
@@ -217,7 +232,7 @@ int child_start_with(char *const argv[], const struct child_io *io, struct child
 	if (r < 0)
 		return r;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0)
+	if (pidfd < 0 && errno != ENOSYS && errno != EPERM)
 		return end_by_force(pid, pidfd, -errno);
 	*ret = (struct child){ .pid = pid, .pidfd = TAKE_FD(pidfd), .output = TAKE_FD(reader) };
 	return 0;
@@ -236,7 +251,7 @@ int child_wait(struct child *c, int timeout_ms, struct child_result *ret)
 	struct tail tail = { .data = result.output, .capacity = sizeof(result.output) - 1 };
 	AUTO_FD pidfd = TAKE_FD(c->pidfd);
 	AUTO_FD output = TAKE_FD(c->output);
-	int r = wait_for_end(pidfd, output, timeout_ms, &tail);
+	int r = wait_for_end(&(struct child){ c->pid, pidfd, output }, timeout_ms, &tail);
 
 	if (r < 0)
 		return end_by_force(c->pid, pidfd, r);

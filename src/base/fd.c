@@ -289,30 +289,3 @@ int fd_restore_limit(uint64_t soft)
 	limit.rlim_cur = soft;
 	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
 }
-
-/* The lowest of them that is not below `from`, or -1. */
-static int next_kept(const int *keep, size_t n, int from)
-{
-	int next = -1;
-
-	for (size_t i = 0; i < n; i++) {
-		if (keep[i] >= from && (next < 0 || keep[i] < next))
-			next = keep[i];
-	}
-	return next;
-}
-
-void fd_close_others(int from, const int *keep, size_t n, const int *also, size_t n_also)
-{
-	for (;;) {
-		int one = next_kept(keep, n, from), other = next_kept(also, n_also, from);
-		int next = one < 0 || (other >= 0 && other < one) ? other : one;
-
-		if (next < 0)
-			break;
-		if (next > from)
-			(void)close_range((unsigned)from, (unsigned)next - 1, 0);
-		from = next + 1;
-	}
-	(void)close_range((unsigned)from, ~0U, 0);
-}

@@ -41,6 +41,8 @@ int fd_path(int fd, char **ret);
 
 /* Closes all from `from` on but those of two lists, in which negative ones say nothing. By system calls alone. */
 void fd_close_others(int from, const int *keep, size_t n, const int *also, size_t n_also);
+void fd_close_range(unsigned from, unsigned to); /* both included; by system calls alone, like the next one */
+void fd_close_on_exec(unsigned from);            /* that one and all above, once the process executes another program */
 
 /* Makes the table of open files large enough for so many more, as far as the limit goes. The kernel makes a table that threads share wait for
  * all processors whenever it grows: this is for before there are threads. */

@@ -76,6 +76,27 @@ int spawn_enter_userns(int wide_fd, const struct ids_own *own)
 	return ids_map_own(own);
 }
 
+/* With its pidfd, if there is one: pidfd_open() may be refused by a container's filter of system calls. */
+static void send_child(int socket, int pid, int pidfd)
+{
+	char room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec data = { &pid, sizeof(pid) };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (pidfd >= 0) {
+		message.msg_control = room;
+		message.msg_controllen = sizeof(room);
+		c = CMSG_FIRSTHDR(&message);
+		*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+				       .cmsg_level = SOL_SOCKET,
+				       .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(c), &pidfd, sizeof(pidfd));
+	}
+	while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
 static int go_between(int setup, void *arg)
 {
 	struct start s = *(const struct start *)arg;
@@ -84,23 +105,35 @@ static int go_between(int setup, void *arg)
 
 	(void)setup;
 	s.flags |= CLONE_PARENT;
+	child.pidfd = -EBADF;
 	if (r == 0)
 		r = start(&s, &child);
-	if (r == 0)
-		r = child.pid;
-	(void)send(s.socket, &r, sizeof(r), MSG_NOSIGNAL);
+	send_child(s.socket, r == 0 ? child.pid : r, child.pidfd);
 	return 0;
 }
 
-static int receive_pid(int socket)
+/* -errno if there is no child. */
+static int receive_child(int socket, struct spawn *ret)
 {
-	pid_t pid;
+	char room[CMSG_SPACE(sizeof(int))];
+	int pid, pidfd = -EBADF;
+	struct iovec data = { &pid, sizeof(pid) };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	const struct cmsghdr *c;
 	ssize_t n;
 
 	do {
-		n = recv(socket, &pid, sizeof(pid), MSG_DONTWAIT);
+		n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(pid) ? pid : -ECHILD;
+	if (n != (ssize_t)sizeof(pid) || pid < 0)
+		return n == (ssize_t)sizeof(pid) ? pid : -ECHILD;
+	c = CMSG_FIRSTHDR(&message);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&pidfd, CMSG_DATA(c), sizeof(pidfd));
+	*ret = (struct spawn){ .pid = pid, .pidfd = pidfd };
+	return 0;
 }
 
 static int start_go_between(struct start *s, struct spawn *ret)
@@ -130,22 +163,18 @@ static int start_indirectly(struct start *what, struct spawn *ret)
 	if (r == 0) {
 		r = spawn_wait(&s);
 		if (r >= 0)
-			r = receive_pid(pair[0]);
+			r = receive_child(pair[0], ret);
 	}
 	close(pair[0]);
 	close(pair[1]);
-	if (r < 0)
-		return r;
-	/* Our child, and not waited for yet: the number cannot be somebody else's. */
-	*ret = (struct spawn){ .pid = r, .pidfd = (int)syscall(SYS_pidfd_open, r, 0) };
-	if (ret->pidfd < 0) {
-		r = -errno;
+	/* Our child, and not waited for yet: the number cannot be another process's. */
+	if (r == 0 && ret->pidfd < 0) {
 		kill(ret->pid, SIGKILL);
 		while (waitpid(ret->pid, NULL, __WALL) < 0 && errno == EINTR)
 			;
-		return r;
+		r = -EMFILE;
 	}
-	return 0;
+	return r;
 }
 
 /* Signals stay blocked in the child, so that no handler of the program ever runs there. */
@@ -251,7 +280,9 @@ int spawn_wait_until(struct spawn *s, int64_t deadline)
 
 void spawn_kill(const struct spawn *s)
 {
-	(void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+	/* A child that was not waited for keeps its number. */
+	if (syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		(void)kill(s->pid, SIGKILL);
 }
 
 int spawn_end(struct spawn *s)

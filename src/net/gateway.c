@@ -4,7 +4,6 @@
  * outside and passes the bytes on; for published ports the other way round. It ends when the caller's socket does.
  */
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <signal.h>
@@ -508,10 +507,10 @@ static void keep_only(int *a, int *b)
 	high = MAX(*a, *b);
 	if (low < 0)
 		_exit(1);
-	(void)close_range(0, (unsigned)low - 1, 0);
+	fd_close_range(0, (unsigned)low - 1);
 	if (high > low + 1)
-		(void)close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-	(void)close_range((unsigned)high + 1, ~0U, 0);
+		fd_close_range((unsigned)low + 1, (unsigned)high - 1);
+	fd_close_range((unsigned)high + 1, ~0U);
 	null = open("/dev/null", O_RDWR);
 	for (int fd = null + 1; null >= 0 && fd <= STDERR_FILENO; fd++)
 		(void)!dup(null);

@@ -4,6 +4,7 @@
   namespaces   user namespaces are used up: the command is in one that allows no further one (ENOSPC), and has no rights in it
   clone        a container's filter refuses user namespaces (EPERM)
   landlock     the calls of Landlock do not exist (ENOSYS)
+  NAME=ERROR   this system call is refused, as a container's filter may do: close_range=EPERM
 """
 import ctypes
 import errno
@@ -18,6 +19,8 @@ ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NUMBER, FIRST_ARGUMENT = 0, 16
 LANDLOCK = range(444, 447)
 CLONE3 = 435
+CALLS = {"pidfd_send_signal": 424, "pidfd_open": 434, "close_range": 436, "openat2": 437, "pidfd_getfd": 438, "faccessat2": 439,
+         "seccomp": {"x86_64": 317, "aarch64": 277}[os.uname().machine]}
 CLONE, UNSHARE = {"x86_64": (56, 272), "aarch64": (220, 97)}[os.uname().machine]
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -63,6 +66,8 @@ def main():
     if "landlock" in wanted:
         for number in LANDLOCK:
             parts += refuse(number, errno.ENOSYS)
+    for name, _, error in (each.partition("=") for each in wanted if "=" in each):
+        parts += refuse(CALLS[name], getattr(errno, error))
     if parts:
         set_filter(parts)
     os.execvp(sys.argv[2], sys.argv[2:])
