@@ -385,7 +385,8 @@ int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discar
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
 /* Keeps the view standing for so long after the last command has ended, with /tmp and all: the next one starts sooner. Of the options
- * settings and defaults count. It ends by itself when the sandbox is changed. */
+ * settings and defaults count. It ends by itself when the sandbox is changed. ATOLL_UNSUPPORTED with the operation "keep": commands run
+ * without namespaces here (isolation "best"), where there is no view. */
 int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
 	       struct atoll_error *err);
 /* A path by which other programs of the same user reach the sandbox's own files, as malloc'ed string: of a path within a resource

@@ -291,6 +291,19 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 	return 0;
 }
 
+/* Where there is no view to be kept, the command runs all the same. */
+static int keep_view(struct cli *cli, const char *name, const struct run_settings *s, const struct decide *d,
+		     int keep_ms, struct atoll_error *err)
+{
+	struct atoll_run_options options = { .wait_ms = d->wait_ms, .defaults = s->config, .settings = s->own };
+	int r = atoll_keep(cli->a, name, &options, keep_ms, err);
+
+	if (r >= 0 || err->code != ATOLL_UNSUPPORTED || strcmp(err->operation, "keep") != 0)
+		return r;
+	message_warning("%s: --keep-alive has no effect", err->message);
+	return 0;
+}
+
 int cmd_run(struct cli *cli, const struct options *o)
 {
 	struct decide d = { .message = options_value(o, "message"),
@@ -340,11 +353,7 @@ int cmd_run(struct cli *cli, const struct options *o)
 		r = find_sandbox(cli, o->operands[0], &d, &info, &err);
 	if (r < 0)
 		return interrupt_status(message_fail(cli, &err));
-	if (keep_ms > 0 &&
-	    atoll_keep(cli->a, info->name,
-		       &(struct atoll_run_options){
-			       .wait_ms = d.wait_ms, .defaults = settings.config, .settings = settings.own },
-		       keep_ms, &err) < 0)
+	if (keep_ms > 0 && keep_view(cli, info->name, &settings, &d, keep_ms, &err) < 0)
 		return message_fail(cli, &err);
 	return options_has(o, "explain") ? explain(cli, o, &settings, info, &d) : run(cli, o, &settings, info, &d);
 }

@@ -293,6 +293,10 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 	return r < 0 ? r : run_plain(s, options->argv, o, in->scribe.stdio, ret, err);
 }
 
+	/* There is no view that it could keep, and nothing would end it. */
+	if (in->keeper && in->keeper->holds)
+		return error_set(err, ATOLL_UNSUPPORTED, ENOTSUP, "keep", in->name,
+				 "without user namespaces there is no view that could be kept between runs");
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
