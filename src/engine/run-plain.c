@@ -173,9 +173,7 @@ static int make_rules(struct session *s, int *ret, struct atoll_error *err)
 
 struct command {
 	const char *cwd;
-	char *const *argv;
-	const struct run_options *o;
-	const int *stdio;
+	const struct run_plain *p;
 	int rules, report[2], signal_fd;
 	sigset_t signals; /* the mask it starts with */
 };
@@ -203,23 +201,79 @@ static int open_channels(struct command *c)
 	return c->signal_fd < 0 || pipe2(c->report, O_CLOEXEC) < 0 ? -errno : 0;
 }
 
+/* Why the command did not start. */
+struct refusal {
+	const char *step; /* static text; NULL: it was confined, and could not be executed */
+	int error;
+};
+
+static int enter_directory(const struct command *c)
+{
+	return chdir(c->cwd) < 0 ? -errno : 0;
+}
+
+static int bind_to_caller(const struct command *c)
+{
+	(void)c;
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int raise_landlock(const struct command *c)
+{
+	return syscall(SYS_landlock_restrict_self, c->rules, 0) < 0 ? -errno : 0;
+}
+
+static int restore_signals(const struct command *c)
+{
+	return sigprocmask(SIG_SETMASK, &c->signals, NULL) < 0 ? -errno : 0;
+}
+
+static int apply_limits(const struct command *c)
+{
+	return jail_limit_apply(&c->p->o->limits);
+}
+
+/* The last, since it refuses what the others need. */
+static int raise_filter(const struct command *c)
+{
+	return jail_filter(c->p->o->profile);
+}
+
+static const struct {
+	const char *name;
+	int (*fn)(const struct command *c);
+} steps[] = {
+	{ "entering its directory", enter_directory },
+	{ "binding it to its caller's life (prctl)", bind_to_caller },
+	{ "Landlock (landlock_restrict_self)", raise_landlock },
+	{ "restoring its signals (sigprocmask)", restore_signals },
+	{ "limiting what it may use (setrlimit)", apply_limits },
+	{ "a filter of system calls (seccomp)", raise_filter },
+};
+
+static void confine(const struct command *c, struct refusal *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && ret->error == 0; i++)
+		*ret = (struct refusal){ .step = steps[i].name, .error = -steps[i].fn(c) };
+}
+
 /* In the child: only what is safe after fork in a program with threads. */
 static void execute(const struct command *c)
 {
-	int why;
+	struct refusal why = { 0 };
 
-	environ = c->o->env;
+	environ = c->p->o->env;
 	for (int i = 0; i < 3; i++)
-		if (c->stdio[i] >= 0)
-			(void)dup2(c->stdio[i], i);
-	if (chdir(c->cwd) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, c->rules, 0) == 0 &&
-	    sigprocmask(SIG_SETMASK, &c->signals, NULL) == 0 && jail_limit_apply(&c->o->limits) == 0 &&
-	    jail_filter(c->o->profile) == 0)
-		execvp(c->argv[0], c->argv);
-	why = errno;
+		if (c->p->stdio[i] >= 0)
+			(void)dup2(c->p->stdio[i], i);
+	confine(c, &why);
+	if (why.error == 0) {
+		why.step = NULL;
+		execvp(c->p->argv[0], c->p->argv);
+		why.error = errno;
+	}
 	(void)!write(c->report[1], &why, sizeof why);
-	_exit(why == ENOENT ? 127 : 126);
+	_exit(why.error == ENOENT ? 127 : 126);
 }
 
 /* What the terminal sends goes to the command's process group by itself. */
@@ -254,7 +308,8 @@ static int wait_for_end(const struct command *c, pid_t pid, int *ret_status, boo
 {
 	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = c->signal_fd, .events = POLLIN } };
-	int64_t end_at = c->o->timeout_ms ? clock_monotonic_ns() + c->o->timeout_ms * 1000000 : 0;
+	int64_t timeout_ms = c->p->o->timeout_ms;
+	int64_t end_at = timeout_ms ? clock_monotonic_ns() + timeout_ms * 1000000 : 0;
 
 	while (pidfd >= 0 && !fds[0].revents) {
 		if (poll(fds, ARRAY_SIZE(fds), poll_ms(end_at)) >= 0)
@@ -285,7 +340,8 @@ static void fill_result(int status, bool started, bool timed_out, int64_t began,
 static int run_command(struct command *c, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	int64_t began = clock_monotonic_ns();
-	int r = open_channels(c), why = 0, status;
+	struct refusal why = { 0 };
+	int r = open_channels(c), status;
 	bool timed_out = false;
 	pid_t pid;
 
@@ -299,20 +355,23 @@ static int run_command(struct command *c, struct atoll_run_result *ret, struct a
 	c->report[1] = fd_close(c->report[1]);
 	while (read(c->report[0], &why, sizeof why) < 0 && errno == EINTR)
 		;
+	if (!why.step && c->p->begun)
+		c->p->begun(c->p->arg);
 	r = wait_for_end(c, pid, &status, &timed_out);
 	if (r < 0)
 		return error_sys(err, r, "run", NULL, "cannot wait for the command");
-	fill_result(status, why == 0, timed_out, began, ret);
+	if (why.step)
+		return error_sys(err, why.error, "run", c->cwd,
+				 "the command cannot be confined, and without that it is not run: %s failed", why.step);
+	fill_result(status, why.error == 0, timed_out, began, ret);
 	return 0;
 }
 
-int run_plain(struct session *s, char *const *argv, const struct run_options *o, const int *stdio,
-	      struct atoll_run_result *ret, struct atoll_error *err)
+int run_plain(struct session *s, const struct run_plain *p, struct atoll_run_result *ret, struct atoll_error *err)
 {
 	CLEANUP(command_release)
-	struct command c = {
-		.argv = argv, .o = o, .stdio = stdio, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF
-	};
+	struct command c = { .p = p, .rules = -EBADF, .report = { -EBADF, -EBADF }, .signal_fd = -EBADF };
+	const struct run_options *o = p->o;
 	AUTO_FREE char *inside = translate(s, o->cwd);
 	int r = refuse_places(o, err);
 

@@ -227,7 +227,17 @@ static void let_others_in(void *arg)
 	const struct inside *in = arg;
 
 	slot_open_door(in->lock_fd);
-	if (in->keeper)
+	/* One that only holds the view has begun now. */
+	if (in->keeper && in->keeper->holds)
+		keeper_tell_started(in->keeper, in->record.number);
+}
+
+/* Only now can the caller of a detached run be told that its command runs: until here the walls may fail. */
+static void tell_begun(void *arg)
+{
+	const struct inside *in = arg;
+
+	if (in->keeper && !in->keeper->holds)
 		keeper_tell_started(in->keeper, in->record.number);
 }
 
@@ -283,6 +293,10 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 	uint64_t tag;
 	int r = process_tag(getpid(), &tag);
 
+	/* There is no view that it could keep, and nothing would end it. */
+	if (in->keeper && in->keeper->holds)
+		return error_set(err, ATOLL_UNSUPPORTED, ENOTSUP, "keep", in->name,
+				 "without user namespaces there is no view that could be kept between runs");
 	if (options->notice)
 		options->notice(true, no_boundary, options->notice_arg);
 
@@ -290,13 +304,11 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 	r = r < 0 ? error_sys(err, r, "run", in->name, "cannot tell this process from later ones: is /proc mounted?")
 		  : note_run(getpid(), tag, &(struct jail_namespaces){ 0 }, in, err);
 	let_others_in(in);
-	return r < 0 ? r : run_plain(s, options->argv, o, in->scribe.stdio, ret, err);
+	if (r < 0)
+		return r;
+	return run_plain(s, &(struct run_plain){ options->argv, o, in->scribe.stdio, tell_begun, in }, ret, err);
 }
 
-	/* There is no view that it could keep, and nothing would end it. */
-	if (in->keeper && in->keeper->holds)
-		return error_set(err, ATOLL_UNSUPPORTED, ENOTSUP, "keep", in->name,
-				 "without user namespaces there is no view that could be kept between runs");
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
@@ -328,6 +340,7 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .join = in->peer.n > 0 ? &in->peer : NULL,
 					  .started = note_run,
 					  .stands = let_others_in,
+					  .begun = tell_begun,
 					  .started_arg = in,
 					  .terminal = o->terminal && in->scribe.stdio[0] < 0,
 					  .as_root = o->as_root,

@@ -29,9 +29,15 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 		   struct atoll_error *err);
 void run_view_release(struct run_view *v);
 
-/* stdio: as in jail_spec. */
-int run_plain(struct session *s, char *const *argv, const struct run_options *o, const int *stdio,
-	      struct atoll_run_result *ret, struct atoll_error *err);
+struct run_plain {
+	char *const *argv;
+	const struct run_options *o;
+	const int *stdio; /* as in jail_spec */
+	void (*begun)(
+		void *arg); /* called once the command is confined, before it is known whether it can be executed */
+	void *arg;
+};
+int run_plain(struct session *s, const struct run_plain *p, struct atoll_run_result *ret, struct atoll_error *err);
 
 /* Why nothing is run here without namespaces, unless that was asked for. */
 int run_plain_refuse(struct atoll_error *err);

@@ -92,13 +92,28 @@ void init_hand_over(const struct init *in, int listener)
 		;
 }
 
+static bool raise_walls(const struct init *in, struct wall_failure *ret)
+{
+	int listener = -EBADF, r;
+
+	if (wall_raise(&in->wall, &listener, NULL, ret) < 0)
+		return false;
+	init_hand_over(in, listener);
+	/* The last: it may refuse what is needed for the others. */
+	r = wall_profile(in->wall.profile);
+	if (r < 0)
+		*ret = (struct wall_failure){ .means = "the profile of system calls (seccomp)", .error = -r };
+	return r == 0;
+}
+
 /* vfork: nothing of pid 1's memory is copied, and since it is shared the error of exec is known at once. */
 /* NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 static pid_t start_command(const struct init *in, int *ret_exec_error, struct view_failure *ret)
 {
 	static const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	volatile int exec_error = 0, limit_error = 0, wall_error = 0;
-	int listener = -EBADF;
+	volatile int exec_error = 0, limit_error = 0;
+	struct wall_failure wall = { 0 };
+	volatile bool stands = false;
 	pid_t pid = vfork();
 
 	if (pid == 0) {
@@ -114,20 +129,16 @@ static pid_t start_command(const struct init *in, int *ret_exec_error, struct vi
 		(void)sigprocmask(SIG_SETMASK, &in->signals, NULL);
 		limit_error = -jail_limit_apply(&in->limits);
 		if (limit_error == 0)
-			wall_error = -wall_raise(&in->wall, &listener, NULL);
-		if (limit_error == 0 && wall_error == 0) {
-			init_hand_over(in, listener);
-			/* The last: it may refuse what is needed for the others. */
-			wall_error = -wall_profile(in->wall.profile);
-		}
-		if (limit_error == 0 && wall_error == 0)
+			stands = raise_walls(in, &wall);
+		if (stands)
 			execvp(in->argv[0], in->argv);
 		exec_error = errno;
 		_exit(127);
 	}
 	*ret_exec_error = exec_error;
-	ret->step = limit_error != 0 ? VIEW_STEP_LIMIT : wall_error != 0 ? VIEW_STEP_WALL : VIEW_STEP_NONE;
-	ret->error = limit_error != 0 ? limit_error : wall_error;
+	wall_tell(&wall, ret);
+	if (limit_error != 0)
+		*ret = (struct view_failure){ .step = VIEW_STEP_LIMIT, .error = limit_error };
 	return pid < 0 ? -errno : pid;
 }
 /* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
@@ -356,6 +367,8 @@ int init_main(int setup, void *arg)
 	command = start_command(in, &exec_error, &report.failure);
 	if (command < 0)
 		return fail(in, &report, VIEW_STEP_START, -command);
+	if (in->begun && report.failure.step == VIEW_STEP_NONE)
+		in->begun(in->stands_arg);
 	/* So that no lock, pipe or layer of the caller stays open through pid 1. */
 	fd_close_others(STDERR_FILENO + 1, (int[]){ signal_fd, in->socket, in->hold_fd }, 3, in->hold_fds,
 			in->n_hold_fds);

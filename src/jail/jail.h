@@ -179,7 +179,9 @@ struct jail_spec {
 		       struct atoll_error *err);
 	/* Called in pid 1 after that, once the view stands; makes system calls and nothing else. */
 	void (*stands)(void *arg);
-	void *started_arg; /* of both */
+	/* The same, once the command's walls stand and it was executed, or could not be found. May be NULL. */
+	void (*begun)(void *arg);
+	void *started_arg; /* of all three */
 	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
 	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
 	bool terminal;

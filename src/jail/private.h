@@ -277,11 +277,18 @@ struct wall {
 	const int *pass_fds;
 	size_t n_pass_fds;
 };
+/* Which means failed, for the message; static text. */
+struct wall_failure {
+	const char *means;
+	int error; /* errno; 0: none failed */
+};
+/* Puts a failure where view_error() finds it. */
+void wall_tell(const struct wall_failure *w, struct view_failure *ret);
 /* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not, or cannot be here. ret_rules: NULL, or
- * where Landlock's rules are left for wall_close(): that wall stands then only when it is called. */
-int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules);
+ * where Landlock's rules are left for wall_close(): that wall stands then only when it is called. All return 0 or -1, with *ret. */
+int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules, struct wall_failure *ret);
 /* With the standard fds that the command will have. */
-int wall_close(int rules, const int stdio[3]);
+int wall_close(int rules, const int stdio[3], struct wall_failure *ret);
 /* The rules, as a fd; -EBADF where the kernel has no Landlock, or too little of it. */
 int wall_landlock(bool host_net);
 /* Allows a file that is open for writing to be opened for writing once more; does nothing for all other fds. */
@@ -289,7 +296,7 @@ int wall_landlock_allow(int rules, int fd);
 int wall_landlock_restrict(int rules);
 enum wall_reports { WALL_REPORTS_NOTHING, WALL_REPORTS_NAMES, WALL_REPORTS_ALL };
 int wall_filter(bool userns, enum wall_reports reports, int *ret_listener);
-int wall_profile(const struct jail_profile *profile);
+int wall_profile(const struct jail_profile *profile); /* 0 or -errno */
 
 /* ---- run.c ---- */
 
@@ -342,7 +349,8 @@ struct init {
 	struct wall wall;
 	unsigned namespaces; /* that were made, CLONE_NEW…; 0: they were joined */
 	void (*stands)(void *arg);
-	void *stands_arg;
+	void (*begun)(void *arg);
+	void *stands_arg; /* of both */
 	char *const *argv;
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;

@@ -542,6 +542,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .caller_requests = run.requests,
 				  .signals = old,
 				  .stands = spec->stands,
+				  .begun = spec->begun,
 				  .stands_arg = spec->started_arg,
 				  .wall = { .root = jail_is_root() || spec->as_root,
 					    .inner = !jail_is_root() && spec->as_root,

@@ -73,8 +73,18 @@ static void take_request(const struct init *in, uint32_t turn, struct jail_reque
 	}
 }
 
+static _Noreturn void give_up_walls(const struct init *in, const struct wall_failure *wall)
+{
+	struct init_report report = { .event = INIT_FAILED };
+
+	wall_tell(wall, &report.failure);
+	init_send(in, &report);
+	_exit(127);
+}
+
 static _Noreturn void wait_for_request(const struct init *in, uint32_t turn)
 {
+	struct wall_failure wall = { 0 };
 	struct jail_request request;
 	int stdio[3], listener = -EBADF, rules = -EBADF, r;
 
@@ -82,14 +92,12 @@ static _Noreturn void wait_for_request(const struct init *in, uint32_t turn)
 	r = jail_limit_apply(&in->limits);
 	if (r < 0)
 		give_up(in, VIEW_STEP_LIMIT, -r);
-	r = wall_raise(&in->wall, &listener, &rules);
-	if (r < 0)
-		give_up(in, VIEW_STEP_WALL, -r);
+	if (wall_raise(&in->wall, &listener, &rules, &wall) < 0)
+		give_up_walls(in, &wall);
 	init_hand_over(in, listener);
 	take_request(in, turn, &request, stdio);
-	r = wall_close(rules, stdio);
-	if (r < 0)
-		give_up(in, VIEW_STEP_WALL, -r);
+	if (wall_close(rules, stdio, &wall) < 0)
+		give_up_walls(in, &wall);
 	run_request(in, &request, stdio);
 }
 

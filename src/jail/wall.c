@@ -14,11 +14,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "base/fd.h"
 #include "jail/private.h"
 
 #define BIT(capability) (1ULL << (capability))
@@ -30,8 +31,7 @@ static const uint64_t kept_by_root = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BI
 
 static int close_on_exec(const struct wall *w)
 {
-	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
-		return -errno;
+	fd_close_on_exec(STDERR_FILENO + 1);
 	for (size_t i = 0; i < w->n_pass_fds; i++) {
 		if (fcntl(w->pass_fds[i], F_SETFD, 0) < 0)
 			return -errno;
@@ -65,25 +65,49 @@ static int leave_initial_userns(const struct wall *w)
 	return 0;
 }
 
-int wall_close(int rules, const int stdio[3])
+static int note(struct wall_failure *ret, const char *means, int r)
+{
+	if (r >= 0)
+		return 0;
+	*ret = (struct wall_failure){ .means = means, .error = -r };
+	return -1;
+}
+
+void wall_tell(const struct wall_failure *w, struct view_failure *ret)
+{
+	size_t n = MIN(w->means ? strlen(w->means) : 0, sizeof(ret->detail) - 1);
+
+	ret->step = w->error != 0 ? VIEW_STEP_WALL : VIEW_STEP_NONE;
+	ret->error = w->error;
+	memcpy(ret->detail, w->means ? w->means : "", n);
+	ret->detail[n] = '\0';
+}
+
+static const char landlock[] = "Landlock (landlock_create_ruleset and the calls beside it)";
+
+int wall_close(int rules, const int stdio[3], struct wall_failure *ret)
 {
 	int r = 0;
 
 	for (int i = 0; i < 3 && r == 0; i++)
 		r = wall_landlock_allow(rules, stdio[i]);
-	return r < 0 ? r : wall_landlock_restrict(rules);
+	if (r == 0)
+		r = wall_landlock_restrict(rules);
+	return note(ret, landlock, r);
 }
 
 /* Landlock's rules, and the wall itself unless that is to wait. */
-static int raise_landlock(const struct wall *w, int *ret_rules)
+static int raise_landlock(const struct wall *w, int *ret_rules, struct wall_failure *ret)
 {
 	AUTO_FD rules = wall_landlock(w->host_net);
 	int r = rules == -EBADF ? 0 : MIN(rules, 0);
 
 	for (size_t i = 0; i < w->n_pass_fds && r == 0; i++)
 		r = wall_landlock_allow(rules, w->pass_fds[i]);
-	if (r < 0 || !ret_rules)
-		return r < 0 ? r : wall_close(rules, (const int[]){ STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO });
+	if (r < 0)
+		return note(ret, landlock, r);
+	if (!ret_rules)
+		return wall_close(rules, (const int[]){ STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO }, ret);
 	*ret_rules = TAKE_FD(rules);
 	return 0;
 }
@@ -93,17 +117,19 @@ static enum wall_reports reports_of(const struct wall *w)
 	return w->reports_all ? WALL_REPORTS_ALL : w->reports_names ? WALL_REPORTS_NAMES : WALL_REPORTS_NOTHING;
 }
 
-int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules)
+int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules, struct wall_failure *ret)
 {
-	int r = leave_initial_userns(w);
+	int r = note(ret, "entering the command's user namespace (setns)", leave_initial_userns(w));
 
 	if (r == 0)
-		r = raise_landlock(w, ret_rules);
+		r = raise_landlock(w, ret_rules, ret);
 	if (r == 0)
-		r = close_on_exec(w);
+		r = note(ret, "closing files (fcntl)", close_on_exec(w));
 	if (r == 0)
-		r = drop_capabilities(w->root ? kept_by_root : 0);
+		r = note(ret, "giving up capabilities (prctl, capset)", drop_capabilities(w->root ? kept_by_root : 0));
 	/* A change of capabilities may have set it, and pid 1's memory is still shared. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return r < 0 ? r : wall_filter(w->userns, reports_of(w), ret_listener);
+	if (r < 0)
+		return r;
+	return note(ret, "a filter of system calls (seccomp)", wall_filter(w->userns, reports_of(w), ret_listener));
 }

@@ -8,6 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
+from live import wait_until  # noqa: E402
 import manifest as mf  # noqa: E402
 
 BASE = [["create", "f", "content\n", 0o644], ["create", "gone", "x\n", 0o644], ["stamp_all", 1000000000]]
@@ -59,7 +60,82 @@ def hidden_processes(place, tap, who, options):
     t.remove_tree(path)
 
 
+def without(box, what, *argv, **more):
+    """Runs the program where these system calls are refused."""
+    return box.command([t.PYTHON, "-I", "-S", os.path.join(box.place.lib, "without.py"), what, box.program, *argv], **more)
+
+
+def refused_walls(place, tap, who):
+    """A command whose walls cannot be put up is not run, and its caller hears it, also that of a detached run."""
+    if not t.only("walls " + who):
+        return
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="walls", dirs=[path])
+    box.new()
+    for form in (["run"], ["run", "-d"], ["run", "--keep-alive", "5"]):
+        done = without(box, "seccomp=ENOSYS", *form, "walls", "--", "touch", path + "/ran", cwd=path)
+        tap.check("%s says that the walls failed, and why (%s)" % (" ".join(form), who), done.returncode == 125 and not done.stdout and
+                  b"seccomp" in done.stderr and b"rights" in done.stderr, t.said(done))
+    tap.check("nothing was run (%s)" % who, not box.diff("--name-status").stdout)
+    done = box.atoll("run", "-d", "walls", "--", "/no/such/program", cwd=path)
+    tap.check("a detached command that does not exist is a run that failed, as before (%s)" % who, done.returncode == 0 and
+              done.stdout.strip().isdigit(), t.said(done))
+    done = box.atoll("kill", "walls"), box.rm()
+    tap.check("nothing keeps the sandbox busy (%s)" % who, done[1].returncode == 0, *[t.said(d) for d in done])
+    box.drop()
+    t.remove_tree(path)
+
+
+REFUSED = ["pidfd_open=ENOSYS", "pidfd_open=EPERM", "pidfd_send_signal=ENOSYS", "pidfd_getfd=EPERM", "close_range=EPERM", "close_range=ENOSYS",
+           "pidfd_open=ENOSYS,pidfd_getfd=ENOSYS,pidfd_send_signal=ENOSYS,close_range=ENOSYS"]
+
+
+def left_running(box):
+    """Processes with the box's state directory in their environment."""
+    mark, found = b"ATOLL_STATE_DIR=" + os.fsencode(box.state), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def refused_calls(place, tap, who, what):
+    """What a container's filter refuses of newer calls is done by older ones."""
+    if not t.only("refused %s %s" % (what, who)):
+        return
+    name = "%s, %s" % (what, who)
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="odd", dirs=[path])
+    done = without(box, what, "new", "odd", "--dir", path)
+    tap.check("a sandbox is made (%s)" % name, done.returncode == 0, t.said(done))
+    done = without(box, what, "run", "odd", "--", "sh", "-c", "echo more >> f; ls /proc/self/fd | wc -l", cwd=path, timeout=20)
+    tap.check("a command runs, with no file of the caller's (%s)" % name, done.returncode == 0 and done.stdout == b"4\n", t.said(done))
+    done = without(box, what, "run", "-d", "odd", "--", "sleep", "60", cwd=path, timeout=20)
+    killed = without(box, what, "kill", "odd", timeout=20)
+    tap.check("a detached run is ended (%s)" % name, done.returncode == killed.returncode == 0 and wait_until(lambda: not left_running(box)),
+              t.said(done), t.said(killed), left_running(box))
+    done = without(box, what, "run", "--keep-alive", "30", "odd", "--", "true", cwd=path, timeout=20)
+    committed = without(box, what, "commit", "odd", timeout=20)
+    tap.check("a keeper goes when it is in the way (%s)" % name, done.returncode == committed.returncode == 0 and
+              wait_until(lambda: not left_running(box)), t.said(done), t.said(committed), left_running(box))
+    done = without(box, what, "run", "--timeout", "0.3", "odd", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done", cwd=path, timeout=20)
+    tap.check("a time limit ends the command (%s)" % name, done.returncode == 124, t.said(done))
+    done = without(box, what, "rm", "odd", "--force", timeout=20)
+    tap.check("nothing is left (%s)" % name, done.returncode == 0 and not left_running(box) and not t.residue(box.state + "/boxes"),
+              t.said(done), left_running(box))
+    box.drop()
+    t.remove_tree(path)
+
+
 def main(place, tap):
+    for who in place.users():
+        refused_walls(place, tap, who)
+        for what in REFUSED:
+            refused_calls(place, tap, who, what)
     for who in place.users():
         for options in ("hidepid=1", "hidepid=2"):
             hidden_processes(place, tap, who, options)
