@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
 """Odd environments: a /proc that hides processes. docs/environments.md is made of what is tried here."""
+import json
 import os
 import sys
 
@@ -56,13 +57,48 @@ def hidden_processes(place, tap, who, options):
     done = atoll('"$0" new hp --dir "$1" >&2; cd "$1"; for i in 1 2 3; do "$0" run --keep-alive 5 hp -- sh -c "echo $i >> f" || exit; done; '
                  '"$0" commit hp && "$0" rm hp && wc -l < f')
     tap.check("a keeper serves and goes when it is in the way (%s)" % name, done.returncode == 0 and done.stdout.split()[-1] == b"4", t.said(done))
+    done = atoll('"$0" doctor')
+    tap.check("doctor finds nothing amiss (%s)" % name, done.returncode == 0 and b"ok       try-rm" in done.stdout and
+              b"missing" not in done.stdout, t.said(done))
     box.drop()
     t.remove_tree(path)
+
+
+LIFE = ["try-new", "try-run", "try-diff", "try-commit", "try-undo", "try-rm"]
 
 
 def without(box, what, *argv, **more):
     """Runs the program where these system calls are refused."""
     return box.command([t.PYTHON, "-I", "-S", os.path.join(box.place.lib, "without.py"), what, box.program, *argv], **more)
+
+
+def statuses(done):
+    return {check["check"]: check["status"] for check in json.loads(done.stdout)}
+
+
+def doctor(place, tap, who):
+    """A whole life is tried, and the step that fails is named with its cause."""
+    if not t.only("doctor " + who):
+        return
+    scratch = place.fresh("scratch", who)
+    box = t.Box(place, who, environment={"TMPDIR": scratch})
+    told, listed = box.atoll("doctor"), box.atoll("doctor", "--json")
+    found = statuses(listed)
+    tap.check("doctor tries a whole life of a sandbox (%s)" % who, told.returncode == 0 and
+              [name for name in found if name in LIFE] == LIFE and all(found[name] == "ok" for name in LIFE) and
+              all(name.encode() in told.stdout for name in LIFE), t.said(told), t.said(listed))
+    tap.check("it leaves nothing behind (%s)" % who, not os.listdir(scratch) and not t.residue(box.state + "/boxes"), os.listdir(scratch))
+    told, listed = without(box, "seccomp=ENOSYS", "doctor"), without(box, "seccomp=ENOSYS", "doctor", "--json")
+    found = statuses(listed)
+    tap.check("it names the step that fails and the cause, and stops there (%s)" % who, told.returncode == 0 and
+              found["try-new"] == "ok" and found["try-run"] == "missing" and "try-diff" not in found and b"seccomp" in told.stdout,
+              t.said(told), t.said(listed))
+    tap.check("nothing is left after a step that failed (%s)" % who, not os.listdir(scratch), os.listdir(scratch))
+    nowhere = t.Box(place, who, environment={"TMPDIR": "/proc/none"})
+    told = nowhere.atoll("doctor")
+    tap.check("a temporary directory that does not exist is passed over (%s)" % who, b"ok       try-rm" in told.stdout, t.said(told))
+    box.drop()
+    nowhere.drop()
 
 
 def refused_walls(place, tap, who):
@@ -133,6 +169,7 @@ def refused_calls(place, tap, who, what):
 
 def main(place, tap):
     for who in place.users():
+        doctor(place, tap, who)
         refused_walls(place, tap, who)
         for what in REFUSED:
             refused_calls(place, tap, who, what)
