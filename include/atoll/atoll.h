@@ -272,6 +272,7 @@ typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg)
  * vanish with the view: a private layer over the home directory, and places that begin empty, such
  * as /tmp. No commit lands these entries. A run that shares its view with other runs reports the
  * entries that any of these runs wrote since it began.
+typedef void (*atoll_wanted_network_fn)(void *arg);
  */
 struct atoll_discarded_path {
 	const char *path;  /* absolute */
@@ -316,11 +317,15 @@ struct atoll_run_options {
 
 struct atoll_run_result {
 	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
+	/* NULL, or called once, while the command runs, as soon as it is seen to look for a network though
+	 * it has none. (In a view that is kept: when it has ended.) */
+	atoll_wanted_network_fn wanted_network;
+	void *wanted_network_arg;
 	int signal;       /* 0, or the signal that ended it */
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
 	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
 	bool ended_from_outside; /* somebody killed its pid 1, and with that everything inside */
-	bool wanted_network;     /* it had none, something inside looked for it, and it failed */
+	bool wanted_network;     /* it had none, and something inside looked for it */
 	char limited[200];       /* "", or in one line which limit of memory, disk or processes was run into */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */

@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/locks.h"
 #include "cli/message.h"
+#include "cli/net-report.h"
 #include "cli/output.h"
 #include "cli/project.h"
 #include "cli/quote.h"
@@ -108,28 +109,19 @@ static void tell_notice(bool is_warning, const char *text, void *arg)
 		message_error("%s", text);
 }
 
-static void tell_refusal(const struct atoll_refusal *r, void *arg)
-{
-	static const char *const what[ATOLL_REFUSAL_KIND_COUNT] = { [ATOLL_REFUSAL_NAME] = "the name",
-								    [ATOLL_REFUSAL_TCP] = "a connection to",
-								    [ATOLL_REFUSAL_UDP] = "a packet to",
-								    [ATOLL_REFUSAL_PING] = "a ping of" };
-	const struct cli *cli = arg;
+/* What is said of a run, while it lasts and when it has ended. */
+struct reports {
+	struct discarded_report discarded;
+	struct net_report net;
+};
 
-	if (r->kind == ATOLL_REFUSAL_LOST)
-		message_warning("the gateway to the network was ended before the command");
-	else if (cli->quiet)
-		return;
-	else if (r->kind == ATOLL_REFUSAL_MORE)
-		message_error("refused by --net: and more");
-	else if (r->count > 1)
-		message_error("refused by --net: %s %s, %u times", what[r->kind], r->what, (unsigned)r->count);
-	else
-		message_error("refused by --net: %s %s", what[r->kind], r->what);
+static void reports_release(struct reports *r)
+{
+	discarded_report_release(&r->discarded);
 }
 
 static struct atoll_run_options options_of(struct cli *cli, const struct options *o, const struct run_settings *s,
-					   const struct decide *d, struct discarded_report *report)
+					   const struct decide *d, struct reports *reports)
 {
 	return (struct atoll_run_options){ .argv = o->rest,
 					   .wait_ms = d->wait_ms,
@@ -137,17 +129,19 @@ static struct atoll_run_options options_of(struct cli *cli, const struct options
 					   .settings = s->own,
 					   .notice = tell_notice,
 					   .notice_arg = cli,
-					   .refusal = tell_refusal,
-					   .refusal_arg = cli,
+					   .refusal = net_report_tell_refusal,
+					   .refusal_arg = &reports->net,
+					   .wanted_network = net_report_tell_wanted,
+					   .wanted_network_arg = &reports->net,
 					   .discarded = discarded_report_tell,
-					   .discarded_arg = report };
+					   .discarded_arg = &reports->discarded };
 }
 
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
-	AUTO_DISCARDED_REPORT report = { .cli = cli };
-	struct atoll_run_options options = options_of(cli, o, s, d, &report);
+	CLEANUP(reports_release) struct reports reports = { .discarded = { .cli = cli }, .net = { .cli = cli } };
+	struct atoll_run_options options = options_of(cli, o, s, d, &reports);
 	struct atoll_run_result result;
 	struct atoll_error err;
 	int status, terminal;
@@ -169,8 +163,7 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	output_stderr_to_end();
 	if (result.unconfined)
 		tell_unconfined(cli, info->name);
-	if (result.wanted_network && result.exit_status != 0 && !cli->quiet)
-		message_error("the command wanted network and had none: --net host or --net allow:HOST gives it some");
+	net_report_finish(&reports.net);
 	if (result.timed_out)
 		message_error("the time limit passed after %.1f seconds: everything inside was ended",
 			      (double)result.elapsed_ns / 1e9);
@@ -196,8 +189,8 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 static int run_detached(struct cli *cli, const struct options *o, const struct run_settings *s, const char *name,
 			const struct decide *d)
 {
-	AUTO_DISCARDED_REPORT report = { .cli = cli };
-	struct atoll_run_options options = options_of(cli, o, s, d, &report);
+	CLEANUP(reports_release) struct reports reports = { .discarded = { .cli = cli }, .net = { .cli = cli } };
+	struct atoll_run_options options = options_of(cli, o, s, d, &reports);
 	struct atoll_error err;
 	int64_t run;
 

@@ -334,6 +334,8 @@ static int run_in_view(struct session *s, struct inside *in, const struct atoll_
 					  .net = &o->net,
 					  .refusal = options->refusal,
 					  .refusal_arg = options->refusal_arg,
+					  .wanted_network = options->wanted_network,
+					  .wanted_network_arg = options->wanted_network_arg,
 					  .timeout_ms = o->timeout_ms,
 					  .watch = o->watch ? run_watch_look : NULL,
 					  .watch_arg = o->watch,
@@ -519,6 +521,8 @@ int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options 
 	r = served_run(a, name, options, ret, err);
 	if (r == 0)
 		return run_start(a, name, options, NULL, ret, err);
+	if (r > 0 && ret->wanted_network && options->wanted_network)
+		options->wanted_network(options->wanted_network_arg);
 	/* The keeper has saved the discarded entries. */
 	if (r > 0 && options->discarded && ret->run > 0 && ret->discarded + ret->temporary > 0)
 		(void)atoll_discarded(a, name, ret->run, options->discarded, options->discarded_arg, NULL);

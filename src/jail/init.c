@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "jail/private.h"
 
@@ -207,15 +208,47 @@ void init_take_signals(int signal_fd, pid_t command)
 			(void)kill(command, info.ssi_int);
 }
 
+/* Pid 1 looks at the kernel's counters of failed attempts again and again, since no event tells of
+ * them: soon at first, because a user may wait, and at most once a second later. */
+#define LOOK_FIRST_MS 50
+#define LOOK_LAST_MS 1000
+#define LOOK_SHARE 16 /* of the time that has passed */
+
+struct look {
+	int64_t began, at; /* at: when to look next; 0: never again */
+};
+
+static void plan_look(struct look *l)
+{
+	int64_t now = clock_monotonic_ns(), ms = (now - l->began) / 1000000 / LOOK_SHARE;
+
+	l->at = now + MIN(MAX(ms, LOOK_FIRST_MS), LOOK_LAST_MS) * 1000000;
+}
+
+static void look_for_attempts(const struct init *in, struct look *l)
+{
+	if (l->at == 0 || clock_monotonic_ns() < l->at)
+		return;
+	plan_look(l);
+	if (net_attempts() <= in->attempts)
+		return;
+	l->at = 0;
+	init_send(in, &(struct init_report){ .event = INIT_WANTED_NETWORK });
+}
+
 /* That a command has begun is heard before what was sent to it, and before it is seen to have ended. */
 int init_watch(const struct init *in, int signal_fd, pid_t command, struct init_report *report)
 {
+	struct look look = { .began = clock_monotonic_ns() };
 	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN }, { .fd = in->socket, .events = POLLIN } };
 	bool begun = !in->serves;
 
+	if (in->no_net && !in->serves)
+		plan_look(&look);
 	for (;;) {
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_SIZE(fds), look.at ? spawn_ms_until(look.at) : -1) < 0 && errno != EINTR)
 			return -errno;
+		look_for_attempts(in, &look);
 		if (fds[1].revents && !pass_on(in->socket, command, &begun))
 			return -ECONNRESET;
 		if (fds[0].revents)
@@ -325,7 +358,6 @@ int init_main(int setup, void *arg)
 	struct init *in = arg;
 	struct init_report report = { 0 };
 	int signal_fd, exec_error, layers, r;
-	uint64_t attempts = 0;
 	pid_t command;
 
 	/* Otherwise the caller's death would not end it. */
@@ -354,7 +386,7 @@ int init_main(int setup, void *arg)
 	if (signal_fd < 0)
 		return fail(in, &report, VIEW_STEP_START, -signal_fd);
 	/* In a network of its own nobody tried before. */
-	attempts = in->no_net && !in->new_net ? net_attempts() : 0;
+	in->attempts = in->no_net && !in->new_net ? net_attempts() : 0;
 	if (wait_for_go(in->socket) < 0)
 		return 1;
 	if (in->stands)
@@ -384,8 +416,7 @@ int init_main(int setup, void *arg)
 	if (r < 0)
 		return 1;
 	report.event = INIT_ENDED;
-	/* Nobody asks of a command that succeeded. */
-	report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
+	report.wanted_network = in->no_net && net_attempts() > in->attempts;
 	init_send(in, &report);
 	return 0;
 }

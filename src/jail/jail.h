@@ -170,6 +170,9 @@ struct jail_spec {
 	const struct net_policy *net; /* what it reaches; NULL: nothing but its own loopback */
 	atoll_refusal_fn refusal;     /* may be NULL */
 	void *refusal_arg;
+	/* NULL, or called once, as soon as a command without network is seen to look for one. Not with a server. */
+	atoll_wanted_network_fn wanted_network;
+	void *wanted_network_arg;
 	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
 	/* NULL, or those of a run whose view is shared: nothing is mounted then but a new /proc. They must be open already. */
 	const struct jail_namespaces *join;

@@ -321,6 +321,7 @@ enum init_event {
 	INIT_STDIO,   /* with both ends of a socket, for standard fd number `value` */
 	INIT_STARTED, /* sent first: the namespaces and the layers, unless the run joined them */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
+	INIT_WANTED_NETWORK, /* for the first time; not sent by one that serves */
 };
 struct init_report {
 	bool wanted_network; /* with INIT_ENDED */
@@ -357,6 +358,7 @@ struct init {
 	struct jail_limits limits;
 	bool new_net;    /* a network namespace was made for it */
 	bool no_net;     /* and nobody watches what it does there */
+	uint64_t attempts; /* to find a network, by other commands, before this one started; for no_net */
 	int announce_fd; /* of the gateway, or -EBADF */
 	int hold_fd;
 	const int *hold_fds;

@@ -57,6 +57,8 @@ struct run {
 	int64_t end_at; /* when the time limit passes, or the grace after it; 0: never */
 	bool timed_out;
 	bool ended; /* by us */
+	bool told_network;
+	const struct jail_spec *spec;
 	int (*watch)(pid_t pid, void *arg);
 	void *watch_arg;
 	int64_t watch_at; /* when to look again; 0: never */
@@ -183,6 +185,13 @@ static void begin_stdio(struct run *run, int which, int fds[2])
 	run->stdio_error = MIN(run->stdio_error, r);
 }
 
+static void tell_network(struct run *run)
+{
+	if (!run->told_network && run->spec->wanted_network)
+		run->spec->wanted_network(run->spec->wanted_network_arg);
+	run->told_network = true;
+}
+
 static void take_report(struct run *run, const struct init_report *report, int fds[2])
 {
 	if (report->event == INIT_STOPPED) {
@@ -193,6 +202,8 @@ static void take_report(struct run *run, const struct init_report *report, int f
 		run->confined = (struct confined){ .root_mount = report->root_mount, .root_ino = report->root_ino };
 	} else if (report->event == INIT_STDIO) {
 		begin_stdio(run, report->value, fds);
+	} else if (report->event == INIT_WANTED_NETWORK) {
+		tell_network(run);
 	} else if (report->event != INIT_RENAMES) {
 		run->report = *report;
 		run->reported = true;
@@ -339,6 +350,7 @@ static int read_result(const struct run *run, int status, struct atoll_run_resul
 	case INIT_STDIO:
 	case INIT_STARTED:
 	case INIT_STOPPED:
+	case INIT_WANTED_NETWORK:
 	case INIT_ENDED:
 		run_result(command, &run->report, ret);
 		break;
@@ -503,6 +515,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 			   .signal_fd = -EBADF,
 			   .requests = -EBADF,
 			   .renames = -EBADF,
+			   .spec = spec,
 			   .stdio_fds = spec->stdio,
 			   .first.pidfd = -EBADF,
 			   .init.socket = -EBADF,
@@ -566,6 +579,9 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 		r = run_command(spec, &run, &result, err);
 	if (r < 0)
 		return r;
+	result.wanted_network |= run.told_network;
+	if (result.wanted_network)
+		tell_network(&run);
 	net_close(TAKE_PTR(run.net), spec->refusal, spec->refusal_arg);
 	if (result.timed_out)
 		result.exit_status = EXIT_TIMED_OUT;

@@ -231,6 +231,7 @@ static bool hear_report(struct state *st)
 		return !broken;
 	case INIT_STARTED:
 	case INIT_STOPPED:
+	case INIT_WANTED_NETWORK:
 		break;
 	}
 	return true;

@@ -163,7 +163,7 @@ int spare_serve(const struct init *in, int signal_fd)
 			return 1;
 		end_others(&report);
 		init_take_signals(signal_fd, 0);
-		report.wanted_network = in->no_net && report.value != 0 && net_attempts() > attempts;
+		report.wanted_network = in->no_net && net_attempts() > attempts;
 		report.spoilt = are_changed(&limits);
 		init_send(in, &report);
 	}

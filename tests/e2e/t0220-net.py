@@ -199,6 +199,54 @@ for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 HINT, REFUSED = b"wanted network and had none", b"refused by --net"
 
 
+TRY = """
+import socket, sys, time
+for _ in range(int(sys.argv[1])):
+    try:
+        socket.create_connection(("203.0.113.9", 80), 5)
+    except OSError:
+        time.sleep(0.02)
+"""
+DRAW = """
+import sys, termios, time
+before = termios.tcgetattr(2)
+mode = termios.tcgetattr(2)
+mode[3] &= ~(termios.ICANON | termios.ECHO)
+termios.tcsetattr(2, termios.TCSANOW, mode)
+%s
+time.sleep(0.5)
+sys.stderr.write("drawn\\n")
+termios.tcsetattr(2, termios.TCSANOW, before)
+""" % TRY.replace("int(sys.argv[1])", "1")
+
+
+def hint(s):
+    """Needs no network of the suite's own, and no root."""
+    done = s.python([], TRY, "1")
+    s.check("a command that succeeds without the network it wanted gets the hint too", done.returncode == 0 and HINT in done.stderr, done)
+    done = s.python([], TRY, "40")
+    s.check("once, however often it tries", done.stderr.count(HINT) == 1 and done.stderr.count(b"\n") == 1, done)
+    done = s.python(["-q"], TRY, "1")
+    s.check("with --quiet there is no hint", done.returncode == 0 and not done.stderr, done)
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c", TRY + "sys.stdin.read()", "1"],
+                               cwd=s.path, env=s.box.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               **s.box.identity())
+    first = process.stderr.readline()
+    running = process.poll() is None
+    rest = process.communicate(timeout=60)[1]
+    s.check("the hint comes while the command runs", HINT in first and running and process.returncode == 0 and not rest, first, running, rest)
+    master, slave = os.openpty()
+    os.fchmod(slave, 0o666)
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c", DRAW], cwd=s.path, env=s.box.environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave, **s.box.identity())
+    process.wait(timeout=60)
+    screen = os.read(master, 4096)
+    os.close(master)
+    os.close(slave)
+    s.check("but not into what the command draws on the whole screen", process.returncode == 0 and b"drawn" in screen and
+            screen.find(b"drawn") < screen.find(HINT), screen)
+
+
 def without(s):
     done = s.run([], "curl", "-sS", "http://web.test/page")
     s.check("without --net nothing is reached by name, and a hint says why", done.returncode == 6 and HINT in done.stderr and
@@ -454,6 +502,11 @@ def lost(s):
 
 
 def main(place, tap):
+    for who in place.users():
+        s = Suite(place, tap, who, None)
+        if t.only("hint"):
+            hint(s)
+        s.box.drop()
     if not become_host(place):
         tap.skip("network", "this suite needs root, to play a host of its own")
         return
