@@ -247,6 +247,12 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
+/* Presets of the setting "net": usual registries and forges, with the hosts that they allow, separated by spaces. */
+struct atoll_net_preset {
+	const char *name, *summary, *hosts;
+};
+const struct atoll_net_preset *atoll_net_preset_at(size_t i); /* NULL past the end */
+
 /* Called before the command starts, for what its user should know: one line each. */
 typedef void (*atoll_notice_fn)(bool is_warning, const char *text, void *arg);
 
@@ -266,13 +272,13 @@ struct atoll_refusal {
 	char what[288]; /* the name, or address and port; may hold any byte that is printable */
 };
 typedef void (*atoll_refusal_fn)(const struct atoll_refusal *refusal, void *arg);
+typedef void (*atoll_wanted_network_fn)(void *arg);
 
 /*
  * Entries that a command wrote or removed in places of its view that belong to no resource and
  * vanish with the view: a private layer over the home directory, and places that begin empty, such
  * as /tmp. No commit lands these entries. A run that shares its view with other runs reports the
  * entries that any of these runs wrote since it began.
-typedef void (*atoll_wanted_network_fn)(void *arg);
  */
 struct atoll_discarded_path {
 	const char *path;  /* absolute */
@@ -311,16 +317,16 @@ struct atoll_run_options {
 	void *notice_arg;
 	atoll_refusal_fn refusal; /* NULL, or called for each of them when the command has ended */
 	void *refusal_arg;
+	/* NULL, or called once, while the command runs, as soon as it is seen to look for a network though
+	 * it has none. (In a view that is kept: when it has ended.) */
+	atoll_wanted_network_fn wanted_network;
+	void *wanted_network_arg;
 	atoll_discarded_fn discarded; /* NULL, or called for each group after the command has ended */
 	void *discarded_arg;
 };
 
 struct atoll_run_result {
 	int exit_status;  /* the command's own, 128 + n if signal n ended it, 126/127 if it could not be executed */
-	/* NULL, or called once, while the command runs, as soon as it is seen to look for a network though
-	 * it has none. (In a view that is kept: when it has ended.) */
-	atoll_wanted_network_fn wanted_network;
-	void *wanted_network_arg;
 	int signal;       /* 0, or the signal that ended it */
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
 	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */

@@ -47,7 +47,7 @@
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
 	{ "pids", "N", NULL, "how many processes and threads there may be", COMPLETE_NONE, 0 }, \
 	{ "disk", "SIZE", NULL, "how much the changes may take", COMPLETE_NONE, 0 }, \
-	{ "net", "none|host|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this", COMPLETE_NONE, 0 }, \
+	{ "net", "none|host|PRESET,…|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this; see atoll help presets", COMPLETE_NONE, 0 }, \
 	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
 	{ "keep-home", "PATH", NULL, "make PATH in your home directory a resource; for a new sandbox", COMPLETE_FILE, 0 }, \
@@ -300,8 +300,10 @@ static const struct command commands[] = {
 		  "stays if the changes are discarded; Atoll warns.\n\n"
 		  "The command has no network but a loopback of its own. With --net allow: it reaches the given hosts, by "
 		  "name or address, on PORT or else on 80 and 443; other names do not exist for it, other connections are "
-		  "refused, and both are listed when it has ended. An allowed address of the host's loopback "
-		  "(allow:localhost:5432) is found on the loopback inside. --net host is the host's network, without any limit. "
+		  "refused, and both are listed when it has ended. *.example.org allows every name below example.org, but not that "
+		  "itself. An allowed address of the host's loopback "
+		  "(allow:localhost:5432) is found on the loopback inside. Presets allow the hosts of usual registries and forges: "
+		  "--net npm,github, and with further hosts --net npm,allow:api.example.com; atoll help presets lists them. --net host is the host's network, without any limit. "
 		  "--publish lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless HOSTPORT or ADDRESS say otherwise.\n\n"
 		  "--root takes a directory that holds a system, made by debootstrap say, in place of the host's files. The "
 		  "resources are at their own paths in it all the same, and the home directory is empty.\n\n"
@@ -327,6 +329,7 @@ static const struct command commands[] = {
 		      "atoll run --commit -m 'new version' -- ./update # lands if it succeeds\n"
 		      "atoll run --dir ./app --db sqlite:./local.db -- ./migrate # over these alone\n"
 		      "atoll run --net allow:api.example.com -- ./fetch # reaches that host alone\n"
+		      "atoll run --net npm,github -- npm ci # reaches the hosts of these presets\n"
 		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
 		      "atoll run --explain --net host # what could it do?\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },

@@ -24,7 +24,8 @@ static void print_hint(void)
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &stop, &old);
-	message_error("the command wanted network and had none: --net host or --net allow:HOST gives it some");
+	message_error(
+		"the command wanted network and had none: --net host, --net allow:HOST or a preset as in --net npm gives it some");
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 

@@ -56,6 +56,17 @@ static bool strategy_row(size_t i, struct topic_row *ret)
 	return true;
 }
 
+static bool preset_row(size_t i, struct topic_row *ret)
+{
+	const struct atoll_net_preset *preset = atoll_net_preset_at(i);
+
+	if (!preset)
+		return false;
+	snprintf(ret->term, sizeof(ret->term), "%s", preset->name);
+	snprintf(ret->text, sizeof(ret->text), "%s: %s", preset->summary, preset->hosts);
+	return true;
+}
+
 static bool change_row(size_t i, struct topic_row *ret)
 {
 	static const char *const texts[] = {
@@ -111,6 +122,8 @@ static bool file_row(size_t i, struct topic_row *ret)
 static const struct topic topics[] = {
 	{ "changes", "CHANGES", "The letters of atoll diff:", change_row, false },
 	{ "strategies", "STRATEGIES", "How a resource can be isolated, strongest first:", strategy_row, false },
+	{ "presets", "PRESETS", "Registries and forges that --net allows by name, with their hosts:", preset_row,
+	  false },
 	{ "environment", "ENVIRONMENT", "Environment variables:", environment_row, false },
 	{ "files", "FILES", "Where Atoll keeps things:", file_row, false },
 	{ "exit-codes", "EXIT STATUS", "What the exit status says:", exit_code_row, true },

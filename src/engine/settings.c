@@ -191,13 +191,18 @@ static bool is_path(const char *value)
 	return *value && strlen(value) < PATH_MAX;
 }
 
-static bool is_net(const char *value)
+static int parse_net(const char *value, struct atoll_error *err)
 {
 	struct net_policy p = { 0 };
-	bool good = net_policy_parse(&p, value, NULL) == 0;
+	int r = net_policy_parse(&p, value, err);
 
 	net_policy_release(&p);
-	return good;
+	return r;
+}
+
+static bool is_net(const char *value)
+{
+	return parse_net(value, NULL) == 0;
 }
 
 static bool is_published(const char *value)
@@ -230,7 +235,8 @@ static bool is_in_home(const char *value)
 struct kind {
 	struct atoll_setting_kind public;
 	bool (*check)(const char *value);
-	const char *wanted; /* what it must be, for people */
+	const char *wanted;                                       /* what it must be, for people */
+	int (*parse)(const char *value, struct atoll_error *err); /* NULL, or says more exactly what is wrong */
 };
 
 static const char a_path[] = "it must be a path";
@@ -260,7 +266,10 @@ static const struct kind kinds[] = {
 	{ { "memory", ATOLL_SETTING_ONE },
 	  is_memory,
 	  "it must be a number of bytes, or one with K, M, G or T, from 1M on" },
-	{ { "net", ATOLL_SETTING_ONE, "none" }, is_net, "it must be none, host or allow:HOST[:PORT],…" },
+	{ { "net", ATOLL_SETTING_ONE, "none" },
+	  is_net,
+	  "it must be none, host, presets or allow:HOST[:PORT],…",
+	  parse_net },
 	{ { "nofile", ATOLL_SETTING_ONE }, is_nofile, "it must be a number from 8 to 1073741824" },
 	{ { "pids", ATOLL_SETTING_ONE }, is_pids, "it must be a number from 1 to 4194304" },
 	{ { "publish", ATOLL_SETTING_LIST }, is_published, "it must be [ADDRESS:][HOSTPORT:]PORT" },
@@ -278,6 +287,11 @@ static const struct kind kinds[] = {
 const struct atoll_setting_kind *atoll_setting_at(size_t i)
 {
 	return i < ARRAY_SIZE(kinds) ? &kinds[i].public : NULL;
+}
+
+const struct atoll_net_preset *atoll_net_preset_at(size_t i)
+{
+	return net_preset_at(i);
 }
 
 static const struct kind *find_kind(const char *name)
@@ -329,15 +343,19 @@ static int check(const char *name, const char *value, const char *source, struct
 {
 	const struct kind *kind = name ? find_kind(name) : NULL;
 	const char *before = source ? source : "", *between = source ? ": " : "";
+	struct atoll_error why;
 
 	if (!kind)
 		return error_set(err, ATOLL_INVALID, 0, "settings", name,
 				 "%s%sthere is no setting \"%s\"; atoll run --help lists those there are", before,
 				 between, name ? name : "");
-	if (!value || !kind->check(value))
-		return error_set(err, ATOLL_INVALID, 0, "settings", name, "%s%s%s \"%s\" is not possible: %s", before,
-				 between, name, value ? value : "", kind->wanted);
-	return 0;
+	if (value && kind->check(value))
+		return 0;
+	if (value && kind->parse && kind->parse(value, &why) < 0)
+		return error_set(err, ATOLL_INVALID, 0, "settings", name, "%s%s%s: %s", before, between, name,
+				 why.message);
+	return error_set(err, ATOLL_INVALID, 0, "settings", name, "%s%s%s \"%s\" is not possible: %s", before, between,
+			 name, value ? value : "", kind->wanted);
 }
 
 /* Stored settings are used from another directory later. */

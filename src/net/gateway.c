@@ -295,15 +295,20 @@ static int publish(struct gateway *g, const struct net_publish *p, struct atoll_
 static int find_name(void *arg, const char *name, unsigned type, struct net_address *ret, size_t max)
 {
 	struct gateway *g = arg;
-	struct host *host = hosts_find(&g->hosts, name);
 	bool asks_address = type == DNS_TYPE_A || type == DNS_TYPE_AAAA;
+	int n = hosts_ask(&g->hosts, name, ret, max);
 
-	if (host)
-		return hosts_answer(&g->hosts, host, ret, max);
+	if (n >= 0 || n == -EAGAIN || n == -ENODATA)
+		return n;
 	/* Both kinds of address are asked for at the same time. */
 	if (asks_address && strcmp(name, "localhost") != 0)
 		refused_add(&g->refused, ATOLL_REFUSAL_NAME, name, type == DNS_TYPE_A);
 	return -ENOENT;
+}
+
+static void answer_waiting(void *arg)
+{
+	names_again(&((struct gateway *)arg)->names);
 }
 
 static int serve_names_at(struct gateway *g, const struct net_address *a)
@@ -537,7 +542,9 @@ static void leave_caller(int *caller, int *announce)
 _Noreturn void gateway_main(const struct net_policy *p, int caller, int announce)
 {
 	static const struct names_ops names_ops = { .find = find_name };
-	static const struct hosts_ops hosts_ops = { .add = let_through, .remove = let_no_more };
+	static const struct hosts_ops hosts_ops = { .add = let_through,
+						    .remove = let_no_more,
+						    .looked_up = answer_waiting };
 	static struct gateway g;
 	struct message m = { .what = MESSAGE_READY };
 	int r;

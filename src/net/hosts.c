@@ -10,6 +10,7 @@
 
 #define FIRST_MS 10000                 /* how long the names may take before the command starts */
 #define FRESH_NS (30LL * NSEC_PER_SEC) /* after which a name that is asked for is looked up again */
+#define AGAIN_NS (2LL * NSEC_PER_SEC)  /* after which a late name that does not exist is looked up again */
 #define AT_ONCE 16
 
 struct refresh {
@@ -94,16 +95,19 @@ static int learn(struct hosts *h, struct host *host, const struct net_address *a
 
 static int learn_all(struct hosts *h, struct host *host, const struct net_address *a, int n)
 {
-	int r = 0, learnt = 0;
+	int r = 0, learnt = 0, barred = 0;
 
 	host->asked_at = clock_monotonic_ns();
 	host->round++;
 	for (int i = 0; i < n; i++) {
-		if (!is_acceptable(host, &a[i]))
+		if (!is_acceptable(host, &a[i])) {
+			barred++;
 			continue;
+		}
 		r = learn(h, host, &a[i]);
 		learnt += r == 0;
 	}
+	host->is_barred = host->late && barred > 0 && host->n_known == 0;
 	/* An empty answer is a failure of the moment: what was known stays. */
 	if (learnt == 0 && host->n_known > 0)
 		host->round--;
@@ -135,8 +139,9 @@ static int resolve_error(const struct host *host, int r, struct atoll_error *err
 	const char *name = host->rule->name;
 
 	if (r == 0)
-		return error_set(err, ATOLL_NOT_FOUND, 0, "run", name, "the host \"%s\" of --net does not resolve",
-				 name);
+		return error_set(err, ATOLL_NOT_FOUND, 0, "run", name, "the host \"%s\" of --net does not resolve%s",
+				 name,
+				 net_preset_find(name) ? "; the preset of that name is meant without allow:" : "");
 	if (r == -ENOENT)
 		return error_set(err, ATOLL_UNSUPPORTED, ENOENT, "run", name,
 				 "--net allow: needs the program getent, which is not there");
@@ -172,11 +177,13 @@ static int resolve_some(struct hosts *h, size_t from, size_t to, int caller, int
 	for (size_t i = from; i < to && r == 0; i++) {
 		struct host *host = &h->all[i];
 
+		if (host->late)
+			continue;
 		if (address_parse(host->rule->name, &host->first[0]) == 0) {
 			host->n_first = 1;
 			continue;
 		}
-		r = resolve_start(&some[i - from], host->rule->name);
+		r = resolve_start(&some[i - from], host->rule->name, false);
 		started[i - from] = r == 0;
 		if (r < 0)
 			r = resolve_error(host, r, err);
@@ -193,17 +200,26 @@ static int resolve_some(struct hosts *h, size_t from, size_t to, int caller, int
 	return r;
 }
 
+/* A late name is in its second round: the addresses of the first are those that the user has accepted. */
+static void add_host(struct host *host, const struct net_host *rule, bool late)
+{
+	*host = (struct host){ .rule = rule, .late = late, .round = late ? 1 : 0 };
+}
+
 int hosts_resolve(struct hosts *h, const struct net_policy *p, int caller, struct atoll_error *err)
 {
 	int64_t deadline = clock_monotonic_ns() + FIRST_MS * 1000000LL;
 	int r = 0;
 
-	h->all = calloc(p->n_hosts + 1, sizeof(*h->all));
+	h->policy = p;
+	h->all = calloc(p->n_hosts + MET_MAX, sizeof(*h->all));
 	if (!h->all)
 		return error_oom(err, "run");
-	h->n = p->n_hosts;
-	for (size_t i = 0; i < h->n; i++)
-		h->all[i].rule = &p->hosts[i];
+	h->n = 0;
+	for (size_t i = 0; i < p->n_hosts; i++)
+		if (!pattern_is(p->hosts[i].name))
+			add_host(&h->all[h->n++], &p->hosts[i], p->hosts[i].late);
+	h->n_own = h->n;
 	for (size_t i = 0; i < h->n && r == 0; i += AT_ONCE)
 		r = resolve_some(h, i, MIN(i + AT_ONCE, h->n), caller, deadline, err);
 	return r;
@@ -213,7 +229,7 @@ int hosts_open(struct hosts *h, struct atoll_error *err)
 {
 	for (size_t i = 0; i < h->n; i++) {
 		struct host *host = &h->all[i];
-		int r = learn_all(h, host, host->first, (int)host->n_first);
+		int r = host->late ? 1 : learn_all(h, host, host->first, (int)host->n_first);
 
 		if (r <= 0)
 			return error_sys(err, r < 0 ? r : -EADDRNOTAVAIL, "run", host->rule->name,
@@ -241,6 +257,9 @@ static void refresh_ready(struct source *s, uint32_t events)
 	n = resolve_end(&f->resolve, found);
 	f->host->refresh = NULL;
 	(void)learn_all(f->hosts, f->host, found, n);
+	f->hosts->n_lookups -= f->host->late;
+	if (f->host->late && f->hosts->ops->looked_up)
+		f->hosts->ops->looked_up(f->hosts->arg);
 	loop_drop(f->hosts->loop, s);
 }
 
@@ -248,7 +267,7 @@ static void refresh_start(struct hosts *h, struct host *host)
 {
 	struct refresh *f = calloc(1, sizeof(*f));
 
-	if (!f || resolve_start(&f->resolve, host->rule->name) < 0) {
+	if (!f || resolve_start(&f->resolve, host->rule->name, host->late) < 0) {
 		free(f);
 		host->asked_at = clock_monotonic_ns();
 		return;
@@ -264,6 +283,7 @@ static void refresh_start(struct hosts *h, struct host *host)
 		return;
 	}
 	host->refresh = f;
+	h->n_lookups += host->late;
 }
 
 int hosts_answer(struct hosts *h, struct host *host, struct net_address *ret, size_t max)
@@ -276,6 +296,95 @@ int hosts_answer(struct hosts *h, struct host *host, struct net_address *ret, si
 		if (host->known[i].round == host->round)
 			ret[n++] = host->known[i].address;
 	return (int)n;
+}
+
+/* ---- late names ---- */
+
+/* The command chooses the name: it must not look like an option or an address. */
+static bool can_be_looked_up(const char *name)
+{
+	return name[0] != '-' && name[strspn(name, "0123456789.")] != '\0' && pattern_is_host_name(name);
+}
+
+static int add_patterns(const struct net_policy *p, struct net_host *ret)
+{
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < p->n_hosts; i++) {
+		const struct net_host *from = &p->hosts[i];
+
+		if (!pattern_is(from->name) || !pattern_matches(from->name, ret->name))
+			continue;
+		r = 0;
+		for (size_t k = 0; k < from->n_ports; k++)
+			(void)net_host_add_port(ret, from->ports[k]);
+	}
+	return r;
+}
+
+static void forget(struct hosts *h, struct host *host)
+{
+	for (size_t i = 0; i < host->n_known; i++) {
+		struct net_address gone = host->known[i].address;
+
+		host->known[i].address = (struct net_address){ 0 };
+		if (!hosts_know(h, &gone))
+			h->ops->remove(h->arg, &gone);
+	}
+}
+
+/* A new place, or that of the name that was not asked for the longest. NULL if all are being looked up. */
+static struct host *find_place(struct hosts *h)
+{
+	struct host *oldest = NULL;
+
+	if (h->n < h->n_own + MET_MAX)
+		return &h->all[h->n++];
+	for (size_t i = h->n_own; i < h->n; i++)
+		if (!h->all[i].refresh && (!oldest || h->all[i].used_at < oldest->used_at))
+			oldest = &h->all[i];
+	if (oldest)
+		forget(h, oldest);
+	return oldest;
+}
+
+/* A name that a pattern matches, for the first time. */
+static struct host *meet(struct hosts *h, const char *name)
+{
+	struct net_host rule = { .late = true };
+	struct host *host;
+
+	snprintf(rule.name, sizeof(rule.name), "%s", name);
+	if (!can_be_looked_up(name) || add_patterns(h->policy, &rule) < 0)
+		return NULL;
+	host = find_place(h);
+	if (!host)
+		return NULL;
+	add_host(host, NULL, true);
+	host->own = rule;
+	host->rule = &host->own;
+	return host;
+}
+
+static int look_up(struct hosts *h, struct host *host)
+{
+	if (host->asked_at != 0 && clock_monotonic_ns() - host->asked_at < AGAIN_NS)
+		return host->is_barred ? -EACCES : -ENODATA;
+	if (!host->refresh && h->n_lookups < LOOKUPS_MAX)
+		refresh_start(h, host);
+	return host->refresh || h->n_lookups >= LOOKUPS_MAX ? -EAGAIN : -ENODATA;
+}
+
+int hosts_ask(struct hosts *h, const char *name, struct net_address *ret, size_t max)
+{
+	struct host *host = hosts_find(h, name);
+
+	if (!host)
+		host = meet(h, name);
+	if (!host)
+		return -ENOENT;
+	host->used_at = clock_monotonic_ns();
+	return host->n_known == 0 ? look_up(h, host) : hosts_answer(h, host, ret, max);
 }
 
 void hosts_end(struct hosts *h)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allowed hosts, and which addresses they have. All names are resolved before the command starts: it may find them in
- * /etc/hosts without asking. A name that is asked for again later is looked up again meanwhile; the addresses that it had stay
- * open, since the command may still know them.
+ * The allowed hosts, and which addresses they have. Names that the user gave are resolved before the command starts: it may find
+ * them in /etc/hosts without asking. A name that is asked for again later is looked up again meanwhile; the addresses that it had
+ * stay open, since the command may still know them.
+ *
+ * Names of presets, and those that a pattern matches, are looked up when the command asks for them. The user has not accepted any
+ * address of theirs: they never mean this machine (is_acceptable()).
  */
 #ifndef NET_HOSTS_H
 #define NET_HOSTS_H
@@ -10,6 +13,8 @@
 #include "net/private.h"
 
 #define KNOWN_MAX 64
+#define MET_MAX 256    /* names that patterns match, remembered at a time */
+#define LOOKUPS_MAX 16 /* of late names, at a time */
 
 struct refresh;
 
@@ -20,26 +25,34 @@ struct known {
 
 struct host {
 	const struct net_host *rule;
+	struct net_host own; /* the rule of a name that patterns match */
+	bool late;
+	bool is_barred; /* late, and has none but addresses of this machine */
 	struct net_address first[RESOLVE_MAX];
 	size_t n_first;
 	struct known known[KNOWN_MAX];
 	size_t n_known;
 	unsigned round;
-	int64_t asked_at;
+	int64_t asked_at; /* of the name service; 0: never */
+	int64_t used_at;  /* when the command asked */
 	struct refresh *refresh;
 };
 
 struct hosts_ops {
 	int (*add)(void *arg, const struct net_host *rule, const struct net_address *a);
 	void (*remove)(void *arg, const struct net_address *a);
+	void (*looked_up)(void *arg); /* a late name: hosts_ask() may be called again; may be NULL */
 };
 
 struct hosts {
 	struct loop *loop;
 	const struct hosts_ops *ops;
 	void *arg;
+	const struct net_policy *policy;
 	struct host *all;
-	size_t n;
+	size_t n;     /* those of the policy, and behind them those that patterns have matched */
+	size_t n_own; /* of the policy, without patterns */
+	size_t n_lookups;
 	int64_t fresh_ns; /* 0: the usual; for tests */
 };
 
@@ -50,6 +63,11 @@ int hosts_open(struct hosts *h, struct atoll_error *err);
 struct host *hosts_find(struct hosts *h, const char *name);
 bool hosts_know(const struct hosts *h, const struct net_address *a);
 int hosts_answer(struct hosts *h, struct host *host, struct net_address *ret, size_t max);
+/*
+ * The addresses of a name that the command asks for, at most max. -EAGAIN: ops->looked_up() will be called, and then to ask again;
+ * -ENOENT: the name is not allowed; -EACCES: nor are its addresses; -ENODATA: it does not exist.
+ */
+int hosts_ask(struct hosts *h, const char *name, struct net_address *ret, size_t max);
 void hosts_end(struct hosts *h);
 
 #endif

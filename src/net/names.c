@@ -9,8 +9,10 @@
 #define QUERY_SIZE 4096    /* of a packet; what is longer is no question of a resolver */
 #define CONNECTIONS_MAX 64 /* over TCP, at the same time */
 #define AT_ONCE 64         /* packets before others have their turn */
+#define WAITING_MAX 256    /* questions over UDP; further ones are lost, and resolvers ask again */
 
-static size_t answer_query(struct names *n, const uint8_t *packet, size_t size, uint8_t answer[DNS_PACKET_SIZE])
+/* The size of the answer; 0: none; -EAGAIN: the name is being looked up. */
+static int answer_query(struct names *n, const uint8_t *packet, size_t size, uint8_t answer[DNS_PACKET_SIZE])
 {
 	struct net_address addresses[RESOLVE_MAX];
 	struct dns_query q;
@@ -20,10 +22,12 @@ static size_t answer_query(struct names *n, const uint8_t *packet, size_t size, 
 		return 0;
 	if (code == DNS_NO_ERROR) {
 		found = n->ops->find(n->arg, q.name, q.type, addresses, ARRAY_SIZE(addresses));
+		if (found == -EAGAIN)
+			return found;
 		if (found < 0)
 			code = DNS_NO_SUCH_NAME;
 	}
-	return dns_answer(packet, size, &q, (enum dns_code)code, addresses, found > 0 ? (size_t)found : 0, answer);
+	return (int)dns_answer(packet, size, &q, (enum dns_code)code, addresses, found > 0 ? (size_t)found : 0, answer);
 }
 
 struct server {
@@ -31,23 +35,65 @@ struct server {
 	struct names *names;
 };
 
+struct waiting {
+	struct waiting *next;
+	int fd; /* of the server, which lives as long as the gateway */
+	struct sockaddr_storage from;
+	socklen_t length;
+	size_t size;
+	uint8_t packet[QUERY_SIZE];
+};
+
+static void put_last(struct names *n, struct waiting *w)
+{
+	struct waiting **end = &n->waiting;
+
+	while (*end)
+		end = &(*end)->next;
+	w->next = NULL;
+	*end = w;
+	n->n_waiting++;
+}
+
+static void answer_udp(struct names *n, struct waiting *w)
+{
+	uint8_t answer[DNS_PACKET_SIZE];
+	int size = answer_query(n, w->packet, w->size, answer);
+
+	if (size == -EAGAIN && n->n_waiting < WAITING_MAX) {
+		put_last(n, w);
+		return;
+	}
+	if (size > 0)
+		(void)sendto(w->fd, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&w->from,
+			     w->length);
+	free(w);
+}
+
+static struct waiting *receive_udp(int fd)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+	ssize_t size;
+
+	if (!w)
+		return NULL;
+	w->fd = fd;
+	w->length = sizeof(w->from);
+	size = recvfrom(fd, w->packet, sizeof(w->packet), MSG_DONTWAIT, (struct sockaddr *)&w->from, &w->length);
+	w->size = size > 0 ? (size_t)size : 0;
+	if (size >= 0)
+		return w;
+	free(w);
+	return NULL;
+}
+
 static void udp_ready(struct source *s, uint32_t events)
 {
-	uint8_t packet[QUERY_SIZE], answer[DNS_PACKET_SIZE];
-	struct sockaddr_storage from;
+	struct waiting *w;
 
 	(void)events;
-	for (int i = 0; i < AT_ONCE; i++) {
-		socklen_t length = sizeof(from);
-		ssize_t size = recvfrom(s->fd, packet, sizeof(packet), MSG_DONTWAIT, (struct sockaddr *)&from, &length);
-		size_t n;
-
-		if (size < 0)
-			return;
-		n = answer_query(((struct server *)s)->names, packet, (size_t)size, answer);
-		if (n > 0)
-			(void)sendto(s->fd, answer, n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, length);
-	}
+	for (int i = 0; i < AT_ONCE && (w = receive_udp(s->fd)); i++)
+		answer_udp(((struct server *)s)->names, w);
 }
 
 static void server_destroy(struct source *s)
@@ -84,13 +130,22 @@ int names_serve_udp(struct names *n, int fd)
 struct connection {
 	struct source source;
 	struct names *names;
+	struct connection *next;
+	bool waits; /* the name of the first frame is being looked up */
 	size_t size;
 	uint8_t data[2 + QUERY_SIZE];
 };
 
 static void connection_destroy(struct source *s)
 {
-	((struct connection *)s)->names->n_connections--;
+	struct names *n = ((struct connection *)s)->names;
+	struct connection **at = &n->connections;
+
+	while (*at && &(*at)->source != s)
+		at = &(*at)->next;
+	if (*at)
+		*at = (*at)->next;
+	n->n_connections--;
 	free(s);
 }
 
@@ -98,11 +153,14 @@ static void connection_destroy(struct source *s)
 static bool answer_frame(struct connection *c, size_t frame)
 {
 	uint8_t answer[2 + DNS_PACKET_SIZE];
-	size_t n = answer_query(c->names, c->data + 2, frame, answer + 2);
+	int n = answer_query(c->names, c->data + 2, frame, answer + 2);
 
+	c->waits = n == -EAGAIN;
+	if (n <= 0)
+		return c->waits;
 	answer[0] = (uint8_t)(n >> 8);
 	answer[1] = (uint8_t)n;
-	return n > 0 && send(c->source.fd, answer, n + 2, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n + 2;
+	return send(c->source.fd, answer, (size_t)n + 2, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n + 2;
 }
 
 static bool answer_frames(struct connection *c)
@@ -116,10 +174,20 @@ static bool answer_frames(struct connection *c)
 			return true;
 		if (!answer_frame(c, frame))
 			return false;
+		if (c->waits)
+			return true;
 		c->size -= frame + 2;
 		memmove(c->data, c->data + frame + 2, c->size);
 	}
 	return true;
+}
+
+static void go_on(struct connection *c)
+{
+	struct loop *l = c->names->loop;
+
+	if (!answer_frames(c) || loop_want(l, &c->source, c->waits ? 0 : EPOLLIN) < 0)
+		loop_drop(l, &c->source);
 }
 
 static void connection_ready(struct source *s, uint32_t events)
@@ -130,10 +198,12 @@ static void connection_ready(struct source *s, uint32_t events)
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0)
-		c->size += (size_t)n;
-	if (n <= 0 || !answer_frames(c))
+	if (n <= 0) {
 		loop_drop(c->names->loop, s);
+		return;
+	}
+	c->size += (size_t)n;
+	go_on(c);
 }
 
 static void tcp_ready(struct source *s, uint32_t events)
@@ -152,6 +222,8 @@ static void tcp_ready(struct source *s, uint32_t events)
 	}
 	names->n_connections++;
 	c->names = names;
+	c->next = names->connections;
+	names->connections = c;
 	c->source = (struct source){ .fd = fd, .ready = connection_ready, .destroy = connection_destroy };
 	if (loop_want(names->loop, &c->source, EPOLLIN) < 0)
 		loop_drop(names->loop, &c->source);
@@ -160,4 +232,19 @@ static void tcp_ready(struct source *s, uint32_t events)
 int names_serve_tcp(struct names *n, int fd)
 {
 	return serve(n, fd, tcp_ready);
+}
+
+void names_again(struct names *n)
+{
+	struct waiting *w = n->waiting, *next;
+
+	n->waiting = NULL;
+	n->n_waiting = 0;
+	for (; w; w = next) {
+		next = w->next;
+		answer_udp(n, w);
+	}
+	for (struct connection *c = n->connections; c; c = c->next)
+		if (c->waits && !c->source.dead)
+			go_on(c);
 }

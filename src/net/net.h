@@ -34,7 +34,10 @@ enum net_mode { NET_NONE, NET_HOST, NET_ALLOW };
 #define NET_PUBLISH_MAX 32
 
 struct net_host {
-	char name[NET_NAME_SIZE]; /* lower case, without a dot at its end; or an address */
+	char name[NET_NAME_SIZE]; /* lower case, without a dot at its end; or an address; or "*.NAME" */
+	/* Of a preset: the gateway looks the name up when the command asks for it, since the command may not
+	 * need it, and a name that does not resolve must not end the run. */
+	bool late;
 	uint16_t ports[NET_PORTS_MAX];
 	size_t n_ports;
 };
@@ -52,12 +55,20 @@ struct net_policy {
 	size_t n_publish;
 };
 
-/* text: "none", "host" or "allow:HOST[:PORT],…"; without PORT 80 and 443 are meant; an IPv6 address stands in brackets. */
+/* text: "none", "host" or "[PRESET,]…[allow:HOST[:PORT],…]"; without PORT 80 and 443 are meant; an IPv6 address stands in
+ * brackets; a HOST "*.NAME" is every name below NAME. */
 int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error *err);
 /* text: "[ADDRESS:][HOSTPORT:]PORT"; without ADDRESS the host's loopback, without HOSTPORT the same port. */
 int net_policy_publish(struct net_policy *p, const char *text, struct atoll_error *err);
+/* 0 or -E2BIG. */
+int net_host_add_port(struct net_host *h, uint16_t port);
 bool net_policy_needs_gateway(const struct net_policy *p);
 void net_policy_release(struct net_policy *p);
+
+/* ---- presets.c ---- */
+
+const struct atoll_net_preset *net_preset_at(size_t i); /* NULL past the end */
+const struct atoll_net_preset *net_preset_find(const char *name);
 
 /* ---- open.c: the caller's side ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/similar.h"
 #include "net/private.h"
 
 static const char operation[] = "run";
@@ -20,23 +21,6 @@ static int parse_port(const char *text, uint16_t *ret)
 		return -EINVAL;
 	*ret = (uint16_t)port;
 	return 0;
-}
-
-/* Letters, digits, hyphens and underscores in labels of at most 63. */
-static bool is_host_name(const char *name)
-{
-	size_t label = 0;
-
-	if (!*name || strlen(name) > 253)
-		return false;
-	for (const char *p = name; *p; p++) {
-		if (*p == '.' ? label == 0 : !isalnum((unsigned char)*p) && *p != '-' && *p != '_')
-			return false;
-		label = *p == '.' ? 0 : label + 1;
-		if (label > 63)
-			return false;
-	}
-	return label > 0;
 }
 
 static bool looks_like_address(const char *name)
@@ -61,7 +45,7 @@ static int split(char *text, char **ret_host, char **ret_port)
 	return close || !strchr(text, ':') ? 0 : -EINVAL;
 }
 
-static int add_port(struct net_host *h, uint16_t port)
+int net_host_add_port(struct net_host *h, uint16_t port)
 {
 	for (size_t i = 0; i < h->n_ports; i++)
 		if (h->ports[i] == port)
@@ -72,11 +56,13 @@ static int add_port(struct net_host *h, uint16_t port)
 	return 0;
 }
 
-static struct net_host *find_or_add(struct net_policy *p, const char *name)
+static struct net_host *find_or_add(struct net_policy *p, const char *name, bool late)
 {
 	for (size_t i = 0; i < p->n_hosts; i++)
-		if (strcmp(p->hosts[i].name, name) == 0)
+		if (strcmp(p->hosts[i].name, name) == 0) {
+			p->hosts[i].late &= late;
 			return &p->hosts[i];
+		}
 	if (p->n_hosts == NET_HOSTS_MAX)
 		return NULL;
 	if (!p->hosts)
@@ -84,6 +70,7 @@ static struct net_host *find_or_add(struct net_policy *p, const char *name)
 	if (!p->hosts)
 		return NULL;
 	snprintf(p->hosts[p->n_hosts].name, NET_NAME_SIZE, "%s", name);
+	p->hosts[p->n_hosts].late = late;
 	return &p->hosts[p->n_hosts++];
 }
 
@@ -102,13 +89,23 @@ static int check_host(char *host, const char *whole, bool bracketed, struct atol
 		*p = (char)tolower((unsigned char)*p);
 	if (size > 1 && host[size - 1] == '.')
 		host[size - 1] = '\0';
-	if (bracketed || looks_like_address(host) || !is_host_name(host))
+	if (whole[0] == '*' || strchr(host, '*')) {
+		const char *fault = pattern_fault(host);
+
+		return fault ? invalid(err, whole, "\"%s\" is no host of --net: %s", whole, fault) : 0;
+	}
+	if (bracketed || looks_like_address(host) || !pattern_is_host_name(host))
 		return invalid(err, whole, "\"%s\" is no host: it is a name or an address, as in allow:example.org:443",
 			       whole);
 	return 0;
 }
 
-static int add_host(struct net_policy *p, const char *item, struct atoll_error *err)
+static int too_many_ports(const char *item, struct atoll_error *err)
+{
+	return invalid(err, item, "--net allows at most %d ports of one host", NET_PORTS_MAX);
+}
+
+static int add_host(struct net_policy *p, const char *item, bool late, struct atoll_error *err)
 {
 	char copy[NET_NAME_SIZE + 80], *host, *port_text;
 	struct net_host *h;
@@ -125,12 +122,12 @@ static int add_host(struct net_policy *p, const char *item, struct atoll_error *
 	r = check_host(host, item, item[0] == '[', err);
 	if (r < 0)
 		return r;
-	h = find_or_add(p, host);
+	h = find_or_add(p, host, late);
 	if (!h)
 		return invalid(err, item, "--net allows at most %d hosts", NET_HOSTS_MAX);
 	for (size_t i = 0; i < ARRAY_SIZE(usual_ports) && r == 0; i++)
-		r = add_port(h, port ? port : usual_ports[i]);
-	return r < 0 ? invalid(err, item, "--net allows at most %d ports of one host", NET_PORTS_MAX) : 0;
+		r = net_host_add_port(h, port ? port : usual_ports[i]);
+	return r < 0 ? too_many_ports(item, err) : 0;
 }
 
 static int parse_hosts(struct net_policy *p, const char *list, struct atoll_error *err)
@@ -142,7 +139,7 @@ static int parse_hosts(struct net_policy *p, const char *list, struct atoll_erro
 		return error_oom(err, operation);
 	while (rest) {
 		char *item = strsep(&rest, ",");
-		int r = *item ? add_host(p, item, err)
+		int r = *item ? add_host(p, item, false, err)
 			      : invalid(err, list, "there is an empty host in \"allow:%s\"", list);
 
 		if (r < 0)
@@ -151,9 +148,74 @@ static int parse_hosts(struct net_policy *p, const char *list, struct atoll_erro
 	return 0;
 }
 
-int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error *err)
+static int add_preset(struct net_policy *p, const struct atoll_net_preset *preset, struct atoll_error *err)
+{
+	AUTO_FREE char *copy = strdup(preset->hosts);
+	char *rest = copy;
+	int r = copy ? 0 : error_oom(err, operation);
+
+	while (rest && r >= 0)
+		r = add_host(p, strsep(&rest, " "), true, err);
+	return r;
+}
+
+static int unknown_word(const char *word, struct atoll_error *err)
+{
+	struct similar near = similar_to(word);
+
+	for (size_t i = 0; net_preset_at(i); i++)
+		similar_try(&near, net_preset_at(i)->name);
+	return invalid(err, word,
+		       "\"%s\" is not possible for --net; it is none, host, a preset or allow:HOST[:PORT],…%s%s%s",
+		       word, near.best ? "; did you mean \"" : "", near.best ? near.best : "", near.best ? "\"?" : "");
+}
+
+/* Presets, and after "allow:" hosts. */
+static int parse_list(struct net_policy *p, const char *text, struct atoll_error *err)
 {
 	static const char allow[] = "allow:";
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy;
+
+	if (!copy)
+		return error_oom(err, operation);
+	while (rest) {
+		const struct atoll_net_preset *preset;
+		char *word;
+		int r;
+
+		if (strncmp(rest, allow, sizeof(allow) - 1) == 0)
+			return parse_hosts(p, rest + sizeof(allow) - 1, err);
+		word = strsep(&rest, ",");
+		preset = net_preset_find(word);
+		r = preset ? add_preset(p, preset, err) : unknown_word(word, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* A name that a pattern matches too has the ports of both. */
+static int merge_ports(struct net_policy *p, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->n_hosts; i++)
+		for (size_t k = 0; k < p->n_hosts; k++) {
+			const struct net_host *from = &p->hosts[k];
+
+			if (!pattern_is(from->name) || pattern_is(p->hosts[i].name) ||
+			    !pattern_matches(from->name, p->hosts[i].name))
+				continue;
+			for (size_t j = 0; j < from->n_ports && r == 0; j++)
+				r = net_host_add_port(&p->hosts[i], from->ports[j]);
+		}
+	return r < 0 ? too_many_ports("", err) : 0;
+}
+
+int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error *err)
+{
+	int r;
 
 	p->n_hosts = 0;
 	p->mode = NET_NONE;
@@ -163,9 +225,8 @@ int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error 
 	if (strcmp(text, "host") == 0)
 		return 0;
 	p->mode = NET_ALLOW;
-	if (strncmp(text, allow, sizeof(allow) - 1) == 0)
-		return parse_hosts(p, text + sizeof(allow) - 1, err);
-	return invalid(err, text, "\"%s\" is not possible for --net; it is none, host or allow:HOST[:PORT],…", text);
+	r = parse_list(p, text, err);
+	return r < 0 ? r : merge_ports(p, err);
 }
 
 /* "[ADDRESS:][HOSTPORT:]PORT" from its end. */

@@ -34,6 +34,15 @@ void address_from(const struct sockaddr_storage *from, struct net_address *ret, 
 #define ADDRESS_TEXT_SIZE 64
 void address_format(const struct net_address *a, uint16_t port, char text[ADDRESS_TEXT_SIZE]);
 
+/* ---- pattern.c: "*.example.org" ---- */
+
+bool pattern_is_host_name(const char *name);
+bool pattern_is(const char *name);
+/* name: lower case. */
+bool pattern_matches(const char *pattern, const char *name);
+/* What is wrong with a name that has a "*" in it; NULL: nothing. */
+const char *pattern_fault(const char *name);
+
 /* ---- dns.c: packets, which may come from anybody ---- */
 
 #define DNS_TYPE_A 1
@@ -105,7 +114,8 @@ struct resolve {
 	size_t size;
 };
 
-int resolve_start(struct resolve *r, const char *name);
+/* whole: the name is not looked for in the host's own domain too. */
+int resolve_start(struct resolve *r, const char *name, bool whole);
 /* Reads what is there. 1 once all was read, 0 if there is more to come. */
 int resolve_read(struct resolve *r);
 /* Ends the program; the addresses it told, at most RESOLVE_MAX; 0 if there is no such name, -errno. */
@@ -169,15 +179,21 @@ int relay_start(struct loop *l, int from, int to, const struct relay_ops *ops, v
 /* ---- names.c: the DNS server ---- */
 
 struct names_ops {
-	/* The addresses of an allowed name, at most max, or -ENOENT. type: of the question. */
+	/* The addresses of an allowed name, at most max, or -ENOENT; -EAGAIN: names_again() will tell when to
+	 * ask once more. type: of the question. */
 	int (*find)(void *arg, const char *name, unsigned type, struct net_address *ret, size_t max);
 };
 struct names {
 	struct loop *loop;
 	const struct names_ops *ops;
 	void *arg;
+	struct connection *connections;
 	size_t n_connections;
+	struct waiting *waiting; /* questions over UDP, oldest first */
+	size_t n_waiting;
 };
+/* A name that was being looked up is known now: answers what waits for it. */
+void names_again(struct names *n);
 int names_serve_udp(struct names *n, int fd);
 int names_serve_tcp(struct names *n, int fd);
 

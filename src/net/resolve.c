@@ -9,10 +9,12 @@
 
 #include "net/private.h"
 
-int resolve_start(struct resolve *r, const char *name)
+int resolve_start(struct resolve *r, const char *name, bool whole)
 {
-	char *argv[] = { (char *)"getent", (char *)"ahosts", (char *)name, NULL };
+	char text[NET_NAME_SIZE + 1];
+	char *argv[] = { (char *)"getent", (char *)"ahosts", (char *)"--", text, NULL };
 
+	snprintf(text, sizeof(text), "%s%s", name, whole ? "." : "");
 	r->size = 0;
 	return child_start(argv, &r->child);
 }

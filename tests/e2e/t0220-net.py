@@ -26,7 +26,10 @@ from live import wait_until  # noqa: E402
 WEB, DNS, OTHER = "203.0.113.5", "203.0.113.53", "203.0.113.9"
 WEB6 = "2001:db8::5"
 LOCAL_DNS, NO_DNS = "127.0.0.53", "203.0.113.54"
-NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER}
+FAR, FAR_GATE = "198.51.100.7", "198.51.100.1"  # another machine, and the host's own address on the way to it
+NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER, "wild.test": FAR, "a.wild.test": FAR,
+         "a.b.wild.test": FAR, "evilwild.test": FAR, "own.wild.test": WEB, "gate.wild.test": FAR_GATE, "loop.wild.test": "127.0.0.1",
+         "registry.npmjs.org": FAR}
 CLONE_NEWNET = 0x40000000
 PAGE = b"a page of the host\n"
 
@@ -95,6 +98,32 @@ def serve_pages(directory, address, port, context=None):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
+MACHINE = """
+import ctypes, functools, http.server, subprocess, sys
+assert ctypes.CDLL(None).unshare(0x40000000) == 0
+print("apart", flush=True)
+sys.stdin.readline()
+for command in ("ip link set lo up", "ip address add %s/24 dev far1", "ip link set far1 up"):
+    subprocess.run((command % sys.argv[1:2][0] if "%" in command else command).split(), check=True)
+server = http.server.ThreadingHTTPServer((sys.argv[1], 80), functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[2]))
+print("serves", flush=True)
+server.serve_forever()
+"""
+
+
+def add_machine(pages):
+    """Another machine that serves pages: a process with a network of its own, linked with the suite's."""
+    machine = subprocess.Popen([t.PYTHON, "-I", "-c", MACHINE, FAR, pages], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    machine.stdout.readline()
+    for command in ("ip link add far0 type veth peer name far1 netns %d" % machine.pid, "ip address add %s/24 dev far0" % FAR_GATE,
+                    "ip link set far0 up"):
+        subprocess.run(command.split(), check=True)
+    machine.stdin.write(b"\n")
+    machine.stdin.flush()
+    machine.stdout.readline()
+    return machine
+
+
 def make_certificate(place):
     key, certificate = os.path.join(place.root, "key.pem"), os.path.join(place.root, "ca.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
@@ -146,6 +175,7 @@ class Host:
         serve_dns(DNS)
         serve_dns(LOCAL_DNS)
         self.silent = None
+        self.machine = add_machine(self.pages)
         serve_pages(self.pages, WEB, 80)
         serve_pages(self.pages, WEB, 443, context)
         serve_pages(self.pages, WEB6, 80)
@@ -160,6 +190,10 @@ class Host:
         self.silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.silent.bind((NO_DNS, 53))
         self.silent.settimeout(60)
+
+    def close(self):
+        self.machine.kill()
+        self.machine.wait()
 
     def is_asked(self):
         try:
@@ -218,6 +252,18 @@ time.sleep(0.5)
 sys.stderr.write("drawn\\n")
 termios.tcsetattr(2, termios.TCSANOW, before)
 """ % TRY.replace("int(sys.argv[1])", "1")
+
+
+def presets(place, tap):
+    """What is listed is the same everywhere."""
+    with open(os.path.join(os.environ["SRC"], "docs", "network.md"), encoding="utf-8") as file:
+        rows = [[cell.replace("`", "").strip() for cell in line.strip("|\n").split("|")] for line in file if line.startswith("| `")]
+    listed = subprocess.run([os.environ["ATOLL"], "help", "presets"], capture_output=True, check=True).stdout.decode()
+    words = " ".join(listed.split())
+    documented = [row for row in rows if len(row) == 3]
+    tap.check("help and docs/network.md list the same presets with the same hosts", len(documented) > 10 and
+              all(" %s %s: %s" % tuple(row) in words for row in documented) and
+              len([line for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]) == len(documented), listed)
 
 
 def hint(s):
@@ -366,6 +412,53 @@ def refusals(s):
     s.check("with --quiet nothing is listed", done.returncode == 6 and not done.stderr, done)
 
 
+RESOLVE = """
+import socket, struct, sys, threading
+def ask(kind, name):
+    query = b"\\x12\\x34" + struct.pack("!HHHHH", 0x100, 1, 0, 0, 0)
+    query += b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\\0" + struct.pack("!HH", 1, 1)
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.settimeout(20)
+        s.connect((sys.argv[1], 53))
+        s.sendall(query if kind == socket.SOCK_DGRAM else struct.pack("!H", len(query)) + query)
+        answer = s.recv(600)
+    answer = answer if kind == socket.SOCK_DGRAM else answer[2:]
+    return socket.inet_ntoa(answer[-4:]) if answer[7] else "code %d" % (answer[3] & 15)
+found = {}
+def note(kind, name):
+    found[kind, name] = ask(kind, name)
+asks = [threading.Thread(target=note, args=(kind, name)) for name in sys.argv[2:] for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
+[x.start() for x in asks]
+[x.join() for x in asks]
+print(*(found[kind, name] for name in sys.argv[2:] for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)))
+"""
+
+
+def patterns(s):
+    wild = ["--net", "allow:*.wild.test"]
+    done = s.run(wild, "curl", "-sS", "http://a.wild.test/page", "http://a.b.wild.test/page", "http://a.wild.test/page")
+    s.check("a pattern allows the names below it, however deep", done.returncode == 0 and done.stdout == 3 * PAGE and not done.stderr, done)
+    done = s.run(wild, "curl", "-sS", "http://wild.test/", "http://evilwild.test/", "http://a.wild.test:81/")
+    s.check("but not the name itself, nor another that ends like it, nor other ports", done.returncode != 0 and not done.stdout and
+            b"the name wild.test\n" in done.stderr and b"the name evilwild.test\n" in done.stderr and
+            b"a connection to %s:81\n" % FAR.encode() in done.stderr, done)
+    done = s.run(["--net", "allow:*.wild.test,wild.test,a.wild.test:81"], "curl", "-sS", "http://wild.test/page", "http://a.wild.test/page")
+    s.check("beside it the name itself can be allowed, and other ports", done.returncode == 0 and done.stdout == 2 * PAGE, done)
+    for name, what in (("own", "another address"), ("gate", "an address on the way out"), ("loop", "the loopback")):
+        done = s.run(wild, "curl", "-sS", "http://%s.wild.test/page" % name)
+        s.check("a name below a pattern that means %s of this machine is refused and listed" % what, done.returncode == 6 and not done.stdout and
+                b"refused by --net: the name %s.wild.test\n" % name.encode() in done.stderr, done)
+    done = s.run(wild, "curl", "-sS", "http://nowhere.wild.test/")
+    s.check("one that does not exist is not listed as refused", done.returncode == 6 and REFUSED not in done.stderr, done)
+    done = s.python(wild, RESOLVE, DNS, "a.wild.test", "no.wild.test", "a.b.wild.test", "wild.test")
+    s.check("questions over TCP and UDP wait for the same name and are all answered", done.stdout.split(b" ") ==
+            [FAR.encode()] * 2 + [b"code", b"3"] * 2 + [FAR.encode()] * 2 + [b"code", b"3", b"code", b"3\n"], done)
+    done = s.run(["--net", "npm"], "curl", "-sS", "http://registry.npmjs.org/page", "http://other.test/")
+    s.check("a preset allows its hosts and no others", done.stdout == PAGE and b"the name other.test\n" in done.stderr, done)
+    done = s.run(["--net", "npm,pypi,allow:web.test"], "curl", "-sS", "http://registry.npmjs.org/page", "http://web.test/page")
+    s.check("presets and hosts go together", done.returncode == 0 and done.stdout == 2 * PAGE, done)
+
+
 def loopback_of_host(s):
     for name in ("localhost", "127.0.0.1", "hosted.test"):
         done = s.run(["--net", "allow:%s:18080" % name], "curl", "-sS", "http://%s:18080/page" % name)
@@ -405,6 +498,9 @@ def bad_input(s):
     for options, status, word in ((["--net", "nonsense"], 2, b"net"), (["--net", "allow:"], 2, b"net"),
                                   (["--net", "allow:web.test:0"], 2, b"net"), (["--net", "allow:web.test:65536"], 2, b"net"),
                                   (["--net", "allow:http://web.test"], 2, b"net"), (["--publish", "0"], 2, b"publish"),
+                                  (["--net", "allow:*"], 2, b"every host"), (["--net", "allow:*.com"], 2, b"top-level"),
+                                  (["--net", "allow:a.*.org"], 2, b"whole names"), (["--net", "allow:*.github.io"], 2, b"name the host itself"),
+                                  (["--net", "nmp"], 2, b'did you mean "npm"'), (["--net", "allow:npm"], 125, b"preset"),
                                   (["--publish", "web"], 2, b"publish"), (["--net", "host", "--publish", "80"], 125, b"publish"),
                                   (["--net", "allow:nowhere.test"], 125, b"nowhere.test")):
         done = s.run(options, "true")
@@ -502,6 +598,7 @@ def lost(s):
 
 
 def main(place, tap):
+    presets(place, tap)
     for who in place.users():
         s = Suite(place, tap, who, None)
         if t.only("hint"):
@@ -514,10 +611,11 @@ def main(place, tap):
         host = Host(place)
         for who in place.users():
             s = Suite(place, tap, who, host)
-            for part in (without, tools, name_servers, refusals, loopback_of_host, publishing, together, bad_input, stored, endings, lost):
+            for part in (without, tools, name_servers, refusals, patterns, loopback_of_host, publishing, together, bad_input, stored, endings, lost):
                 if t.only(part.__name__):
                     part(s)
             s.box.drop()
+        host.close()
         tap.check("no gateway is left", not gateways(), gateways())
     finally:
         leave_host()

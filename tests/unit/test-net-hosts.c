@@ -169,6 +169,120 @@ NET_TEST(an_address_of_this_machine_that_a_name_had_from_the_beginning_stays_and
 	CHECK_STR(s.seen.added, "10.77.0.1 ");
 }
 
+/* What a command gets that asks, once the name was looked up. */
+static const char *ask(struct names_scene *s, const char *name)
+{
+	struct net_address found[RESOLVE_MAX];
+	static char said[2048];
+	int n;
+
+	while ((n = hosts_ask(&s->hosts, name, found, RESOLVE_MAX)) == -EAGAIN)
+		CHECK_OK(loop_once(&s->loop, 10000));
+	said[0] = '\0';
+	for (int i = 0; i < n; i++) {
+		address_format(&found[i], 0, said + strlen(said));
+		strcat(said, " ");
+	}
+	return n == -ENOENT ? "not allowed" : n == -EACCES ? "barred" : n == -ENODATA ? "no such name" : said;
+}
+
+static const char by_name[] =
+	"echo \"$*\" >> $(dirname $0)/asked; case $3 in\n"
+	"a.example.org.) echo '192.0.2.1 STREAM';;\n"
+	"b.a.example.org.) echo '198.51.100.2 STREAM'; echo '192.0.2.1 STREAM';;\n"
+	"own.example.org.) echo '127.0.0.1 STREAM'; echo '::1 STREAM'; echo '169.254.169.254 STREAM';;\n"
+	"both.example.org.) echo '127.0.0.1 STREAM'; echo '192.0.2.3 STREAM';;\n"
+	"*) exit 2;; esac";
+
+TEST(names_below_a_pattern_are_looked_up_when_they_are_asked_for)
+{
+	struct names_scene s = { 0 };
+
+	say(by_name);
+	CHECK_EQ(resolve(&s, "allow:*.example.org"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(s.seen.added, "");
+	CHECK_STR(ask(&s, "a.example.org"), "192.0.2.1 ");
+	CHECK_STR(ask(&s, "b.a.example.org"), "198.51.100.2 192.0.2.1 ");
+	CHECK_STR(s.seen.added, "192.0.2.1 198.51.100.2 192.0.2.1 ");
+	CHECK_STR(ask(&s, "c.example.org"), "no such name");
+	CHECK_STR(ask(&s, "example.org"), "not allowed");
+	CHECK_STR(ask(&s, "evilexample.org"), "not allowed");
+}
+
+TEST(a_name_below_a_pattern_never_means_this_machine_not_even_at_first)
+{
+	struct names_scene s = { 0 };
+
+	say(by_name);
+	CHECK_EQ(resolve(&s, "allow:*.example.org"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(ask(&s, "own.example.org"), "barred");
+	CHECK_STR(ask(&s, "both.example.org"), "192.0.2.3 ");
+	CHECK_STR(s.seen.added, "192.0.2.3 ");
+	say("echo '127.0.0.1 STREAM'");
+	CHECK_STR(answer(&s, "both.example.org"), "192.0.2.3 ");
+	CHECK_STR(s.seen.added, "192.0.2.3 ");
+}
+
+NET_TEST(a_name_below_a_pattern_never_means_another_address_of_this_machine)
+{
+	struct names_scene s = { 0 };
+
+	enter_network();
+	say("echo '10.77.0.1 STREAM'; echo '2001:db8::1 STREAM'; echo '::ffff:10.77.0.1 STREAM'");
+	CHECK_EQ(resolve(&s, "allow:*.example.org"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(ask(&s, "a.example.org"), "barred");
+	CHECK_STR(s.seen.added, "");
+	say("echo '10.77.0.2 STREAM'");
+	CHECK_STR(ask(&s, "b.example.org"), "10.77.0.2 ");
+}
+
+TEST(a_name_of_a_preset_never_means_this_machine_and_need_not_exist)
+{
+	struct names_scene s = { 0 };
+
+	say("echo '127.0.0.1 STREAM'");
+	CHECK_EQ(resolve(&s, "npm"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	CHECK_STR(ask(&s, "registry.npmjs.org"), "barred");
+	say("exit 2");
+	CHECK_STR(ask(&s, "registry.yarnpkg.com"), "no such name");
+	CHECK_STR(s.seen.added, "");
+}
+
+TEST(what_is_no_host_name_is_never_looked_up)
+{
+	static const char *const bad[] = { "-s.example.org",  "?.example.org", "a..example.org", ".example.org",
+					   "a b.example.org", "*.example.org", "a.?.example.org" };
+	struct names_scene s = { 0 };
+
+	say(by_name);
+	CHECK_EQ(resolve(&s, "allow:*.example.org"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (strcmp(ask(&s, bad[i]), "not allowed") != 0)
+			tap_fail(__FILE__, __LINE__, "\"%s\" was looked up", bad[i]);
+	CHECK_EQ(faccessat(tap_dirfd, "asked", F_OK, 0), -1);
+}
+
+TEST(names_without_end_push_the_oldest_out_and_their_addresses)
+{
+	struct names_scene s = { 0 };
+
+	say("n=${3#n}; n=${n%%.*}; echo \"198.51.$((n / 200)).$((n % 200)) STREAM\"");
+	CHECK_EQ(resolve(&s, "allow:*.example.org"), 0);
+	CHECK_EQ(hosts_open(&s.hosts, &s.err), 0);
+	for (int i = 1; i <= MET_MAX + 2; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "n%d.example.org", i);
+		CHECK_CONTAINS(ask(&s, name), "198.51.");
+	}
+	CHECK_STR(s.seen.removed, "198.51.0.1 198.51.0.2 ");
+}
+
 TEST(addresses_without_end_push_the_oldest_out)
 {
 	struct names_scene s = { 0 };

@@ -88,6 +88,114 @@ TEST(what_is_no_host_and_port_is_refused_with_the_words_that_were_given)
 	CHECK_CONTAINS(err.message, "a:99999");
 }
 
+static const char *fault_of(const char *text)
+{
+	static struct atoll_error err;
+	struct net_policy p = { 0 };
+
+	err.message[0] = '\0';
+	if (net_policy_parse(&p, text, &err) == 0)
+		snprintf(err.message, sizeof(err.message), "taken");
+	net_policy_release(&p);
+	return err.message;
+}
+
+TEST(a_pattern_takes_the_names_below_it_and_no_others)
+{
+	CHECK(pattern_matches("*.example.org", "a.example.org"));
+	CHECK(pattern_matches("*.example.org", "a.b.example.org"));
+	CHECK(!pattern_matches("*.example.org", "example.org"));
+	CHECK(!pattern_matches("*.example.org", ".example.org"));
+	CHECK(!pattern_matches("*.example.org", "evilexample.org"));
+	CHECK(!pattern_matches("*.example.org", "a.example.org.evil.net"));
+	CHECK(!pattern_matches("*.example.org", "example.org.evil.net"));
+	CHECK(!pattern_matches("*.example.org", "org"));
+}
+
+TEST(a_pattern_that_is_malformed_or_too_wide_is_refused_with_the_reason)
+{
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+		{ "allow:*", "every host" },
+		{ "allow:*:443", "every host" },
+		{ "allow:*.", "every host" },
+		{ "allow:**.example.org", "whole names in front" },
+		{ "allow:*example.org", "whole names in front" },
+		{ "allow:www.*.org", "whole names in front" },
+		{ "allow:*.*.example.org", "whole names in front" },
+		{ "allow:a*.example.org", "whole names in front" },
+		{ "allow:example.*", "whole names in front" },
+		{ "allow:*..example.org", "name of a domain" },
+		{ "allow:*.exa mple.org", "name of a domain" },
+		{ "allow:*.0.0.1", "name of a domain" },
+		{ "allow:*.com", "top-level" },
+		{ "allow:*.COM.", "top-level" },
+		{ "allow:*.localhost", "top-level" },
+		{ "allow:*.co.uk", "anyone can register" },
+		{ "allow:*.com.au", "anyone can register" },
+		{ "allow:*.github.io", "name the host itself" },
+		{ "allow:*.s3.eu-west-1.amazonaws.com", "name the host itself" },
+		{ "allow:*.10.0.0.1.nip.io", "name the host itself" },
+		{ "allow:*.example.org:0", "no valid port" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (!strstr(fault_of(bad[i].text), bad[i].why))
+			tap_fail(__FILE__, __LINE__, "\"%s\": %s", bad[i].text, fault_of(bad[i].text));
+	CHECK_STR(fault_of("allow:*.example.org,*.example.co.uk:8443,*.ann.github.io,*.corp.internal"), "taken");
+}
+
+TEST(a_host_beside_a_pattern_has_the_ports_of_both)
+{
+	struct net_policy p;
+
+	CHECK_EQ(parse(&p, "allow:api.example.org:8443,*.Example.org,example.org:22"), 0);
+	CHECK_EQ(p.n_hosts, 3);
+	CHECK_EQ(p.hosts[0].n_ports, 3);
+	CHECK_STR(p.hosts[1].name, "*.example.org");
+	CHECK_EQ(p.hosts[2].n_ports, 1);
+	net_policy_release(&p);
+}
+
+TEST(presets_are_hosts_that_are_looked_up_late_and_others_can_follow)
+{
+	struct net_policy p;
+
+	CHECK_EQ(parse(&p, "npm,github,allow:api.example.org,registry.npmjs.org:8080,npm"), 0);
+	CHECK_EQ(p.mode, NET_ALLOW);
+	CHECK_STR(p.hosts[0].name, "registry.npmjs.org");
+	CHECK(!p.hosts[0].late); /* the user named it too */
+	CHECK_EQ(p.hosts[0].n_ports, 3);
+	CHECK_STR(p.hosts[1].name, "registry.yarnpkg.com");
+	CHECK(p.hosts[1].late);
+	CHECK_STR(p.hosts[4].name, "github.com");
+	CHECK_EQ(p.hosts[4].n_ports, 3);
+	CHECK_EQ(p.hosts[4].ports[2], 22);
+	CHECK_STR(p.hosts[p.n_hosts - 1].name, "npm"); /* after allow: it is a host */
+	net_policy_release(&p);
+}
+
+TEST(every_preset_is_valid_and_in_order_and_the_words_of_the_setting_are_none)
+{
+	const struct atoll_net_preset *preset;
+
+	for (size_t i = 0; (preset = net_preset_at(i)); i++) {
+		CHECK_STR(fault_of(preset->name), "taken");
+		CHECK(i == 0 || strcmp(net_preset_at(i - 1)->name, preset->name) < 0);
+	}
+	CHECK(!net_preset_find("none") && !net_preset_find("host") && !net_preset_find("allow"));
+}
+
+TEST(a_misspelt_preset_is_refused_with_the_nearest)
+{
+	CHECK_CONTAINS(fault_of("gitub"), "did you mean \"github\"?");
+	CHECK_CONTAINS(fault_of("npm,"), "not possible");
+	CHECK_CONTAINS(fault_of("npm,host"), "not possible");
+	CHECK_CONTAINS(fault_of("none,npm"), "not possible");
+	CHECK_CONTAINS(fault_of("npm,allow:"), "empty host");
+}
+
 TEST(there_are_limits_to_hosts_and_ports)
 {
 	char text[8192] = "allow:a:1";
