@@ -344,6 +344,8 @@ struct atoll_run_result {
 	bool discards_own;      /* some discarded entries lie outside of caches */
 	bool discards_more;     /* these counts are lower bounds */
 	bool discards_unknown;  /* the library could not look at these places */
+	bool untrusted;         /* by its settings */
+	bool lists_refusals;    /* a gateway has listed what was refused */
 };
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */

@@ -24,6 +24,7 @@
 #include "cli/resources.h"
 #include "cli/settings.h"
 #include "cli/terminal.h"
+#include "cli/untrusted-report.h"
 
 struct run_settings {
 	struct atoll_settings *config, *own;
@@ -113,11 +114,13 @@ static void tell_notice(bool is_warning, const char *text, void *arg)
 struct reports {
 	struct discarded_report discarded;
 	struct net_report net;
+	struct untrusted_json json;
 };
 
 static void reports_release(struct reports *r)
 {
 	discarded_report_release(&r->discarded);
+	untrusted_json_release(&r->json);
 }
 
 static struct atoll_run_options options_of(struct cli *cli, const struct options *o, const struct run_settings *s,
@@ -137,6 +140,26 @@ static struct atoll_run_options options_of(struct cli *cli, const struct options
 					   .discarded_arg = &reports->discarded };
 }
 
+static bool is_untrusted(const struct options *o)
+{
+	const char *value = options_value(o, "untrusted");
+
+	return options_has(o, "untrusted") && !(value && strcmp(value, "no") == 0);
+}
+
+/* --untrusted --json, in the foreground. */
+static bool wants_report(const struct options *o)
+{
+	return options_has(o, "json") && is_untrusted(o);
+}
+
+static void report_as_json(struct atoll_run_options *options, struct untrusted_json *u)
+{
+	options->refusal = untrusted_json_refusal;
+	options->discarded = untrusted_json_discarded;
+	options->refusal_arg = options->discarded_arg = u;
+}
+
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
@@ -146,6 +169,14 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	struct atoll_error err;
 	int status, terminal;
 
+	if (wants_report(o)) {
+		if (untrusted_json_begin(&reports.json) < 0)
+			return message_oom(cli);
+		report_as_json(&options, &reports.json);
+	}
+	/* The hint would name options that contradict it. */
+	if (is_untrusted(o))
+		options.wanted_network = NULL;
 	if (cli->before_run)
 		cli->before_run(cli, info);
 	fflush(NULL);
@@ -164,6 +195,10 @@ static int run(struct cli *cli, const struct options *o, const struct run_settin
 	if (result.unconfined)
 		tell_unconfined(cli, info->name);
 	net_report_finish(&reports.net);
+	if (reports.json.out)
+		untrusted_json_finish(&reports.json, &result);
+	else if (result.untrusted && !cli->quiet)
+		untrusted_print(&result, reports.net.n_refused);
 	if (result.timed_out)
 		message_error("the time limit passed after %.1f seconds: everything inside was ended",
 			      (double)result.elapsed_ns / 1e9);
@@ -314,8 +349,8 @@ int cmd_run(struct cli *cli, const struct options *o)
 		return message_usage(cli->command,
 				     "--interactive and --tty go with --detach; a run in the foreground has your "
 				     "standard input and terminal");
-	if (options_has(o, "json") && !options_has(o, "explain"))
-		return message_usage(cli->command, "--json goes with --explain");
+	if (options_has(o, "json") && !options_has(o, "explain") && (!wants_report(o) || options_has(o, "detach")))
+		return message_usage(cli->command, "--json goes with --explain, or with --untrusted in the foreground");
 	if (!find_choice(cli, o, &d.choice) || !resolve_wait(cli, o, &d.wait_ms) ||
 	    !resolve_keep_alive(cli, o, &keep_ms))
 		return atoll_code_exit_status(ATOLL_INVALID);

@@ -35,6 +35,7 @@
 	{ "env-file", "FILE", NULL, "set the variables of FILE, one NAME=VALUE a line", COMPLETE_FILE, 0 }, \
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
+	{ "untrusted", "[YES|NO]", "yes no", "for a command that you do not trust: no secrets, hardly any variable, no network, and a report", COMPLETE_WORDS, 0 }, \
 	{ "user", "root|self", "root self", "who the command is inside: yourself, or root over nothing but your own files", COMPLETE_WORDS, 0 }, \
 	{ "isolation", "full|best", "full best", "best: run also where user namespaces are forbidden, without a boundary; warned", COMPLETE_WORDS, 0 }, \
 	{ "seccomp", "PROFILE", NULL, "refuse more system calls: strict, or those of a FILE as containers have them", COMPLETE_FILE, 0 }, \
@@ -98,7 +99,8 @@ static const struct option_spec run_options[] = {
 	{ "interactive", NULL, NULL, "with --detach: take standard input from atoll attach", COMPLETE_NONE, 'i' },
 	{ "tty", NULL, NULL, "with --detach: run at a terminal of its own, for atoll attach", COMPLETE_NONE, 0 },
 	{ "explain", NULL, NULL, "run nothing, say what the command could do", COMPLETE_NONE, 0 },
-	{ "json", NULL, NULL, "with --explain: print JSON instead of text", COMPLETE_NONE, 0 },
+	{ "json", NULL, NULL, "with --explain, and for the report of --untrusted: print JSON instead of text",
+	  COMPLETE_NONE, 0 },
 	CONFIG,
 	SETTINGS,
 	END,
@@ -316,6 +318,11 @@ static const struct command commands[] = {
 		  "counted. Whatever keeps it, /tmp, /dev/shm and all else that is private get no larger together than --memory of the run that made the view. "
 		  "--disk is watched: the run is ended as soon as the changes are seen to take more, and it is said by how much. Where the "
 		  "filesystem of the changes, or a quota on their directory, has no more than that left, it is what keeps the limit, and that is said.\n\n"
+		  "--untrusted is for a command that you do not trust: it sees no secret, whatever is given with --ro or as a resource, gets "
+		  "only the variables of --clear-env and what --env gives it, and no network. Atoll lists the names and addresses that it looked "
+		  "for, and what it wrote outside the sandbox; with --json as one line of JSON on standard error. --net, --publish, --rw, "
+		  "--userns, --isolation=best and variables that look like credentials contradict it, and are errors on the same command line; "
+		  "in config files they are overridden.\n\n"
 		  "With --log the output is kept for atoll logs, as that of detached runs is, and goes on to where it went "
 		  "without: byte for byte, and a terminal stays one; only Ctrl-Z does not stop atoll run then.\n\n"
 		  "--explain runs nothing, and lists what the command could see, write, reach, call and use. atoll exec "
@@ -331,6 +338,7 @@ static const struct command commands[] = {
 		      "atoll run --net allow:api.example.com -- ./fetch # reaches that host alone\n"
 		      "atoll run --net npm,github -- npm ci # reaches the hosts of these presets\n"
 		      "atoll run --publish 8080 -- ./server # http://127.0.0.1:8080 on the host\n"
+		      "atoll run --untrusted -- ./install.sh # no secrets, no network, and a report\n"
 		      "atoll run --explain --net host # what could it do?\n"
 		      "atoll run fix -- sh -c 'sed -i s/a/b/ *.c' # in an existing sandbox\n" },
 	{ .name = "shell",

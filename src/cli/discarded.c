@@ -151,7 +151,7 @@ static void print_group(const struct atoll_discarded *d, void *arg)
 	       d->view_stays ? ", when the last command or keeper inside ends" : "", strbuf_str(&line));
 }
 
-static void group_json(const struct atoll_discarded *d, void *arg)
+void discarded_group_json(const struct atoll_discarded *d, void *arg)
 {
 	struct json *j = arg;
 
@@ -200,7 +200,7 @@ void discarded_json(struct json *j, struct cli *cli, const char *name)
 		json_bool(j, "more", runs[i].discards_more);
 		json_bool(j, "unknown", runs[i].discards_unknown);
 		json_array(j, "groups");
-		(void)atoll_discarded(cli->a, name, runs[i].number, group_json, j, NULL);
+		(void)atoll_discarded(cli->a, name, runs[i].number, discarded_group_json, j, NULL);
 		json_array_end(j);
 		json_object_end(j);
 	}

@@ -28,6 +28,8 @@ bool discarded_is_all(const struct atoll_run_result *result, uint64_t n_changes)
 void discarded_warn_all(void);
 
 struct json;
+/* An atoll_discarded_fn; arg is a struct json. */
+void discarded_group_json(const struct atoll_discarded *d, void *json);
 void discarded_json(struct json *j, struct cli *cli, const char *name);
 /* Prints the discarded files of the latest runs that wrote some. */
 void discarded_print(struct cli *cli, const char *name);

@@ -53,8 +53,9 @@ void net_report_tell_refusal(const struct atoll_refusal *refusal, void *report)
 								    [ATOLL_REFUSAL_TCP] = "a connection to",
 								    [ATOLL_REFUSAL_UDP] = "a packet to",
 								    [ATOLL_REFUSAL_PING] = "a ping of" };
-	const struct net_report *r = report;
+	struct net_report *r = report;
 
+	r->n_refused += refusal->kind < ATOLL_REFUSAL_MORE;
 	if (refusal->kind == ATOLL_REFUSAL_LOST)
 		message_warning("the gateway to the network was ended before the command");
 	else if (r->cli->quiet)

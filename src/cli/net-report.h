@@ -10,6 +10,7 @@
 struct net_report {
 	const struct cli *cli;
 	bool is_due; /* the hint waits for the end of the command, which has the whole screen */
+	uint64_t n_refused;
 };
 
 /* An atoll_wanted_network_fn; arg is a report. Prints the hint. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a command. */
 #include "engine/run-options.h"
+#include "engine/untrusted.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -161,7 +162,7 @@ static int bad_line(const char *path, size_t number, struct atoll_error *err)
 }
 
 /* Lines NAME=VALUE, taken as they are; empty ones and those that begin with # say nothing. */
-static int read_file(struct environment *e, const char *path, struct atoll_error *err)
+static int read_file(struct environment *e, const char *path, bool untrusted, struct atoll_error *err)
 {
 	AUTO_FREE char *text = NULL;
 	size_t size, number = 0;
@@ -184,30 +185,34 @@ static int read_file(struct environment *e, const char *path, struct atoll_error
 			continue;
 		if (*line == '=' || !strchr(line, '='))
 			return bad_line(path, number, err);
+		if (untrusted && untrusted_is_credential(line))
+			return error_set(
+				err, ATOLL_INVALID, 0, "run", path,
+				"env-file \"%s\" and untrusted contradict each other: %.*s looks like a credential",
+				path, (int)strcspn(line, "="), line);
 		if (set(e, line) < 0)
 			return error_oom(err, "run");
 	}
 	return 0;
 }
 
-int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,
-		     struct atoll_error *err)
+int environment_make(const struct environment_spec *spec, char ***ret, struct atoll_error *err)
 {
 	CLEANUP(release) struct environment e = { 0 };
-	AUTO_FREE char *pwd = str_format("PWD=%s", cwd ? cwd : "");
-	int r = pwd ? inherit(&e, clear) : -ENOMEM;
+	AUTO_FREE char *pwd = str_format("PWD=%s", spec->cwd ? spec->cwd : "");
+	int r = pwd ? inherit(&e, spec->clear) : -ENOMEM;
 
-	if (r == 0 && cwd)
+	if (r == 0 && spec->cwd)
 		r = set(&e, pwd);
 	if (r < 0)
 		return error_oom(err, "run");
-	for (; *files; files++) {
-		r = read_file(&e, *files, err);
+	for (const char *const *file = spec->files; *file; file++) {
+		r = read_file(&e, *file, spec->untrusted, err);
 		if (r < 0)
 			return r;
 	}
-	for (; *single; single++)
-		if (set(&e, *single) < 0)
+	for (const char *const *one = spec->single; *one; one++)
+		if (set(&e, *one) < 0)
 			return error_oom(err, "run");
 	*ret = TAKE_PTR(e.v);
 	return 0;

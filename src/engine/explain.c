@@ -102,6 +102,8 @@ static void tell_network(const struct explainer *e, const struct net_policy *net
 		tell(e, "reach", "everything", "the host's own network, its loopback included");
 		break;
 	case NET_ALLOW:
+		if (net->n_hosts == 0)
+			tell(e, "reach", "nothing", "no network but a loopback of its own; what it looks for is listed");
 		for (size_t i = 0; i < net->n_hosts; i++) {
 			AUTO_STRBUF ports = STRBUF_INIT;
 

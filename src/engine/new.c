@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "engine/claim.h"
 #include "engine/settings.h"
+#include "engine/untrusted.h"
 #include "jail/jail.h"
 
 struct maker {
@@ -293,6 +294,9 @@ static int make(struct maker *m, struct atoll_error *err)
 	s->box.created_ns = s->box.active_ns = clock_realtime_ns();
 	s->box.durable_workspace = m->options->durable_workspace;
 	s->box.prunable = m->options->prunable;
+	r = untrusted_check(m->options->settings, err);
+	if (r < 0)
+		return r;
 	if (settings_encode(m->options->settings, &s->box.settings) < 0)
 		return error_oom(err, "new");
 	/* A recovery that finds the new lock file and no such sandbox holds the lock for a moment. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/settings.h"
+#include "engine/untrusted.h"
 
 #define DB_IDLE_LIMIT_MS 3600000 /* as settings.c says */
 
@@ -16,6 +17,15 @@ static const char *last(const struct atoll_settings *settings, const char *name)
 		if (strcmp(s->name, name) == 0)
 			value = s->value;
 	return value;
+}
+
+static size_t count(const struct atoll_settings *settings)
+{
+	size_t n = 0;
+
+	while (atoll_settings_get(settings, n))
+		n++;
+	return n;
 }
 
 /* A path as it is now: the home directory put in place of "~". */
@@ -84,8 +94,13 @@ static int make_environment(const struct atoll_run_options *options, const struc
 
 	if (collect(settings, "env-file", true, &files) < 0 || collect(settings, "env", false, &single) < 0)
 		return error_oom(err, "run");
-	return environment_make(clear && strcmp(clear, "yes") == 0, (const char *const *)files.v,
-				(const char *const *)single.v, moves ? ret->cwd : NULL, &ret->env, err);
+	ret->clear_env = ret->untrusted || (clear && strcmp(clear, "yes") == 0);
+	return environment_make(&(struct environment_spec){ .clear = ret->clear_env,
+							    .untrusted = ret->untrusted,
+							    .files = (const char *const *)files.v,
+							    .single = (const char *const *)single.v,
+							    .cwd = moves ? ret->cwd : NULL },
+				&ret->env, err);
 }
 
 static bool is_on(const struct atoll_settings *settings, const char *name)
@@ -145,14 +160,11 @@ static void find_limits(const struct atoll_settings *settings, struct run_option
 		(void)settings_cpus(cpus, &ret->limits.cpu_millis);
 }
 
-static int find_places(const struct atoll_run_options *options, const struct atoll_settings *settings,
-		       struct run_options *ret)
+static int find_places(size_t n_defaults, const struct atoll_settings *settings, struct run_options *ret)
 {
 	const struct atoll_setting *s;
-	size_t n = 0, n_defaults = 0;
+	size_t n = 0;
 
-	while (atoll_settings_get(options->defaults, n_defaults))
-		n_defaults++;
 	while (atoll_settings_get(settings, n))
 		n++;
 	ret->places = calloc(n + 1, sizeof *ret->places);
@@ -177,6 +189,9 @@ static int find_net(const struct atoll_settings *settings, struct run_options *r
 	const struct atoll_setting *s;
 	int r = net_policy_parse(&ret->net, net ? net : "none", err);
 
+	/* A gateway that lets nothing through says what was looked for. */
+	if (r >= 0 && ret->untrusted && jail_probe_net() == 0)
+		ret->net.mode = NET_ALLOW;
 	for (size_t i = 0; r >= 0 && (s = atoll_settings_get(settings, i)); i++)
 		if (strcmp(s->name, "publish") == 0)
 			r = net_policy_publish(&ret->net, s->value, err);
@@ -245,14 +260,19 @@ static int find_root(const struct atoll_settings *settings, char **ret, struct a
 
 /* The weakest first. */
 static int merge(const struct atoll_run_options *options, const struct store_sandbox *box, struct atoll_settings **ret,
-		 struct atoll_error *err)
+		 size_t numbers[ORIGIN_COUNT], struct atoll_error *err)
 {
 	AUTO_FREE char *source = str_format("sandbox %s", box->name);
 	int r = source ? settings_append(ret, options->defaults, err) : error_oom(err, "run");
 
+	numbers[ORIGIN_DEFAULTS] = count(*ret);
 	if (r >= 0)
 		r = settings_decode(ret, box->settings, source, err);
-	return r < 0 ? r : settings_append(ret, options->settings, err);
+	numbers[ORIGIN_SANDBOX] = count(*ret) - numbers[ORIGIN_DEFAULTS];
+	if (r >= 0)
+		r = settings_append(ret, options->settings, err);
+	numbers[ORIGIN_CALLER] = count(*ret) - numbers[ORIGIN_DEFAULTS] - numbers[ORIGIN_SANDBOX];
+	return r;
 }
 
 static void cleanup_settings(struct atoll_settings **s)
@@ -265,15 +285,18 @@ int run_options_make(const struct atoll_run_options *options, const struct store
 {
 	CLEANUP(run_options_release) struct run_options o = { .terminal = options->terminal };
 	CLEANUP(cleanup_settings) struct atoll_settings *settings = NULL;
-	int r = merge(options, box, &settings, err);
+	size_t numbers[ORIGIN_COUNT];
+	int r = merge(options, box, &settings, numbers, err);
 
+	if (r >= 0)
+		r = untrusted_apply(settings, numbers, &o.untrusted, err);
 	if (r >= 0)
 		r = find_cwd(options, settings, &o.cwd, err);
 	if (r >= 0)
 		r = find_root(settings, &o.root, err);
 	if (r >= 0)
 		r = make_environment(options, settings, &o, err);
-	if (r >= 0 && (find_places(options, settings, &o) < 0 || find_kept(options, &o) < 0))
+	if (r >= 0 && (find_places(numbers[ORIGIN_DEFAULTS], settings, &o) < 0 || find_kept(options, &o) < 0))
 		r = error_oom(err, "run");
 	if (r >= 0)
 		r = find_net(settings, &o, err);

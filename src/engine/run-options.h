@@ -31,10 +31,12 @@ struct run_options {
 	char **kept; /* parts of the home directory that the caller takes to be resources */
 	size_t n_kept;
 	bool terminal;
-	bool as_root; /* inside */
-	bool userns;  /* may make user namespaces */
-	bool log;     /* keeps its output */
-	bool best;    /* also where there can be no namespaces */
+	bool as_root;   /* inside */
+	bool userns;    /* may make user namespaces */
+	bool log;       /* keeps its output */
+	bool best;      /* also where there can be no namespaces */
+	bool untrusted; /* nothing may show a secret */
+	bool clear_env;
 	char *profile_name;
 	struct jail_profile *profile; /* NULL: none but the default */
 	struct net_policy net;
@@ -58,8 +60,13 @@ void run_mounters_tell(const struct atoll_run_options *options);
 
 /* environment.c: the environment of the command, ended by NULL: the caller's (or with clear only the few variables without which hardly
  * anything works), without those that steer the dynamic loader; then the files, then the single variables. PWD is cwd, unless that is NULL. */
-int environment_make(bool clear, const char *const *files, const char *const *single, const char *cwd, char ***ret,
-		     struct atoll_error *err);
+struct environment_spec {
+	bool clear;
+	bool untrusted; /* a file that holds a credential is refused */
+	const char *const *files, *const *single;
+	const char *cwd;
+};
+int environment_make(const struct environment_spec *spec, char ***ret, struct atoll_error *err);
 /* Environment variables by which a command learns its sandbox and its run. */
 #define ENVIRONMENT_SANDBOX "ATOLL_SANDBOX="
 #define ENVIRONMENT_RUN "ATOLL_RUN="

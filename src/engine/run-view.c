@@ -205,6 +205,11 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 	return m->kind == JAIL_MOUNT_PIN ? hold_above(v, p->path, err) : 0;
 }
 
+static bool shows_something(const struct jail_mount *m)
+{
+	return m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && m->kind != JAIL_MOUNT_HOLD;
+}
+
 /* Whether the view has a requested mount at the path or, with below, under it. */
 static bool is_wanted(const struct run_view *v, const char *path, bool below)
 {
@@ -212,16 +217,41 @@ static bool is_wanted(const struct run_view *v, const char *path, bool below)
 		const struct jail_mount *m = &v->mounts[i];
 
 		assert(m->path);
-		if (m->kind != JAIL_MOUNT_HIDE && m->kind != JAIL_MOUNT_VEIL && m->kind != JAIL_MOUNT_HOLD &&
-		    path_is_below(m->path, path) && (below || strcmp(m->path, path) == 0))
+		if (shows_something(m) && path_is_below(m->path, path) && (below || strcmp(m->path, path) == 0))
 			return true;
 	}
 	return false;
 }
 
-static int hide_secret(struct run_view *v, const char *path, struct atoll_error *err)
+/* Whether a resource or an option shows the path, or something below it. */
+static bool is_given(const struct run_view *v, const char *path)
 {
-	if (is_wanted(v, path, false))
+	for (size_t i = 0; i < v->n; i++)
+		if (shows_something(&v->mounts[i]) &&
+		    path_is_below(v->mounts[i].path, path))
+			return true;
+	return false;
+}
+
+/* A file that is a resource has no mount of its own: its directory has. */
+static bool is_resource(const struct session *s, const char *path)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->resources[i].row.path, path) == 0)
+			return true;
+	return false;
+}
+
+static int hide_secret(struct run_view *v, const struct session *s, const char *path, bool untrusted,
+		       struct atoll_error *err)
+{
+	bool is_own = is_resource(s, path);
+
+	if (untrusted && (is_own || is_given(v, path)))
+		return error_set(err, ATOLL_REFUSED, 0, "run", path,
+				 "an untrusted command must not see \"%s\", and a resource or an option shows it",
+				 path);
+	if (is_own || is_wanted(v, path, false))
 		return 0;
 	if (!is_wanted(v, path, true))
 		return add_hidden(v, path, err);
@@ -229,7 +259,7 @@ static int hide_secret(struct run_view *v, const char *path, struct atoll_error 
 	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
-static int hide_secrets(struct run_view *v, struct atoll_error *err)
+static int hide_secrets(struct run_view *v, const struct session *s, bool untrusted, struct atoll_error *err)
 {
 	CLEANUP(secrets_homes_release) struct homes homes = { 0 };
 	int r = secrets_homes(&homes);
@@ -240,7 +270,7 @@ static int hide_secrets(struct run_view *v, struct atoll_error *err)
 		for (size_t i = 0; i < secrets_count() && r >= 0; i++) {
 			AUTO_FREE char *path = secrets_path(i, &homes, k);
 
-			r = path ? hide_secret(v, path, err) : 0;
+			r = path ? hide_secret(v, s, path, untrusted, err) : 0;
 		}
 	return r;
 }
@@ -291,6 +321,6 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 	if (r >= 0)
 		r = hide_areas(v, s, areas, err);
 	if (r >= 0)
-		r = hide_secrets(v, err);
+		r = hide_secrets(v, s, o->untrusted, err);
 	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
 }

@@ -127,6 +127,8 @@ static uint64_t view_key(const struct run_options *o)
 		key = add_to_key(key, o->places[i].kind, o->places[i].path);
 	for (size_t i = 0; i < o->n_kept; i++)
 		key = add_to_key(key, 101, o->kept[i]);
+	if (o->untrusted)
+		key = add_to_key(key, 102, "");
 	return key;
 }
 
@@ -502,6 +504,10 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 		run_output_tell(&s, options);
 	if (r >= 0)
 		r = run_limited(&s, options, &o, ret, &local);
+	if (r >= 0) {
+		ret->untrusted = o.untrusted;
+		ret->lists_refusals = o.net.mode == NET_ALLOW;
+	}
 	for (size_t i = 0; i < s.n && r >= 0; i++)
 		ret->holds_transaction = ret->holds_transaction || s.resources[i].row.kind == ATOLL_KIND_POSTGRES;
 	session_release(&s);

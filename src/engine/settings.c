@@ -280,6 +280,7 @@ static const struct kind kinds[] = {
 	{ { "seccomp", ATOLL_SETTING_ONE, "default" }, is_profile, "it must be default, strict or a path" },
 	{ { "timeout", ATOLL_SETTING_ONE }, is_duration, a_duration },
 	{ { "tmpfs", ATOLL_SETTING_LIST }, is_path, a_path },
+	{ { "untrusted", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 	{ { "user", ATOLL_SETTING_ONE, "self" }, is_user, "it must be root or self" },
 	{ { "userns", ATOLL_SETTING_SWITCH, "no" }, is_switch, "it must be yes or no" },
 };
@@ -337,6 +338,13 @@ struct atoll_settings *atoll_settings_free(struct atoll_settings *settings)
 const struct atoll_setting *atoll_settings_get(const struct atoll_settings *settings, size_t i)
 {
 	return settings && i < settings->n ? &settings->v[i] : NULL;
+}
+
+void settings_remove(struct atoll_settings *settings, size_t i)
+{
+	release(&settings->v[i]);
+	settings->n--;
+	memmove(&settings->v[i], &settings->v[i + 1], (settings->n - i) * sizeof settings->v[i]);
 }
 
 static int check(const char *name, const char *value, const char *source, struct atoll_error *err)

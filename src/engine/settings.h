@@ -30,6 +30,7 @@ bool settings_is_path(const char *name, const char *value); /* whether that is a
 /* As one text, and back: "name=value" lines in which backslash and newline are escaped. NULL is an empty list. */
 int settings_encode(const struct atoll_settings *settings, char **ret);
 int settings_decode(struct atoll_settings **settings, const char *text, const char *source, struct atoll_error *err);
+void settings_remove(struct atoll_settings *settings, size_t i);
 int settings_append(struct atoll_settings **settings, const struct atoll_settings *more, struct atoll_error *err);
 
 #endif
