@@ -8,6 +8,7 @@ The suite never touches /etc of the machine: lib/machine.py makes one of its own
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,21 @@ HOST = [["create", "old", "old\n", 0o644], ["create", "gone", "gone\n", 0o644], 
 USES = "cat old log/one; echo more >> old; rm gone; echo 2 > log/two; mkdir -p new/deep; echo x > new/deep/f; cat old log/two; ls"
 
 
+CONNECT = """
+import os, socket
+try:
+    socket.socket(socket.AF_UNIX).connect("socket")
+    print("socket connected")
+except OSError:
+    print("socket refused")
+try:
+    os.write(os.open("fifo", os.O_WRONLY | os.O_NONBLOCK), b"x")
+    print("fifo written")
+except OSError:
+    print("fifo refused")
+"""
+
+
 def scratch(place, tap, who):
     host = t.build_tree(place, who, HOST, hint="host")
     own = place.fresh("own", who)
@@ -185,6 +201,20 @@ def scratch(place, tap, who):
               b"warning: all that the command wrote" in done.stderr, found, t.said(done))
     done = run("cat old; ls", "--scratch", host)
     tap.check("the next run begins anew, %s" % who, done.stdout == b"old\ngone\nlog\nold\nwww\n" and b"discarded" not in done.stderr, t.said(done))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(host + "/socket")
+        server.listen(1)
+        os.chmod(host + "/socket", 0o777)
+        os.mkfifo(host + "/fifo")
+        os.chmod(host + "/fifo", 0o666)
+        reader = os.open(host + "/fifo", os.O_RDONLY | os.O_NONBLOCK)
+        done = box.atoll("run", "--scratch", host, "box", "--", t.PYTHON, "-c", CONNECT, cwd=host)
+        tap.check("no socket and no FIFO of the host is reached through it, %s" % who, done.stdout == b"socket refused\nfifo refused\n" and
+                  os.read(reader, 100) == b"", t.said(done))
+        os.close(reader)
+    for name in ("socket", "fifo"):
+        os.unlink(host + "/" + name)
+    before = mf.manifest(host)
     done = box.atoll("run", "box", "--explain", "--scratch", host)
     tap.check("--explain says it, %s" % who, os.fsencode(host + ": a private layer over the host's own, discarded") in done.stdout, t.said(done))
     done = box.command(["sh", "-c", 'echo "echo s > shelled; cat shelled" | exec "$@"', "sh", box.program, "shell", "--scratch", host, "box"], cwd=host)

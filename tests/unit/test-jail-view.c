@@ -360,6 +360,24 @@ TEST(a_directory_with_a_mount_below_it_stays_read_only_as_user)
 		"inside\nRead-only\nwritten\n");
 }
 
+TEST(a_required_layer_that_cannot_be_made_ends_the_run_as_user)
+{
+	struct scene s;
+
+	scene_as_root();
+	CHECK_EQ(unshare(CLONE_NEWNS), 0);
+	CHECK_EQ(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	CHECK_EQ(mkdir("place", 0755), 0);
+	CHECK_EQ(mkdir("place/sub", 0755), 0);
+	CHECK_EQ(mount("none", "place/sub", "tmpfs", 0, NULL), 0);
+	scene_as_user();
+	s = scene_new("orig");
+	strcat(tap_dir, "/place");
+	scene_mount(&s, JAIL_MOUNT_SCRATCH, tap_dir)->required = true;
+	CHECK_EQ(scene_try(&s, (char *[]){ (char *)"true", NULL }), -ATOLL_UNSUPPORTED);
+	CHECK_CONTAINS(s.err.message, tap_dir);
+}
+
 JAIL_TEST(the_root_cannot_be_mounted_over)
 {
 	struct scene s = scene_new("orig");
