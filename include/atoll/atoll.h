@@ -247,6 +247,13 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
+/* What commands do not see or get of the host: a path ("~/" is the home directory) or a variable, and when. False past the end. */
+struct atoll_hidden {
+	const char *name, *text;
+	bool is_variable; /* a "*" at the end of its name stands for anything */
+};
+bool atoll_hidden_at(size_t i, struct atoll_hidden *ret);
+
 /* Presets of the setting "net": usual registries and forges, with the hosts that they allow, separated by spaces. */
 struct atoll_net_preset {
 	const char *name, *summary, *hosts;

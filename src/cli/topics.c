@@ -67,6 +67,17 @@ static bool preset_row(size_t i, struct topic_row *ret)
 	return true;
 }
 
+static bool hidden_row(size_t i, struct topic_row *ret)
+{
+	struct atoll_hidden hidden;
+
+	if (!atoll_hidden_at(i, &hidden))
+		return false;
+	snprintf(ret->term, sizeof(ret->term), "%s%s", hidden.is_variable ? "$" : "", hidden.name);
+	snprintf(ret->text, sizeof(ret->text), "%s%s", hidden.is_variable ? "not passed on: it " : "", hidden.text);
+	return true;
+}
+
 static bool change_row(size_t i, struct topic_row *ret)
 {
 	static const char *const texts[] = {
@@ -124,6 +135,8 @@ static const struct topic topics[] = {
 	{ "strategies", "STRATEGIES", "How a resource can be isolated, strongest first:", strategy_row, false },
 	{ "presets", "PRESETS", "Registries and forges that --net allows by name, with their hosts:", preset_row,
 	  false },
+	{ "hidden", "HIDDEN",
+	  "Files and variables of the host that commands do not get, unless you name them:", hidden_row, false },
 	{ "environment", "ENVIRONMENT", "Environment variables:", environment_row, false },
 	{ "files", "FILES", "Where Atoll keeps things:", file_row, false },
 	{ "exit-codes", "EXIT STATUS", "What the exit status says:", exit_code_row, true },

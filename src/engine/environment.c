@@ -3,6 +3,7 @@
 #include "engine/run-options.h"
 #include "engine/untrusted.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -132,6 +133,43 @@ static bool is_basic(const char *assignment)
 		if (same_name(assignment, basic[i]))
 			return true;
 	return strncmp(assignment, "LC_", 3) == 0;
+}
+
+static const char of_loader[] = "makes programs load code that somebody else chose";
+static const char of_outside[] = "names a service of the host that is not there inside";
+
+bool environment_hidden_at(size_t i, const char **ret_name, const char **ret_why)
+{
+	static const char *const of_loaders[] = { "LD_*",    "GCONV_PATH",  "GETCONF_DIR", "LOCPATH",
+						  "NLSPATH", "HOSTALIASES", "MALLOC_TRACE" };
+
+	static_assert(ARRAY_SIZE(of_loaders) == ARRAY_SIZE(loader_prefixes), "one name for each prefix");
+	if (i >= ARRAY_SIZE(of_loaders) + ARRAY_SIZE(outside))
+		return false;
+	*ret_name = i < ARRAY_SIZE(of_loaders) ? of_loaders[i] : outside[i - ARRAY_SIZE(of_loaders)];
+	*ret_why = i < ARRAY_SIZE(of_loaders) ? of_loader : of_outside;
+	return true;
+}
+
+static void tell_left_out(const char *assignment, const char *why,
+			  void (*fn)(const char *name, const char *why, void *arg), void *arg)
+{
+	AUTO_FREE char *name = strndup(assignment, strcspn(assignment, "="));
+
+	if (name)
+		fn(name, why, arg);
+}
+
+void environment_left_out(bool clear, void (*fn)(const char *name, const char *why, void *arg), void *arg)
+{
+	for (char **p = environ; p && *p; p++) {
+		if (steers_loader(*p))
+			tell_left_out(*p, of_loader, fn, arg);
+		else if (leads_outside(*p))
+			tell_left_out(*p, of_outside, fn, arg);
+		else if (clear && !is_basic(*p))
+			tell_left_out(*p, "is not among the few of --clear-env", fn, arg);
+	}
 }
 
 static int inherit(struct environment *e, bool clear)

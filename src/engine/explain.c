@@ -37,6 +37,17 @@ static void tell_writable(const struct explainer *e, const struct session *s, co
 		tell(e, "write", path, "a private copy, kept in the sandbox until it is committed or rolled back");
 }
 
+/* Inside, root may open anything. */
+static void tell_hidden(const struct explainer *e, const struct run_view *v, const struct run_options *o,
+			const char *path)
+{
+	const char *text = jail_is_root() || o->as_root ? "looks empty" : "cannot be opened: Permission denied";
+
+	if (run_view_is_absent(v, o, path))
+		text = "does not exist inside";
+	tell(e, "hidden", path, text);
+}
+
 static void tell_mount(const struct explainer *e, const struct session *s, const struct jail_mount *m)
 {
 	switch (m->kind) {
@@ -50,8 +61,8 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 	case JAIL_MOUNT_SCRATCH:
 		tell(e, "write", m->path, "a private layer over the host's own, discarded");
 		break;
-	case JAIL_MOUNT_HIDE:
-		tell(e, "hidden", m->path, "looks empty");
+	case JAIL_MOUNT_COPY:
+		tell(e, "see", m->path, "a read-only copy: it holds no credential");
 		break;
 	case JAIL_MOUNT_VEIL:
 		tell(e, "hidden", m->path, "looks empty, but for what is named below it");
@@ -63,6 +74,7 @@ static void tell_mount(const struct explainer *e, const struct session *s, const
 	case JAIL_MOUNT_BIND_RO:
 		tell(e, "see", m->path, "read-only, though part of a resource");
 		break;
+	case JAIL_MOUNT_HIDE: /* tell_hidden() */
 	case JAIL_MOUNT_DEV:
 	case JAIL_MOUNT_HOLD:
 		break;
@@ -86,10 +98,22 @@ static int tell_view(const struct explainer *e, struct session *s, const struct 
 		     "private: its own processes, and no devices but null, zero, random and terminals");
 		tell(e, "write", "/tmp, /run, /dev/shm", "empty, private, discarded");
 	}
-	for (size_t i = 0; i < v.n && r >= 0; i++)
+	for (size_t i = 0; i < v.n && r >= 0; i++) {
 		tell_mount(e, s, &v.mounts[i]);
+		if (v.mounts[i].kind == JAIL_MOUNT_HIDE)
+			tell_hidden(e, &v, o, v.mounts[i].path);
+	}
 	run_view_release(&v);
 	return r;
+}
+
+static void tell_variable(const char *name, const char *why, void *arg)
+{
+	AUTO_FREE char *object = str_format("variable %s", name);
+	AUTO_FREE char *text = str_format("not passed on: it %s", why);
+
+	if (object && text)
+		tell(arg, "hidden", object, text);
 }
 
 static void tell_network(const struct explainer *e, const struct net_policy *net)
@@ -103,7 +127,8 @@ static void tell_network(const struct explainer *e, const struct net_policy *net
 		break;
 	case NET_ALLOW:
 		if (net->n_hosts == 0)
-			tell(e, "reach", "nothing", "no network but a loopback of its own; what it looks for is listed");
+			tell(e, "reach", "nothing",
+			     "no network but a loopback of its own; what it looks for is listed");
 		for (size_t i = 0; i < net->n_hosts; i++) {
 			AUTO_STRBUF ports = STRBUF_INIT;
 
@@ -220,6 +245,7 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 		r = tell_view(e, s, o, err);
 	if (r < 0)
 		return r;
+	environment_left_out(o->clear_env, tell_variable, (void *)e);
 	if (!without)
 		tell_network(e, &o->net);
 	tell_identity(e, o);

@@ -73,6 +73,10 @@ int environment_make(const struct environment_spec *spec, char ***ret, struct at
 bool environment_names_run(const char *assignment);                     /* one of these two */
 int environment_set_run(char ***env, const char *sandbox, int64_t run); /* 0 or -ENOMEM */
 void environment_free(char **env);
+/* A variable (or, with "*" at the end, several) that no command inherits, and why. False past the end. */
+bool environment_hidden_at(size_t i, const char **ret_name, const char **ret_why);
+/* Calls fn for each variable of the caller's that a command does not get. */
+void environment_left_out(bool clear, void (*fn)(const char *name, const char *why, void *arg), void *arg);
 /* "NAME=value" in place of what there is of that name; "NAME" takes it out. 0 or -ENOMEM. */
 int environment_adapt(char ***env, const char *assignment);
 /* What of another process's environment its command would get, one by one; false if a name is there twice, or keep said so. */

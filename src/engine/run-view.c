@@ -12,7 +12,10 @@ void run_view_release(struct run_view *v)
 		free(v->paths[i]);
 	for (size_t i = 0; i < v->n_fds; i++)
 		fd_close(v->fds[i]);
+	for (size_t i = 0; i < v->n_copies; i++)
+		free(v->copies[i]);
 	free(v->mounts);
+	free(v->copies);
 	free(v->paths);
 	free(v->fds);
 }
@@ -27,7 +30,8 @@ static int view_init(struct run_view *v, size_t resources, size_t places, size_t
 	v->mounts = calloc(most, sizeof *v->mounts);
 	v->paths = calloc(most, sizeof *v->paths);
 	v->fds = calloc(most * 4, sizeof *v->fds);
-	return v->mounts && v->paths && v->fds ? 0 : -ENOMEM;
+	v->copies = calloc(most, sizeof *v->copies);
+	return v->mounts && v->paths && v->fds && v->copies ? 0 : -ENOMEM;
 }
 
 static struct jail_mount *add_mount(struct run_view *v, enum jail_mount_kind kind, const char *path)
@@ -227,7 +231,7 @@ static bool is_wanted(const struct run_view *v, const char *path, bool below)
 static bool is_given(const struct run_view *v, const char *path)
 {
 	for (size_t i = 0; i < v->n; i++)
-		if (shows_something(&v->mounts[i]) &&
+		if (v->mounts[i].kind != JAIL_MOUNT_COPY && shows_something(&v->mounts[i]) &&
 		    path_is_below(v->mounts[i].path, path))
 			return true;
 	return false;
@@ -259,6 +263,34 @@ static int hide_secret(struct run_view *v, const struct session *s, const char *
 	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
+/* 1: the file holds no credential, and the view shows what was read. */
+static int show_harmless(struct run_view *v, const char *path, struct atoll_error *err)
+{
+	size_t size;
+	char *content = has_mount(v, path) ? NULL : secrets_read_harmless(path, &size);
+	struct jail_mount *m = content ? add_mount(v, JAIL_MOUNT_COPY, path) : NULL;
+
+	if (!content)
+		return 0;
+	v->copies[v->n_copies++] = content;
+	if (!m)
+		return error_oom(err, "run");
+	m->content = content;
+	m->content_size = size;
+	return 1;
+}
+
+static int hide_one(struct run_view *v, const struct session *s, size_t secret, const char *path, bool untrusted,
+		    struct atoll_error *err)
+{
+	enum secret_kind kind = secrets_kind(secret);
+	int r = kind == SECRET_ALWAYS || is_resource(s, path) ? 0 : show_harmless(v, path, err);
+
+	if (r != 0 || kind == SECRET_EXCEPTION)
+		return MIN(r, 0);
+	return hide_secret(v, s, path, untrusted, err);
+}
+
 static int hide_secrets(struct run_view *v, const struct session *s, bool untrusted, struct atoll_error *err)
 {
 	CLEANUP(secrets_homes_release) struct homes homes = { 0 };
@@ -270,7 +302,7 @@ static int hide_secrets(struct run_view *v, const struct session *s, bool untrus
 		for (size_t i = 0; i < secrets_count() && r >= 0; i++) {
 			AUTO_FREE char *path = secrets_path(i, &homes, k);
 
-			r = path ? hide_secret(v, s, path, untrusted, err) : 0;
+			r = path ? hide_one(v, s, i, path, untrusted, err) : 0;
 		}
 	return r;
 }
@@ -323,4 +355,31 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 	if (r >= 0)
 		r = hide_secrets(v, s, o->untrusted, err);
 	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
+}
+
+static bool is_empty_place(const struct jail_mount *m)
+{
+	return m->kind == JAIL_MOUNT_TMPFS || m->kind == JAIL_MOUNT_HIDE || m->kind == JAIL_MOUNT_VEIL;
+}
+
+bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path)
+{
+	/* Of every view, unless a mount of this one lies between. */
+	static const char *const standard[] = { "/dev", "/run", "/tmp" };
+	AUTO_FREE char *in_root = o->root ? str_format("%s%s", o->root, path) : NULL;
+	const struct jail_mount *inner = NULL;
+
+	for (size_t i = 0; i < v->n; i++) {
+		const struct jail_mount *m = &v->mounts[i];
+
+		if (strcmp(m->path, path) != 0 && path_is_below(path, m->path) &&
+		    (!inner || strlen(m->path) > strlen(inner->path)))
+			inner = m;
+	}
+	if (inner)
+		return is_empty_place(inner);
+	for (size_t i = 0; i < ARRAY_SIZE(standard); i++)
+		if (path_is_below(path, standard[i]))
+			return true;
+	return in_root && access(in_root, F_OK) < 0;
 }

@@ -15,6 +15,8 @@ struct run_view {
 	size_t n_paths;
 	int *fds; /* owned */
 	size_t n_fds;
+	char **copies; /* owned: the contents of files */
+	size_t n_copies;
 };
 /* Workspaces of this state directory's sandboxes that lie outside of it. */
 struct run_areas {
@@ -27,6 +29,8 @@ void run_areas_release(struct run_areas *areas);
 /* Does not read the state database, so the session may be paused. */
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
 		   struct atoll_error *err);
+/* Whether a path that the view hides is not even there, since it lies in a place that is empty inside. */
+bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path);
 void run_view_release(struct run_view *v);
 
 struct run_plain {
@@ -65,5 +69,18 @@ size_t secrets_count(void);
 /* Returns secret i below the given home, malloc'ed, or NULL. A secret outside of any home belongs
  * to the first home, number 0. */
 char *secrets_path(size_t i, const struct homes *homes, size_t number);
+/* How secret i is hidden. A file whose content decides is shown as a copy of what was read, so that a
+ * credential that comes later does not show. */
+enum secret_kind {
+	SECRET_ALWAYS,
+	SECRET_BY_CONTENT, /* a file: shown if it holds no credential */
+	SECRET_EXCEPTION,  /* the same, below a secret directory, which hides it otherwise */
+};
+enum secret_kind secrets_kind(size_t i);
+/* The content of a file that holds no credential, malloc'ed; NULL of any other. */
+char *secrets_read_harmless(const char *path, size_t *ret_size);
+
+/* secret-content.c: whether a configuration file (INI, JSON, netrc and the like) holds no credential. When in doubt: false. */
+bool secret_content_is_harmless(const char *text, size_t size);
 
 #endif

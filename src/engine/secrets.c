@@ -16,79 +16,115 @@
 #define GETENT_TIMEOUT_MS 10000
 
 /* "~/" is the home directory. */
-static const char *const secrets[] = {
+static const struct {
+	const char *path;
+	enum secret_kind kind;
+} secrets[] = {
 	/* keys and passwords */
-	"~/.ssh",
-	"~/.gnupg",
-	"~/.pki",
-	"~/.password-store",
-	"~/.local/share/keyrings",
-	"~/.local/share/kwalletd",
-	"~/.config/1Password",
-	"~/.config/Bitwarden",
-	"~/.config/op",
-	"~/.config/sops",
-	"~/.vault-token",
-	"~/.netrc",
-	"~/.Xauthority",
-	"~/.ICEauthority",
+	{ "~/.ssh", SECRET_ALWAYS },
+	{ "~/.gnupg", SECRET_ALWAYS },
+	{ "~/.pki", SECRET_ALWAYS },
+	{ "~/.password-store", SECRET_ALWAYS },
+	{ "~/.local/share/keyrings", SECRET_ALWAYS },
+	{ "~/.local/share/kwalletd", SECRET_ALWAYS },
+	{ "~/.config/1Password", SECRET_ALWAYS },
+	{ "~/.config/Bitwarden", SECRET_ALWAYS },
+	{ "~/.config/op", SECRET_ALWAYS },
+	{ "~/.config/sops", SECRET_ALWAYS },
+	{ "~/.vault-token", SECRET_ALWAYS },
+	{ "~/.netrc", SECRET_BY_CONTENT },
+	{ "~/.Xauthority", SECRET_ALWAYS },
+	{ "~/.ICEauthority", SECRET_ALWAYS },
 	/* clouds and clusters */
-	"~/.aws",
-	"~/.azure",
-	"~/.boto",
-	"~/.config/doctl",
-	"~/.config/gcloud",
-	"~/.config/rclone",
-	"~/.kube",
-	"~/.oci",
-	"~/.s3cfg",
-	"~/.terraform.d/credentials.tfrc.json",
+	{ "~/.aws", SECRET_ALWAYS },
+	{ "~/.azure", SECRET_ALWAYS },
+	{ "~/.boto", SECRET_ALWAYS },
+	{ "~/.config/doctl", SECRET_ALWAYS },
+	{ "~/.config/gcloud", SECRET_ALWAYS },
+	{ "~/.config/rclone", SECRET_ALWAYS },
+	{ "~/.kube", SECRET_ALWAYS },
+	{ "~/.oci", SECRET_ALWAYS },
+	{ "~/.s3cfg", SECRET_ALWAYS },
+	{ "~/.terraform.d/credentials.tfrc.json", SECRET_ALWAYS },
 	/* containers, hosts of code, registries of packages */
-	"~/.docker",
-	"~/.config/containers/auth.json",
-	"~/.git-credentials",
-	"~/.config/git/credentials",
-	"~/.config/gh",
-	"~/.config/glab-cli",
-	"~/.config/hub",
-	"~/.cargo/credentials",
-	"~/.cargo/credentials.toml",
-	"~/.gem/credentials",
-	"~/.npmrc",
-	"~/.pypirc",
+	{ "~/.docker/config.json", SECRET_EXCEPTION }, /* before the directory, which then shows it */
+	{ "~/.docker", SECRET_ALWAYS },
+	{ "~/.config/containers/auth.json", SECRET_ALWAYS },
+	{ "~/.git-credentials", SECRET_ALWAYS },
+	{ "~/.config/git/credentials", SECRET_ALWAYS },
+	{ "~/.config/gh", SECRET_ALWAYS },
+	{ "~/.config/glab-cli", SECRET_ALWAYS },
+	{ "~/.config/hub", SECRET_ALWAYS },
+	{ "~/.cargo/credentials", SECRET_BY_CONTENT },
+	{ "~/.cargo/credentials.toml", SECRET_BY_CONTENT },
+	{ "~/.gem/credentials", SECRET_ALWAYS },
+	{ "~/.npmrc", SECRET_BY_CONTENT },
+	{ "~/.pypirc", SECRET_BY_CONTENT },
 	/* databases */
-	"~/.pgpass",
-	"~/.my.cnf",
-	"~/.mylogin.cnf",
+	{ "~/.pgpass", SECRET_ALWAYS },
+	{ "~/.my.cnf", SECRET_BY_CONTENT },
+	{ "~/.mylogin.cnf", SECRET_ALWAYS },
 	/* browsers and mail */
-	"~/.mozilla",
-	"~/.thunderbird",
-	"~/.config/BraveSoftware",
-	"~/.config/chromium",
-	"~/.config/google-chrome",
-	"~/.config/microsoft-edge",
-	"~/.config/opera",
-	"~/.config/vivaldi",
-	"~/snap/chromium",
-	"~/snap/firefox",
-	"~/.var/app",
+	{ "~/.mozilla", SECRET_ALWAYS },
+	{ "~/.thunderbird", SECRET_ALWAYS },
+	{ "~/.config/BraveSoftware", SECRET_ALWAYS },
+	{ "~/.config/chromium", SECRET_ALWAYS },
+	{ "~/.config/google-chrome", SECRET_ALWAYS },
+	{ "~/.config/microsoft-edge", SECRET_ALWAYS },
+	{ "~/.config/opera", SECRET_ALWAYS },
+	{ "~/.config/vivaldi", SECRET_ALWAYS },
+	{ "~/snap/chromium", SECRET_ALWAYS },
+	{ "~/snap/firefox", SECRET_ALWAYS },
+	{ "~/.var/app", SECRET_ALWAYS },
 	/* of the machine, which root could read */
-	"/etc/shadow",
-	"/etc/shadow-",
-	"/etc/gshadow",
-	"/etc/gshadow-",
-	"/etc/krb5.keytab",
-	"/etc/ssl/private",
-	"/etc/ssh/ssh_host_ecdsa_key",
-	"/etc/ssh/ssh_host_ed25519_key",
-	"/etc/ssh/ssh_host_rsa_key",
-	"/proc/kcore",
-	"/sys/firmware",
-	"/sys/fs/bpf",
-	"/sys/fs/pstore",
-	"/sys/kernel/debug",
-	"/sys/kernel/tracing",
+	{ "/etc/shadow", SECRET_ALWAYS },
+	{ "/etc/shadow-", SECRET_ALWAYS },
+	{ "/etc/gshadow", SECRET_ALWAYS },
+	{ "/etc/gshadow-", SECRET_ALWAYS },
+	{ "/etc/krb5.keytab", SECRET_ALWAYS },
+	{ "/etc/ssl/private", SECRET_ALWAYS },
+	{ "/etc/ssh/ssh_host_ecdsa_key", SECRET_ALWAYS },
+	{ "/etc/ssh/ssh_host_ed25519_key", SECRET_ALWAYS },
+	{ "/etc/ssh/ssh_host_rsa_key", SECRET_ALWAYS },
+	{ "/proc/kcore", SECRET_ALWAYS },
+	{ "/sys/firmware", SECRET_ALWAYS },
+	{ "/sys/fs/bpf", SECRET_ALWAYS },
+	{ "/sys/fs/pstore", SECRET_ALWAYS },
+	{ "/sys/kernel/debug", SECRET_ALWAYS },
+	{ "/sys/kernel/tracing", SECRET_ALWAYS },
 };
+
+#define CONTENT_MAX (64 << 10)
+
+enum secret_kind secrets_kind(size_t i)
+{
+	return secrets[i].kind;
+}
+
+char *secrets_read_harmless(const char *path, size_t *ret_size)
+{
+	AUTO_FREE char *text = NULL;
+
+	if (fd_read_file(AT_FDCWD, path, CONTENT_MAX, &text, ret_size) < 0 ||
+	    !secret_content_is_harmless(text, *ret_size))
+		return NULL;
+	return TAKE_PTR(text);
+}
+
+bool atoll_hidden_at(size_t i, struct atoll_hidden *ret)
+{
+	static const char *const texts[] = { [SECRET_ALWAYS] = "hidden",
+					     [SECRET_BY_CONTENT] =
+						     "hidden if it holds a credential, else a read-only copy",
+					     [SECRET_EXCEPTION] = "a read-only copy if it holds no credential" };
+
+	if (i < ARRAY_SIZE(secrets)) {
+		*ret = (struct atoll_hidden){ .name = secrets[i].path, .text = texts[secrets[i].kind] };
+		return true;
+	}
+	*ret = (struct atoll_hidden){ .is_variable = true };
+	return environment_hidden_at(i - ARRAY_SIZE(secrets), &ret->name, &ret->text);
+}
 
 size_t secrets_count(void)
 {
@@ -177,7 +213,7 @@ void secrets_homes_release(struct homes *h)
 
 char *secrets_path(size_t i, const struct homes *homes, size_t number)
 {
-	const char *secret = secrets[i];
+	const char *secret = secrets[i].path;
 	AUTO_FREE char *path = NULL;
 
 	if (secret[0] != '~')

@@ -67,6 +67,7 @@ enum jail_mount_kind {
 	/* an empty read-only tmpfs, mode 0755, with only the mount points that the view has below
 	 * it; passed over if no directory is there */
 	JAIL_MOUNT_VEIL,
+	JAIL_MOUNT_COPY, /* a read-only file with the given content; passed over if nothing is there */
 	JAIL_MOUNT_SEE,  /* what the host has there, read-only; passed over if nothing is there */
 	JAIL_MOUNT_PIN,  /* what the view itself has there, read-only */
 	JAIL_MOUNT_HOLD, /* the same, writable; a mount point, which nothing can rename */
@@ -80,6 +81,8 @@ struct jail_mount {
 	size_t n_lower;
 	int upper_fd, work_fd;
 	bool required; /* a scratch: the run fails if it cannot be made */
+	const char *content;
+	size_t content_size;
 };
 
 /* 0: no limit of ours. */

@@ -77,6 +77,8 @@ static int add_mount(struct view *v, enum jail_mount_kind kind, const char *path
 		return -ENOMEM;
 	vm->required = m && m->required;
 	v->n_mounts++;
+	vm->content = m ? m->content : NULL;
+	vm->content_size = m ? m->content_size : 0;
 	if (strcmp(path, "/tmp") == 0 || strcmp(path, "/dev/shm") == 0)
 		vm->mode = 01777;
 	return m && (kind == JAIL_MOUNT_OVERLAY || kind == JAIL_MOUNT_BIND || kind == JAIL_MOUNT_BIND_RO)
@@ -246,7 +248,8 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	if (r < 0)
 		return error_sys(err, r, operation, "/proc/self/mountinfo", "cannot read what is mounted");
 	for (size_t i = 0; i < v->n_mounts && v->shield; i++)
-		if (v->mounts[i].kind == JAIL_MOUNT_HIDE || v->mounts[i].kind == JAIL_MOUNT_VEIL)
+		if (v->mounts[i].kind == JAIL_MOUNT_HIDE || v->mounts[i].kind == JAIL_MOUNT_VEIL ||
+		    v->mounts[i].kind == JAIL_MOUNT_COPY)
 			shield_hide(v->shield, v->mounts[i].path);
 	v->terminal = spec->join ? NULL : find_terminal(spec);
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);

@@ -173,6 +173,8 @@ struct view_mount {
 	mode_t mode;                 /* of a tmpfs */
 	struct view_source *sources; /* an overlay's lowers, then its upper and work; of a bind the one tree */
 	size_t n_sources;
+	const char *content; /* of a copy; the caller's */
+	size_t content_size;
 	int fd;       /* child side: the mount, or -EBADF where there is nothing to mount */
 	bool is_file; /* child side */
 };

@@ -190,6 +190,38 @@ static int make_veil(const struct view *v, const struct view_mount *vm, struct v
 	return S_ISDIR(st.st_mode) ? make_tmpfs(v, vm) : -EBADF;
 }
 
+static int write_all(int fd, const char *data, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		data += MAX(n, 0);
+		size -= (size_t)MAX(n, 0);
+	}
+	return 0;
+}
+
+static int make_copy(const struct view *v, struct view_mount *vm, struct view_failure *f)
+{
+	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	char name[STAGE_NAME_SIZE] = "c";
+	AUTO_FD fd = -EBADF;
+	int r;
+
+	f->step = VIEW_STEP_LAYER;
+	if (node < 0)
+		return is_out_of_reach(node) ? -EBADF : node;
+	if (!mount_add_number(name, sizeof(name), (int)vm->order))
+		return -ENAMETOOLONG;
+	fd = openat(v->stage, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
+	r = fd < 0 ? -errno : write_all(fd, vm->content, vm->content_size);
+	f->step = VIEW_STEP_MOUNT;
+	vm->is_file = true;
+	return r < 0 ? r : mount_bind_at(v->stage, name, READ_ONLY);
+}
+
 static int make_see(struct view_mount *vm, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
@@ -234,6 +266,8 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 		return make_scratch(v, vm, f);
 	case JAIL_MOUNT_HIDE:
 		return make_hide(v, vm, f);
+	case JAIL_MOUNT_COPY:
+		return make_copy(v, vm, f);
 	}
 	return -EINVAL;
 }

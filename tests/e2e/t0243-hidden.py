@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 120
-"""What a command must not see: edits of other sandboxes, secrets beside a resource, those of a user without HOME, and hidden files that are replaced."""
+"""What a command must not see: edits of other sandboxes, secrets beside a resource, those of a user without HOME, hidden files that are replaced,
+and files with credentials; and that --explain and the documentation tell the same."""
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +61,12 @@ def beside_a_resource(place, tap, who):
     tap.check("a secret directory that is a resource itself is seen, %s" % who, done.stdout == b"PRIVATE-KEY", t.said(done))
     whole.drop()
     box.drop()
+    write(home + "/.netrc", "PASSWORD", uid)
+    single = t.Box(place, who, None, "single", files=[home + "/.netrc"], environment={"HOME": home})
+    single.new()
+    done = single.run("cat", ".netrc", cwd=home)
+    tap.check("a secret file that is a resource itself is seen, %s" % who, done.stdout == b"PASSWORD", t.said(done))
+    single.drop()
 
 
 def without_home(place, tap, who, record):
@@ -76,6 +84,115 @@ def without_home(place, tap, who, record):
         tap.check("secrets are hidden from a command with %s, %s" % (what, who), done.returncode == 1 and done.stdout == b"" and
                   b"id_test" in done.stderr, t.said(done))
     box.drop()
+
+
+# What each path is inside: "denied", "empty", "absent", or its content.
+PROBE = r"""
+import json, os, sys
+def look(path):
+    try:
+        if os.path.isdir(path):
+            return "empty" if not os.listdir(path) else sorted(os.listdir(path))
+        with open(path) as file:
+            return file.read() or "empty"
+    except PermissionError:
+        return "denied"
+    except OSError:
+        return "absent"
+json.dump({"seen": {path: look(path) for path in sys.argv[1:]}, "env": sorted(os.environ)}, sys.stdout)
+"""
+CLEAN = {".npmrc": "registry=https://npm.example.org/\n@corp:registry=https://npm.corp.example/\nalways-auth=true\n//npm.corp.example/:_authToken=${NPM_TOKEN}\n",
+         ".pypirc": "[distutils]\nindex-servers = corp\n[corp]\nrepository = https://pypi.corp.example/\nusername = ann\n",
+         ".netrc": "machine example.org login anonymous\n", ".cargo/credentials.toml": "[registries.corp]\nindex = \"https://cargo.example/\"\n",
+         ".docker/config.json": '{"auths": {"registry.example.org": {}}, "credsStore": "desktop"}\n', ".my.cnf": "[client]\nuser = ann\n"}
+DIRTY = {".npmrc": "registry=https://npm.example.org/\n//npm.example.org/:_authToken=npm_abc\n", ".pypirc": "[pypi]\nusername = ann\npassword = hunter2\n",
+         ".netrc": "machine example.org login ann password hunter2\n", ".cargo/credentials.toml": '[registry]\ntoken = "cio123"\n',
+         ".docker/config.json": '{"auths": {"registry.example.org": {"auth": "YW5uOmh1bnRlcg=="}}}\n', ".my.cnf": "[client]\npassword=hunter2\n"}
+
+
+def explained(box, *options):
+    done = box.atoll("run", "--explain", "--json", *options, "box")
+    return [(line["what"], line["object"], line["text"]) for line in json.loads(done.stdout)]
+
+
+def probe(box, project, paths, *options):
+    done = box.atoll("run", *options, "box", "--", t.PYTHON, "-I", "-S", "-c", PROBE, *paths, cwd=project)
+    return json.loads(done.stdout)
+
+
+def by_content(place, tap, who):
+    uid, home = place.uid(who), place.fresh("home", who)
+    project = place.fresh("project", who)
+    box = t.Box(place, who, None, dirs=[project], environment={"HOME": home})
+    box.new()
+    for files, what in ((CLEAN, "no credential"), (DIRTY, "a credential")):
+        for name, text in files.items():
+            write(home + "/" + name, text, uid)
+        write(home + "/.docker/key.pem", "PRIVATE", uid)
+        seen = probe(box, project, [home + "/" + name for name in files] + [home + "/.docker"])["seen"]
+        if files is CLEAN:
+            wanted = {**{home + "/" + name: text for name, text in files.items()}, home + "/.docker": ["config.json"]}
+            tap.check("files of settings that hold %s are read, %s" % (what, who), seen == wanted, seen)
+        else:
+            tap.check("files of settings that hold %s are hidden, %s" % (what, who), set(map(str, seen.values())) <= {"denied", "empty", "absent"}, seen)
+    write(home + "/.npmrc", CLEAN[".npmrc"], uid)
+    gate = place.fresh("gate", who)
+    process = subprocess.Popen([box.program, "run", "--rw", gate, "box", "--", "sh", "-c", "touch %s/begun; while ! test -e %s/go; do sleep 0.05; done; cat ~/.npmrc"
+                                % (gate, gate)], env=box.environment, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               **box.identity())
+    while not os.path.exists(gate + "/begun") and process.poll() is None:
+        time.sleep(0.02)
+    write(home + "/.npmrc", DIRTY[".npmrc"])
+    replace(home + "/.npmrc", DIRTY[".npmrc"])
+    write(gate + "/go", "")
+    out, error = process.communicate(timeout=60)
+    tap.check("a token that comes while a command runs is not seen, %s" % who, out.decode() == CLEAN[".npmrc"], out, error)
+    box.drop()
+
+
+def explain_agrees(place, tap, who):
+    uid, home = place.uid(who), place.fresh("home", who)
+    project = place.fresh("project", who)
+    for name, text in {**CLEAN, ".netrc": DIRTY[".netrc"], ".ssh/id_test": "KEY", ".aws/credentials": "KEY", ".kube/config": "KEY", ".docker/key.pem": "KEY",
+                       ".config/gh/hosts.yml": "KEY", ".git-credentials": "KEY"}.items():
+        write(home + "/" + name, text, uid)
+    hidden = [place.fresh("hidden", who) + "/file", tempfile.mkstemp(prefix="atoll-test-", dir="/tmp")[1]]
+    write(hidden[0], "SECRET", uid)
+    os.chmod(hidden[1], 0o644)
+    box = t.Box(place, who, None, dirs=[project], environment={"HOME": home, "LD_DEBUG_OUTPUT": "/x", "SSH_AUTH_SOCK": "/x/agent", "DISPLAY": ":9", "MINE": "1"})
+    box.new()
+    try:
+        for options in ([], ["--user", "root"], ["--clear-env"], ["--untrusted"]):
+            options += [word for path in hidden for word in ("--hide", path)]
+            lines = explained(box, *options)
+            paths = {obj: text for what, obj, text in lines if what == "hidden" and obj.startswith("/")}
+            copies = {obj for what, obj, text in lines if what == "see" and "a read-only copy" in text}
+            variables = {obj.removeprefix("variable ") for what, obj, _ in lines if what == "hidden" and obj.startswith("variable ")}
+            found = probe(box, project, [*paths, *copies], *options)
+            means = {"looks empty": "empty", "cannot be opened: Permission denied": "denied", "does not exist inside": "absent"}
+            wrong = {path: (text, found["seen"][path]) for path, text in paths.items()
+                     if found["seen"][path] != (means.get(text) or ["config.json"])}
+            what = " ".join(options[:-4]) or "no option"
+            tap.check("what --explain says of each hidden path is so, with %s, %s" % (what, who), len(paths) >= 9 and not wrong, paths, wrong)
+            wrong = {path: found["seen"][path] for path in copies if found["seen"][path] != open(path, encoding="ascii").read()}
+            tap.check("and of each copy, with %s, %s" % (what, who), len([path for path in copies if path.startswith(home)]) == 5 and not wrong, copies, wrong)
+            given = {name for name in box.environment if name not in variables} - set(found["env"])
+            tap.check("and of each variable, with %s, %s" % (what, who), {"LD_DEBUG_OUTPUT", "SSH_AUTH_SOCK", "DISPLAY"} <= variables and
+                      not variables & set(found["env"]) and not given and ("MINE" in variables) == (options[0] in ("--clear-env", "--untrusted")),
+                      variables, given)
+    finally:
+        os.unlink(hidden[1])
+        box.drop()
+
+
+def documented(tap):
+    """docs/hidden.md lists what help lists, and that is the table of the program."""
+    with open(os.path.join(os.environ["SRC"], "docs", "hidden.md"), encoding="utf-8") as file:
+        rows = [[cell.strip().strip("`") for cell in line.strip("|\n").split("|")] for line in file if line.startswith("| `") and "--explain" not in line]
+    listed = " ".join(subprocess.run([os.environ["ATOLL"], "help", "hidden"], capture_output=True, check=True).stdout.decode().split())
+    missing = [row for row in rows if " ".join(row) not in listed]
+    tap.check("docs/hidden.md lists what atoll help hidden lists", len(rows) > 80 and not missing and
+              len(listed) < sum(len(" ".join(row)) + 1 for row in rows) + 200, missing, len(rows))
 
 
 def put_homes_on_record(place):
@@ -146,6 +263,9 @@ def main(place, tap):
         if place.is_root:
             edits_of_others(place, tap, who)
         beside_a_resource(place, tap, who)
+        by_content(place, tap, who)
+        explain_agrees(place, tap, who)
+    documented(tap)
     if not place.is_root:
         tap.skip("homes on record", "needs root")
         return

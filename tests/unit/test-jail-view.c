@@ -233,6 +233,34 @@ JAIL_TEST(what_is_hidden_cannot_be_seen_or_written)
 	CHECK_STR(tap_read(secret, "key"), "key\n");
 }
 
+JAIL_TEST(a_copy_is_seen_in_place_of_a_file_and_cannot_be_written)
+{
+	struct scene s = scene_new("orig");
+	char file[4200], inner[4300], dir[4200];
+	int secret = scene_dir("secret");
+	struct jail_mount *m;
+
+	tap_write(tap_dirfd, "config", "token\n");
+	tap_write(secret, "config", "token\n");
+	tap_write(secret, "key", "key\n");
+	snprintf(file, sizeof(file), "%s/config", tap_dir);
+	snprintf(dir, sizeof(dir), "%s/secret", tap_dir);
+	snprintf(inner, sizeof(inner), "%s/config", dir);
+	m = scene_mount(&s, JAIL_MOUNT_COPY, file);
+	m->content = "registry\n";
+	m->content_size = 9;
+	scene_mount(&s, JAIL_MOUNT_VEIL, dir);
+	m = scene_mount(&s, JAIL_MOUNT_COPY, inner);
+	m->content = "";
+	scene_mount(&s, JAIL_MOUNT_COPY, "/tmp/not/there");
+	CHECK_STR(scene_says(
+			  &s,
+			  "cat ../config ../secret/config >&9; echo x > ../config; rm -f ../config; mv ../config ../c; "
+			  "cat ../config >&9; ls ../secret /tmp >&9"),
+		  "registry\nregistry\n../secret:\nconfig\n\n/tmp:\n");
+	CHECK_STR(tap_read(tap_dirfd, "config"), "token\n");
+}
+
 JAIL_TEST(of_a_veiled_directory_only_what_the_view_has_in_it_is_seen)
 {
 	struct scene s = scene_new("orig");
