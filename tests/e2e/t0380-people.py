@@ -347,7 +347,7 @@ def cautious_person(place, tap, who):
     screen = p.at_terminal(*words, cwd=downloads, environment=secret, answers=[(QUESTION, b"x\n")])
     exact, _ = told(screen, "work/downloads")
     p.check("the cautious person's script sees no key, no token and no network", "PRIVATE" not in screen.text and "STOLEN" not in screen.text and
-            "SENT" not in screen.text and "\n0\n" in screen.text, screen)
+            "SENT" not in screen.text and screen.lines[0] == "0", screen)
     p.check("what it tried is told: the host, and what it wrote in the home directory", "telemetry.example.com" in screen.text and
             all(name in screen.text for name in (".bashrc", "letter.txt", "autostart")) and "untrusted: " in screen.text, screen)
     p.check("what it changed in the directory is listed", exact == {"work/downloads/" + name for name in ("tool", "tool/bin", "mine.txt")}, sorted(exact), screen)
