@@ -353,7 +353,7 @@ def policies(place, tap, who):
         named = t.Box(place, who, dirs=[path], state=box.state)
         named.new()
         done = box.atoll("run", "--commit", option, "box", "--", "sh", "-c", command.replace("out", "out2").replace(" s", " s2"), cwd=path)
-        tap.check("also in a sandbox that has a name, %s" % who, done.returncode == 0 and sorted(os.listdir(path)) == [name, name + "2"], t.said(done))
+        tap.check("%s lands with it in a sandbox that has a name too, %s" % (what, who), done.returncode == 0 and sorted(os.listdir(path)) == [name, name + "2"], t.said(done))
         named.drop()
 
 
