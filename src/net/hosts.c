@@ -37,21 +37,27 @@ bool hosts_know(const struct hosts *h, const struct net_address *a)
 	return false;
 }
 
+/* Another name may have the same address. */
+static void close_address(struct hosts *h, struct known *known)
+{
+	struct net_address gone = known->address;
+
+	known->address = (struct net_address){ 0 };
+	if (!hosts_know(h, &gone))
+		h->ops->remove(h->arg, &gone);
+}
+
 /* An address that was told lately is not the one to go. */
 static struct known *make_room(struct hosts *h, struct host *host)
 {
 	struct known *oldest = &host->known[0];
-	struct net_address gone;
 
 	if (host->n_known < KNOWN_MAX)
 		return &host->known[host->n_known++];
 	for (size_t i = 1; i < host->n_known; i++)
 		if (host->known[i].round < oldest->round)
 			oldest = &host->known[i];
-	gone = oldest->address;
-	oldest->address = (struct net_address){ 0 };
-	if (!hosts_know(h, &gone))
-		h->ops->remove(h->arg, &gone);
+	close_address(h, oldest);
 	return oldest;
 }
 
@@ -322,17 +328,6 @@ static int add_patterns(const struct net_policy *p, struct net_host *ret)
 	return r;
 }
 
-static void forget(struct hosts *h, struct host *host)
-{
-	for (size_t i = 0; i < host->n_known; i++) {
-		struct net_address gone = host->known[i].address;
-
-		host->known[i].address = (struct net_address){ 0 };
-		if (!hosts_know(h, &gone))
-			h->ops->remove(h->arg, &gone);
-	}
-}
-
 /* A new place, or that of the name that was not asked for the longest. NULL if all are being looked up. */
 static struct host *find_place(struct hosts *h)
 {
@@ -343,8 +338,8 @@ static struct host *find_place(struct hosts *h)
 	for (size_t i = h->n_own; i < h->n; i++)
 		if (!h->all[i].refresh && (!oldest || h->all[i].used_at < oldest->used_at))
 			oldest = &h->all[i];
-	if (oldest)
-		forget(h, oldest);
+	for (size_t i = 0; oldest && i < oldest->n_known; i++)
+		close_address(h, &oldest->known[i]);
 	return oldest;
 }
 
