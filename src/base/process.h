@@ -3,8 +3,8 @@
  * Processes by number, told apart from later ones that get the same number.
  *
  * A tag names a process for as long as the machine runs. It is the start time that /proc/PID/stat shows. A /proc that is
- * mounted with hidepid shows an ordinary user no process that he may not inspect, and the first process of a view is such
- * a one. The tag is then the inode number of a pidfd, which Linux does not reuse since 6.9 (PROCESS_TAG_INODE is set in
+ * mounted with hidepid shows an ordinary user no process that this user may not inspect, and the first process of a view is such
+ * a process. The tag is then the inode number of a pidfd, which Linux does not reuse since 6.9 (PROCESS_TAG_INODE is set in
  * it), or 0 on older kernels: a hidden process of this user with that number then counts as the one that was meant.
  *
  *	process_tag(pid, &tag)           of a process that is certain to be the one, such as a child

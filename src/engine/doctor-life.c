@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole life of a sandbox, tried with a state directory of its own: what each step does to the files is compared with what
- * it should do. The other checks ask whether the parts are there; this one finds what nobody thought to ask about.
+ * it should do. The other checks ask whether the parts are there; this one also finds faults that no other check looks for.
  */
 #include "engine/doctor.h"
 

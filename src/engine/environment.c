@@ -13,7 +13,7 @@
 /* What a cleared environment still has. */
 static const char *const basic[] = { "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER" };
 
-/* They make a program load code that somebody else chose. Whoever wants one inside gives it as a setting. */
+/* They make a program load code that another program chose. Whoever wants one inside gives it as a setting. */
 static const char *const loader_prefixes[] = { "LD_",      "GCONV_PATH=",  "GETCONF_DIR=", "LOCPATH=",
 					       "NLSPATH=", "HOSTALIASES=", "MALLOC_TRACE=" };
 
@@ -135,7 +135,7 @@ static bool is_basic(const char *assignment)
 	return strncmp(assignment, "LC_", 3) == 0;
 }
 
-static const char of_loader[] = "makes programs load code that somebody else chose";
+static const char of_loader[] = "makes programs load code that another program chose";
 static const char of_outside[] = "names a service of the host that is not there inside";
 
 bool environment_hidden_at(size_t i, const char **ret_name, const char **ret_why)

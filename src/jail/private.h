@@ -359,7 +359,7 @@ struct init {
 	const char *cwd;
 	struct jail_limits limits;
 	bool new_net;      /* a network namespace was made for it */
-	bool no_net;       /* and nobody watches what it does there */
+	bool no_net;       /* and no gateway watches what it does there */
 	uint64_t attempts; /* to find a network, by other commands, before this one started; for no_net */
 	int announce_fd;   /* of the gateway, or -EBADF */
 	int hold_fd;

@@ -5,7 +5,7 @@
  * stay open, since the command may still know them.
  *
  * Names of presets, and those that a pattern matches, are looked up when the command asks for them. The user has not accepted any
- * address of theirs: they never mean this machine (is_acceptable()).
+ * address of these hosts, so such a name never means this machine (is_acceptable()).
  */
 #ifndef NET_HOSTS_H
 #define NET_HOSTS_H
