@@ -494,6 +494,7 @@ static int commit_work(struct operation *o, struct atoll_error *err)
 int atoll_commit(struct atoll *a, const char *name, const struct atoll_commit_options *options,
 		 struct atoll_result **ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	static const struct atoll_commit_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = commit_work };
 

@@ -147,6 +147,7 @@ static int show_nested(struct session *s, size_t outer, struct changes *const *c
 int atoll_changes(struct atoll *a, const char *name, const struct atoll_selection *selection, atoll_change_fn fn,
 		  void *arg, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct session s = { .lock_fd = -EBADF };
 	struct selection *selected = NULL;
 	struct changes **changes = NULL;

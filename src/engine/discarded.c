@@ -388,6 +388,7 @@ static void read_groups(char *text, size_t size, int64_t run, struct discarded *
 int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discarded_fn fn, void *arg,
 		    struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	CLEANUP(discarded_release) struct discarded d = { 0 };
 	struct session s = { .lock_fd = -EBADF };
 	AUTO_FREE char *path = NULL;

@@ -147,6 +147,7 @@ static int check_commits(struct checks *c, struct atoll *a)
 
 int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct checks c = { 0 };
 
 	if (!a || !ret || !ret_n)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/size-limit.h"
 #include "base/strbuf.h"
 #include "store/store.h"
 #include "strategy/strategy.h"

@@ -256,6 +256,7 @@ static int explain(const struct explainer *e, struct session *s, struct run_opti
 int atoll_explain(struct atoll *a, const char *name, const struct atoll_run_options *options, atoll_ability_fn fn,
 		  void *arg, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct session s = { .lock_fd = -EBADF };
 	CLEANUP(run_options_release) struct run_options o = { 0 };
 	struct atoll_error local = { 0 };

@@ -184,6 +184,7 @@ void atoll_info_list_free(struct atoll_info **list, size_t n)
 
 int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct session s = { .lock_fd = -EBADF };
 	int r;
 
@@ -198,6 +199,7 @@ int atoll_show(struct atoll *a, const char *name, struct atoll_info **ret, struc
 
 int atoll_list(struct atoll *a, struct atoll_info ***ret, size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	CLEANUP(cleanup_store) struct store *store = NULL;
 	struct store_sandbox *boxes = NULL;
 	struct atoll_info **list;
@@ -276,6 +278,7 @@ static const char *name_of(const struct store_sandbox *boxes, size_t n, int64_t 
 
 int atoll_log(struct atoll *a, const char *name, struct atoll_log_entry **ret, size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	CLEANUP(cleanup_store) struct store *store = NULL;
 	struct store_sandbox *boxes = NULL;
 	struct store_op *ops = NULL;

@@ -170,6 +170,7 @@ static int start(struct atoll *a, const char *name, const struct atoll_run_optio
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct keeper k = { .scribe = SCRIBE_NONE };
 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret_run)
@@ -206,6 +207,7 @@ int keeper_hold(struct atoll *a, const char *name, const struct atoll_run_option
 int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
 	       struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	return keeper_hold(a, name, options, true, idle_ms, err);
 }
 

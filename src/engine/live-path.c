@@ -156,6 +156,7 @@ static int find_path(struct session *s, const char *path, int idle_ms, char **re
 
 int atoll_path(struct atoll *a, const char *name, const char *path, int idle_ms, char **ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct session s = { .lock_fd = -EBADF };
 	char *found = NULL;
 	int r;

@@ -375,6 +375,7 @@ static int describe(struct maker *m, struct atoll_info **ret, struct atoll_error
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
 	      struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
 	struct atoll_error local = { 0 };
 	int r = a ? check_options(options, &local)

@@ -134,5 +134,6 @@ struct atoll *atoll_close(struct atoll *a)
 
 const char *atoll_state_dir(const struct atoll *a)
 {
+	SIZE_LIMIT_GUARD;
 	return a->state_dir;
 }

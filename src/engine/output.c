@@ -270,6 +270,7 @@ int atoll_output(struct atoll *a, const char *name, int64_t run, bool on, atoll_
 int atoll_attach(struct atoll *a, const char *name, const struct atoll_attach_options *options, bool *ret_detached,
 		 struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	CLEANUP(reader_release) struct reader reader = { .dir = -EBADF, .fd = -EBADF };
 	struct typing typing;
 	int r;

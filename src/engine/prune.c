@@ -204,6 +204,7 @@ static int find_landed(struct atoll *a, const struct limits *limits, struct land
 int atoll_prune(struct atoll *a, const struct atoll_settings *defaults, const struct atoll_settings *settings,
 		size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	CLEANUP(landed_release) struct landed_list list = { 0 };
 	struct limits limits = { KEEP_MS, KEEP_BYTES };
 	uint64_t bytes = 0;

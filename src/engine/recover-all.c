@@ -153,6 +153,7 @@ static int recover_each(struct atoll *a, char **names, size_t n, bool all, const
 int atoll_recover(struct atoll *a, const char *name, const struct atoll_recover_options *options,
 		  struct atoll_result ***ret, size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	static const struct atoll_recover_options none;
 	char **names = NULL;
 	size_t n = 0;

@@ -271,6 +271,7 @@ static int remove_work(struct operation *o, struct atoll_error *err)
 
 int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_options *options, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct atoll_result *ignored = NULL;
 	int r = atoll_remove_told(a, name, options, &ignored, err);
 
@@ -281,6 +282,7 @@ int atoll_remove(struct atoll *a, const char *name, const struct atoll_remove_op
 int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remove_options *options,
 		      struct atoll_result **ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	static const struct atoll_remove_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = remove_work };
 
@@ -291,6 +293,7 @@ int atoll_remove_told(struct atoll *a, const char *name, const struct atoll_remo
 
 int atoll_pending(struct atoll *a, const char *name, uint64_t limit, uint64_t *ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct session s = { .lock_fd = -EBADF };
 	struct changes **changes = NULL;
 	struct atoll_error local = { 0 };

@@ -225,7 +225,10 @@ static int raise_landlock(const struct command *c)
 
 static int restore_signals(const struct command *c)
 {
-	return sigprocmask(SIG_SETMASK, &c->signals, NULL) < 0 ? -errno : 0;
+	sigset_t signals = c->signals;
+
+	size_limit_restore(&signals);
+	return sigprocmask(SIG_SETMASK, &signals, NULL) < 0 ? -errno : 0;
 }
 
 static int apply_limits(const struct command *c)

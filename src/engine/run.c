@@ -520,6 +520,7 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 int atoll_run(struct atoll *a, const char *name, const struct atoll_run_options *options, struct atoll_run_result *ret,
 	      struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	int r;
 
 	if (!a || !options || !options->argv || !options->argv[0] || !ret)

@@ -109,6 +109,7 @@ void atoll_runs_free(struct atoll_run_info *runs, size_t n)
 
 int atoll_runs(struct atoll *a, const char *name, struct atoll_run_info **ret, size_t *ret_n, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	AUTO_FREE struct record *records = NULL;
 	AUTO_FREE char *found = NULL;
 	struct atoll_run_info *list;
@@ -222,6 +223,7 @@ static int end_all(int fd, struct kill *k, int grace_ms, const char *name, struc
 int atoll_kill(struct atoll *a, const char *name, const struct atoll_kill_options *options, size_t *ret_n,
 	       struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	struct kill k = { 0 };
 	AUTO_FREE char *found = NULL;
 	AUTO_FD fd = -EBADF;

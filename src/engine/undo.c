@@ -383,6 +383,7 @@ static int undo_work(struct operation *o, struct atoll_error *err)
 int atoll_undo(struct atoll *a, const char *name, const struct atoll_undo_options *options, struct atoll_result **ret,
 	       struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	static const struct atoll_undo_options none;
 	struct operation op = { .a = a, .name = name, .options = options ? options : &none, .fn = undo_work };
 

@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/process.h"
+#include "base/size-limit.h"
 #include "jail/private.h"
 
 static const char operation[] = "run";
@@ -523,10 +524,12 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 	int64_t began = clock_monotonic_ns();
 	struct atoll_run_result result = { 0 };
 	struct sigaction action;
-	sigset_t signals;
+	sigset_t signals, command;
 	int r;
 
 	run_block_signals(spec->terminal, &signals, &old);
+	command = old;
+	size_limit_restore(&command);
 	if (!spec->server && (!spec->argv || !spec->argv[0] || !spec->cwd))
 		return error_set(err, ATOLL_INVALID, 0, operation, NULL, "there is no command to run");
 	r = stdio_check(spec, err);
@@ -553,7 +556,7 @@ int jail_run(const struct jail_spec *spec, struct atoll_run_result *ret, struct 
 				  .serves = spec->server != NULL,
 				  .requests = run.init.requests,
 				  .caller_requests = run.requests,
-				  .signals = old,
+				  .signals = command,
 				  .stands = spec->stands,
 				  .begun = spec->begun,
 				  .stands_arg = spec->started_arg,

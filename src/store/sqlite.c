@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fork-gate.h"
+#include "base/size-limit.h"
 #include "base/sys.h"
 
 /* Bumped when the schema changes; a newer one than ours is refused, an older one is brought up here. */
@@ -117,6 +118,13 @@ int store_fail(struct store *s, struct atoll_error *err, const char *what)
 	if ((code & 0xff) == SQLITE_FULL)
 		return error_set(err, ATOLL_NO_SPACE, ENOSPC, what, s->path,
 				 "no space left for the state database \"%s\"", s->path);
+	/* SQLite does not always pass the errno on. */
+	if ((code & 0xff) == SQLITE_IOERR && size_limit_is_set())
+		return error_set(
+			err, ATOLL_FAILED, sys, what, s->path,
+			"the state database \"%s\" cannot be written (%s): the size of files is limited here (ulimit -f), and it may be "
+			"too large for that",
+			s->path, text);
 	if (code == SQLITE_READONLY || (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_PERM)
 		return error_set(err, ATOLL_REFUSED, sys, what, s->path,
 				 "the state database \"%s\" cannot be opened for writing: %s", s->path,
