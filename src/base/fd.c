@@ -266,6 +266,29 @@ void fd_reserve(size_t n)
 	fd_close(fd);
 }
 
+int fd_spare_take(struct fd_spare *s)
+{
+	s->n = 0;
+	while (s->n < FD_SPARE) {
+		int fd = s->n == 0 ? open("/", O_PATH | O_CLOEXEC) : fcntl(s->fds[0], F_DUPFD_CLOEXEC, 0);
+
+		if (fd < 0) {
+			int r = -errno;
+
+			fd_spare_release(s);
+			return r;
+		}
+		s->fds[s->n++] = fd;
+	}
+	return 0;
+}
+
+void fd_spare_release(struct fd_spare *s)
+{
+	while (s->n > 0)
+		close(s->fds[--s->n]);
+}
+
 uint64_t fd_raise_limit(void)
 {
 	struct rlimit limit;

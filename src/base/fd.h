@@ -44,6 +44,15 @@ void fd_close_others(int from, const int *keep, size_t n, const int *also, size_
 void fd_close_range(unsigned from, unsigned to); /* both included; by system calls alone, like the next one */
 void fd_close_on_exec(unsigned from);            /* that one and all above, once the process executes another program */
 
+/* Files that are held open for nothing, so that what takes an operation back does not fail for want of descriptors. */
+#define FD_SPARE 24
+struct fd_spare {
+	int fds[FD_SPARE];
+	size_t n;
+};
+int fd_spare_take(struct fd_spare *s); /* 0, or -EMFILE, -ENFILE: there are not so many left */
+void fd_spare_release(struct fd_spare *s);
+
 /* Makes the table of open files large enough for so many more, as far as the limit goes. The kernel makes a table that threads share wait for
  * all processors whenever it grows: this is for before there are threads. */
 void fd_reserve(size_t n);

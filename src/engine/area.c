@@ -33,9 +33,16 @@ static uint32_t project_of(int fd)
 	return ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0 && (x.fsx_xflags & FS_XFLAG_PROJINHERIT) ? x.fsx_projid : 0;
 }
 
+/* What was found out about a place. */
+struct trial {
+	bool same;           /* entries can be exchanged with the original's */
+	bool lacks_exchange; /* they could be, if the filesystem knew how */
+	char *area;          /* in it */
+};
+
 /* A rename stays within one mount, one device (subvolume) and one quota project; whether the filesystem exchanges is tried in the
  * place itself, so that nothing is written into the original. */
-static int is_same(int place_fd, int root_fd)
+static int look_whether_same(int place_fd, int root_fd, struct trial *ret)
 {
 	struct tree_stat a, b;
 	int r = tree_stat(place_fd, "", &a);
@@ -46,7 +53,10 @@ static int is_same(int place_fd, int root_fd)
 		return r;
 	if (a.dev != b.dev || a.mnt_id != b.mnt_id || project_of(place_fd) != project_of(root_fd))
 		return 0;
-	return tree_has_exchange(place_fd);
+	r = tree_has_exchange(place_fd);
+	ret->same = r > 0;
+	ret->lacks_exchange = r == 0;
+	return MIN(r, 0);
 }
 
 /* Opens (making it, if need be) a private directory: ours, 0700, no link. */
@@ -200,13 +210,16 @@ void area_keep_times(int root_fd, const struct tree_stat *before)
 		(void)sys_utimens(root_fd, "", times);
 }
 
-static int try_area(const char *area, int root_fd, const struct area_needs *needs, bool *ret_same)
+static void trial_release(struct trial *t)
+{
+	free(t->area);
+}
+
+static int try_area(const char *area, int root_fd, const struct area_needs *needs, struct trial *ret)
 {
 	AUTO_FD fd = area_open(area);
-	int r = fd < 0 ? fd : is_same(fd, root_fd);
+	int r = fd < 0 ? fd : look_whether_same(fd, root_fd, ret);
 
-	if (r >= 0)
-		*ret_same = r > 0;
 	if (r >= 0 && needs && needs->overlay && !overlay_works(area, root_fd))
 		r = -EOPNOTSUPP;
 	if (r >= 0 && needs && needs->fits && !needs->fits(root_fd, fd))
@@ -216,7 +229,7 @@ static int try_area(const char *area, int root_fd, const struct area_needs *need
 
 /* Makes the area in a place and tries what it is wanted for; removes it again if it does not serve. */
 static int try_place(const char *place, const char *uuid, int seq, int root_fd, const struct area_needs *needs,
-		     bool *ret_same, char **ret_area)
+		     struct trial *ret)
 {
 	AUTO_FREE char *area = str_format("%s/%s/%d", place, uuid, seq);
 	struct tree_stat before;
@@ -228,14 +241,14 @@ static int try_place(const char *place, const char *uuid, int seq, int root_fd, 
 		area_keep_times(root_fd, &before);
 	if (r < 0)
 		return r;
-	r = try_area(area, root_fd, needs, ret_same);
+	r = try_area(area, root_fd, needs, ret);
 	if (r < 0) {
 		area_remove(area);
 		if (known)
 			area_keep_times(root_fd, &before);
 		return r;
 	}
-	*ret_area = TAKE_PTR(area);
+	ret->area = TAKE_PTR(area);
 	return 0;
 }
 
@@ -275,8 +288,38 @@ static bool is_safe_place(struct atoll *a, const char *place, char **unsafe)
 	return r == 0;
 }
 
-static int refuse_place(const char *root_path, bool only_outside, const char *unsafe, struct atoll_error *err)
+/* Why no place serves, as far as it is more than that none can be written. */
+struct refusal {
+	int error; /* of the process, not of a place; or 0 */
+	bool lacks_exchange, only_outside;
+	char *unsafe;
+};
+
+static void refusal_release(struct refusal *f)
 {
+	free(f->unsafe);
+}
+
+/* With these errors any other place would fail too. */
+static bool is_of_process(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -EFBIG;
+}
+
+static int refuse_place(const char *root_path, const struct refusal *f, struct atoll_error *err)
+{
+	const char *unsafe = f->unsafe;
+	bool only_outside = f->only_outside;
+
+	if (f->error < 0)
+		return error_sys(err, f->error, "new", root_path, "cannot make a workspace for \"%s\"", root_path);
+	if (f->lacks_exchange)
+		return error_set(
+			err, ATOLL_UNSUPPORTED, EOPNOTSUPP, "new", root_path,
+			"the filesystem of \"%s\" cannot exchange two files in one step (RENAME_EXCHANGE; FUSE and network filesystems "
+			"often cannot), so that nothing could be committed to it atomically; work on a copy that lies on ext4, XFS, btrfs "
+			"or tmpfs",
+			root_path);
 	if (unsafe)
 		return error_set(
 			err, ATOLL_REFUSED, 0, "new", root_path,
@@ -301,38 +344,47 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 {
 	AUTO_FREE char *work = NULL;
 	AUTO_FREE char *stage = NULL;
-	AUTO_FREE char *unsafe = NULL;
+	CLEANUP(refusal_release) struct refusal why = { 0 };
 
 	for (int i = 0; !(work && stage); i++) {
 		AUTO_FREE char *place = candidate(a, i, root_fd, root_path);
-		AUTO_FREE char *area = NULL;
-		bool same = false, inside;
+		CLEANUP(trial_release) struct trial found = { 0 };
+		bool inside;
+		int r;
 
 		if (!place)
 			break;
 		inside = path_is_below(place, root_path);
 		if (!*place || (inside && stage) || (work && !may_be_same(place, root_fd)) ||
-		    !is_safe_place(a, place, &unsafe) ||
-		    try_place(place, uuid, seq, root_fd, inside ? NULL : needs, &same, &area) < 0)
+		    !is_safe_place(a, place, &why.unsafe))
+			continue;
+		r = try_place(place, uuid, seq, root_fd, inside ? NULL : needs, &found);
+		why.lacks_exchange |= found.lacks_exchange;
+		if (is_of_process(r)) {
+			why.error = r;
+			break;
+		}
+		if (r < 0)
 			continue;
 		/* The best is one place for both; a place for either is remembered until then. */
-		if (same && !inside) {
-			if (work && strcmp(work, area) != 0)
+		if (found.same && !inside) {
+			if (work && strcmp(work, found.area) != 0)
 				area_remove(work);
-			if (stage && strcmp(stage, area) != 0)
+			if (stage && strcmp(stage, found.area) != 0)
 				area_remove(stage);
 			free(work);
 			free(stage);
-			work = strdup(area);
-			stage = strdup(area);
+			work = strdup(found.area);
+			stage = strdup(found.area);
 			break;
 		}
-		if (same && !stage)
-			stage = TAKE_PTR(area);
+		if (found.same && !stage)
+			stage = TAKE_PTR(found.area);
 		else if (!inside && !work)
-			work = TAKE_PTR(area);
-		else if (!work || strcmp(work, area) != 0) /* the mount's root may be what is beside the original */
-			area_remove(area);
+			work = TAKE_PTR(found.area);
+		else if (!work ||
+			 strcmp(work, found.area) != 0) /* the mount's root may be what is beside the original */
+			area_remove(found.area);
 	}
 	if (!work || !stage) {
 		struct tree_stat before;
@@ -344,7 +396,8 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			area_remove(stage);
 		if (known)
 			area_keep_times(root_fd, &before);
-		return refuse_place(root_path, stage && needs->fits, unsafe, err);
+		why.only_outside = stage && needs->fits;
+		return refuse_place(root_path, &why, err);
 	}
 	*ret_copies = strcmp(work, stage) != 0;
 	*ret_work = TAKE_PTR(work);

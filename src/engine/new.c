@@ -372,19 +372,34 @@ static int describe(struct maker *m, struct atoll_info **ret, struct atoll_error
 	return r;
 }
 
+static int take_spare(struct fd_spare *ret, struct atoll_error *err)
+{
+	int r = fd_spare_take(ret);
+
+	if (r == 0)
+		return 0;
+	return error_sys(err, r, "new", NULL,
+			 "a sandbox can be made only with %d open files to spare: raise the limit (ulimit -n)",
+			 FD_SPARE);
+}
+
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,
 	      struct atoll_error *err)
 {
 	SIZE_LIMIT_GUARD;
+	CLEANUP(fd_spare_release) struct fd_spare spare = { .n = 0 };
 	struct maker m = { .s = { .a = a, .lock_fd = -EBADF }, .options = options };
 	struct atoll_error local = { 0 };
 	int r = a ? check_options(options, &local)
 		  : error_set(&local, ATOLL_INVALID, 0, "new", NULL, "no handle was given");
 
 	if (r >= 0)
+		r = take_spare(&spare, &local);
+	if (r >= 0)
 		r = store_open(a->state_dir, &m.s.store, &local);
 	if (r >= 0) {
 		r = make_unless_cancelled(&m, &local);
+		fd_spare_release(&spare);
 		if (r >= 0 && ret)
 			r = describe(&m, ret, &local);
 		if (r < 0)
