@@ -3,7 +3,10 @@
 #include "engine/engine.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/sys.h"
 
@@ -96,14 +99,53 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	return 0;
 }
 
+/* Old filters of containers refuse calls that they do not know; what then looks like "no such file" or "may not be written" is
+ * neither. */
+static int check_calls(struct atoll_error *err)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC };
+	AUTO_FD fd = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how);
+	const char *missing = fd < 0 && (errno == ENOSYS || errno == EPERM) ? "openat2" : NULL;
+	int error = errno;
+
+	if (!missing && syscall(SYS_faccessat2, AT_FDCWD, "/", F_OK, AT_EACCESS) < 0 &&
+	    (errno == ENOSYS || errno == EPERM)) {
+		missing = "faccessat2";
+		error = errno;
+	}
+	if (!missing)
+		return 0;
+	return error_sys(
+		err, error, "open", NULL,
+		"a filter of system calls refuses %s, without which Atoll cannot tell what it may do to a file; use a container runtime "
+		"that knows the calls of Linux 5.12, or start the container with --security-opt seccomp=unconfined",
+		missing);
+}
+
+static int check_proc(struct atoll_error *err)
+{
+	struct stat st;
+
+	if (stat("/proc/self/fd", &st) == 0)
+		return 0;
+	return error_sys(err, errno, "open", "/proc",
+			 "/proc is not mounted here, and Atoll cannot do without (mount -t proc proc /proc)");
+}
+
 int atoll_open(const struct atoll_options *options, struct atoll **ret, struct atoll_error *err)
 {
+	SIZE_LIMIT_GUARD;
 	AUTO_FREE char *wanted = NULL;
 	struct atoll *a;
 	int r;
 
 	if (!ret)
 		return error_set(err, ATOLL_INVALID, 0, "open", NULL, "no place was given for the handle");
+	r = check_proc(err);
+	if (r >= 0)
+		r = check_calls(err);
+	if (r < 0)
+		return r;
 	wanted = options && options->state_dir ? strdup(options->state_dir) : default_state_dir();
 	if (!wanted || !*wanted)
 		return error_set(
@@ -134,6 +176,5 @@ struct atoll *atoll_close(struct atoll *a)
 
 const char *atoll_state_dir(const struct atoll *a)
 {
-	SIZE_LIMIT_GUARD;
 	return a->state_dir;
 }

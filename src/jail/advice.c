@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why no user namespace can be made here, and what to change: the kernel answers with an errno that means many things. */
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/fd.h"
 #include "base/strbuf.h"
@@ -25,6 +27,33 @@ static const struct {
 	  "to make user namespaces" },
 };
 
+/* Since Linux 5.12 root may map itself into a namespace only with this capability, which a container may have taken. */
+static bool is_root_without_setfcap(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	return geteuid() == 0 && syscall(SYS_capget, &header, data) == 0 && !(data[0].effective & (1U << CAP_SETFCAP));
+}
+
+/* What the caller is, rather than the machine. */
+static bool find_own_cause(int error, const char **ret_finding, const char **ret_advice)
+{
+	const char *sandbox = getenv("ATOLL_SANDBOX");
+
+	if (sandbox && *sandbox) {
+		*ret_finding = "this is inside another sandbox of Atoll, which lets its commands make no view";
+		*ret_advice = "run Atoll outside of that sandbox";
+		return true;
+	}
+	if (error == -EPERM && is_root_without_setfcap()) {
+		*ret_finding = "root may not map its own id without the capability CAP_SETFCAP";
+		*ret_advice = "run it as an ordinary user, or with CAP_SETFCAP (docker run --cap-add SETFCAP)";
+		return true;
+	}
+	return false;
+}
+
 static bool holds(const char *text, const char *mark)
 {
 	size_t size = strlen(mark);
@@ -36,6 +65,8 @@ static bool holds(const char *text, const char *mark)
 
 void advice_userns(const char *proc, int error, const char **ret_finding, const char **ret_advice)
 {
+	if (find_own_cause(error, ret_finding, ret_advice))
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
 		AUTO_FREE char *path = str_format("%s/%s", proc, causes[i].file);
 		AUTO_FREE char *text = NULL;

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
-"""Odd environments: a /proc that hides processes. docs/environments.md is made of what is tried here."""
+"""Odd environments: a /proc that hides processes, refused system calls, limits, no capabilities, a filesystem without exchange.
+
+docs/environments.md is made of what is tried here.
+"""
 import json
 import os
+import shutil
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -167,10 +172,149 @@ def refused_calls(place, tap, who, what):
     t.remove_tree(path)
 
 
+def limited(box, limit, *argv, **more):
+    """Runs the program under a limit of the shell's ulimit."""
+    return box.command(["sh", "-c", 'ulimit %s && exec "$@"' % limit, "sh", box.program, *argv], **more)
+
+
+def few_descriptors(place, tap, who):
+    """Too few descriptors: new says so and leaves nothing, or works."""
+    if not t.only("descriptors " + who):
+        return
+    path = t.build_tree(place, who, BASE)
+    before = mf.manifest(path)
+    box = t.Box(place, who, name="few", dirs=[path])
+    box.atoll("list")
+    wrong = []
+    for number in (*range(6, 46, 2), 100):
+        done = limited(box, "-n %d" % number, "new", "few", "--dir", path)
+        if done.returncode == 0:
+            box.rm()
+        elif b"Too many open files" not in done.stderr or number > 60:
+            wrong.append("%d: %s" % (number, t.said(done)))
+        left = box.atoll("list").stdout, t.residue(box.state + "/boxes"), t.residue(box.state + "/locks"), os.listdir(path)
+        if left[0] or left[1] or left[2] or mf.manifest(path) != before:
+            wrong.append("%d leaves %r" % (number, left))
+    tap.check("with too few descriptors new says so, and leaves nothing (%s)" % who, not wrong, *wrong)
+    box.drop()
+    t.remove_tree(path)
+
+
+HOST = """
+import ctypes, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which the interpreter ignores
+atoll = ctypes.CDLL(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+state, handle = ctypes.c_char_p(sys.argv[2].encode()), ctypes.c_void_p()
+error = ctypes.create_string_buffer(65536)
+opened = atoll.atoll_open(ctypes.byref(state), ctypes.byref(handle), error)
+made = opened or atoll.atoll_list(handle, ctypes.byref(ctypes.c_void_p()), ctypes.byref(ctypes.c_size_t()), error)
+print(made != 0, signal.SIGXFSZ in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def small_files(place, tap, who):
+    """A limit on the size of files is an error, not the end of the program or of the library's host."""
+    if not t.only("file size " + who):
+        return
+    path = t.build_tree(place, who, BASE)
+    before = mf.manifest(path)
+    box = t.Box(place, who, name="small", dirs=[path])
+    done = limited(box, "-f 1", "new", "small", "--dir", path)
+    tap.check("a program that may write no file says so (%s)" % who, done.returncode in (1, 4) and b"size of files is limited" in done.stderr, t.said(done))
+    tap.check("and leaves no sandbox (%s)" % who, not box.atoll("list").stdout and mf.manifest(path) == before)
+    done = limited(box, "-f 4000", "new", "small", "--dir", path)
+    tap.check("a limit that suffices is none (%s)" % who, done.returncode == 0, t.said(done))
+    done = limited(box, "-f 4000", "run", "small", "--", "sh", "-c", "dd if=/dev/zero of=big bs=1M count=10; echo $?", cwd=path)
+    tap.check("a command gets the signal as ever (%s)" % who, done.stdout.strip() in (b"153", b"1") and
+              (done.stdout.strip() == b"153" or b"File too large" in done.stderr), t.said(done))
+    box.rm()
+    library = shutil.copy(os.path.join(os.environ["BUILD"], "src", "libatoll.so"), place.fresh("library", who))
+    done = box.command([t.PYTHON, "-c", HOST, library, os.path.join(place.fresh("state", who), "atoll")])
+    tap.check("the host of the library lives, and its signals are what they were (%s)" % who, done.stdout == b"True False\n", t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
+def true_causes(place, tap, who):
+    """What is missing is named, not what fails for want of it."""
+    if not t.only("causes " + who):
+        return
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, name="cause", dirs=[path])
+    for call in ("faccessat2=EPERM", "faccessat2=ENOSYS", "openat2=EPERM", "openat2=ENOSYS"):
+        done = without(box, call, "new", "cause", "--dir", path)
+        tap.check("a refused call is named: %s (%s)" % (call, who), done.returncode != 0 and call.split("=")[0].encode() in done.stderr and
+                  b"filter" in done.stderr and done.stderr.count(b"\n") == 1, t.said(done))
+    hide = "mount --make-rprivate / && mount -t tmpfs none /proc && exec "
+    if place.is_root:
+        uid = str(place.uid(who))
+        drop = ["setpriv", "--reuid=" + uid, "--regid=" + uid, "--clear-groups", "--"]
+        bare = ["unshare", "-m", "sh", "-c", hide + '"$@"', "sh", *drop]
+    else:
+        bare = ["unshare", "-Urm", "sh", "-c", hide + '"$@"', "sh"]
+    box.identity, own = (lambda: {}) if place.is_root else box.identity, box.identity
+    for argv in (["new", "cause", "--dir", path], ["doctor"]):
+        done = box.command([*bare, box.program, *argv])
+        tap.check("%s says that there is no /proc (%s)" % (argv[0], who), done.returncode != 0 and b"/proc is not mounted" in done.stderr, t.said(done))
+    box.identity = own
+    box.new()
+    done = box.run(box.program, "doctor", "--state-dir", path + "/inner", cwd=path)
+    tap.check("inside a sandbox another one's failure is not blamed on the machine (%s)" % who, b"inside another sandbox" in done.stdout, t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
+def root_without_capabilities(place, tap):
+    if not place.is_root or not t.only("no capabilities root"):
+        return
+    path = t.build_tree(place, "root", BASE)
+    box = t.Box(place, "root", name="bare", dirs=[path])
+
+    def bare(*argv):
+        return box.command(["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--", box.program, *argv], cwd=path)
+
+    made, done, told = bare("new", "bare", "--dir", path), bare("run", "bare", "--", "true"), bare("doctor")
+    tap.check("root without capabilities is told which one it lacks", made.returncode == 0 and done.returncode == 125 and
+              b"CAP_SETFCAP" in done.stderr and b"CAP_SETFCAP" in told.stdout, *[t.said(d) for d in (made, done, told)])
+    done = bare("run", "--isolation=best", "bare", "--", "sh", "-c", "echo more >> f"), bare("commit", "bare"), bare("undo", "bare"), bare("rm", "bare", "--force")
+    tap.check("it works in a copy all the same", all(d.returncode == 0 for d in done), *[t.said(d) for d in done])
+    box.drop()
+    t.remove_tree(path)
+
+
+def without_exchange(place, tap):
+    """A FUSE filesystem that cannot exchange two files."""
+    if not t.only("fuse root"):
+        return
+    if not place.is_root or not t.has("bindfs"):
+        tap.skip("a filesystem without RENAME_EXCHANGE is named", "needs root and bindfs")
+        return
+    below, point = place.fresh("below"), place.fresh("fuse")
+    if subprocess.run(["bindfs", below, point], capture_output=True, check=False).returncode != 0:
+        tap.skip("a filesystem without RENAME_EXCHANGE is named", "bindfs cannot mount here")
+        return
+    try:
+        os.mkdir(point + "/o")
+        box = t.Box(place, "root", name="fuse", dirs=[point + "/o"])
+        done = box.new()
+        tap.check("a filesystem without RENAME_EXCHANGE is named", done.returncode != 0 and b"RENAME_EXCHANGE" in done.stderr and
+                  b"mode 0700" not in done.stderr and done.stderr.count(b"\n") == 1, t.said(done))
+        tap.check("and nothing is left on it", not t.residue(below + "/o") and os.listdir(below) == ["o"], t.residue(below))
+        box.drop()
+    finally:
+        subprocess.run(["umount", point], check=False)
+
+
 def main(place, tap):
+    root_without_capabilities(place, tap)
+    without_exchange(place, tap)
     for who in place.users():
         doctor(place, tap, who)
         refused_walls(place, tap, who)
+        few_descriptors(place, tap, who)
+        small_files(place, tap, who)
+        true_causes(place, tap, who)
         for what in REFUSED:
             refused_calls(place, tap, who, what)
     for who in place.users():

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tap.h"
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
+
 #include "base/macros.h"
 #include "jail/private.h"
 
@@ -20,6 +23,23 @@ static const char *advice_of(const char *dir, const char *file, const char *text
 	advice_userns(dir, error, &finding, &advice);
 	CHECK(finding && *finding);
 	return advice;
+}
+
+TEST(inside_another_sandbox_the_machine_is_not_blamed)
+{
+	CHECK_EQ(setenv("ATOLL_SANDBOX", "outer", 1), 0);
+	CHECK_CONTAINS(advice_of("proc", "self/status", "Name:\tx\nSeccomp:\t2\n", -EPERM), "outside of that sandbox");
+}
+
+TEST(root_without_the_capability_to_map_itself_is_told_so)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (geteuid() != 0)
+		tap_skip("needs root");
+	CHECK_OK(syscall(SYS_capset, &header, none));
+	CHECK_CONTAINS(advice_of("proc", NULL, NULL, -EPERM), "CAP_SETFCAP");
 }
 
 TEST(what_forbids_namespaces_is_told_with_what_to_change)
