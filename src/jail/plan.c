@@ -227,7 +227,7 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 		snprintf(v->style.tmpfs_size, sizeof(v->style.tmpfs_size), "%llu",
 			 (unsigned long long)spec->limits.memory);
 	v->root = jail_is_root();
-	v->root_fd = v->stage = v->whole = -EBADF;
+	v->root_fd = v->stage = -EBADF;
 	v->root_path = spec->root ? strdup(spec->root) : NULL;
 	if (spec->root && !v->root_path)
 		return error_oom(err, operation);
@@ -247,10 +247,6 @@ int view_new(const struct jail_spec *spec, struct view **ret, struct atoll_error
 	r = spec->join ? 0 : shield_new(&v->shield);
 	if (r < 0)
 		return error_sys(err, r, operation, "/proc/self/mountinfo", "cannot read what is mounted");
-	for (size_t i = 0; i < v->n_mounts && v->shield; i++)
-		if (v->mounts[i].kind == JAIL_MOUNT_HIDE || v->mounts[i].kind == JAIL_MOUNT_VEIL ||
-		    v->mounts[i].kind == JAIL_MOUNT_COPY)
-			shield_hide(v->shield, v->mounts[i].path);
 	v->terminal = spec->join ? NULL : find_terminal(spec);
 	qsort(v->mounts, v->n_mounts, sizeof(*v->mounts), compare);
 	find_made(v);

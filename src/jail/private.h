@@ -131,10 +131,10 @@ char mount_decode(const char **text);
 /* The entry that fd is, in this process's own mount namespace: looked up by path and verified. -ESTALE if it is another. */
 int mount_reopen(int fd, const char *path, int flags);
 
-/* ---- root.c, dev.c, shield.c: what every view has; child side ---- */
+/* ---- root.c, dev.c, shield.c, mirror.c: what every view has; child side ---- */
 
-int root_clone(void); /* all that is mounted, read-only, attached nowhere */
-int root_enter(int tree_fd);
+int root_put(int tree_fd);   /* over the present root: no path leads to it yet */
+int root_enter(int tree_fd); /* after that; the old root goes */
 
 #define DEV_NODES 6
 struct dev {
@@ -151,12 +151,13 @@ const char *dev_name(size_t i);
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
-/* Caller side: the view hides something at the path. The shield must also hide an entry that the
- * host later puts in its place. */
-void shield_hide(struct shield *s, const char *path);
-/* Child side: in the new root, before anything else is put there. stage: the view's, or -EBADF if that is gone. *ret_whole: a mount of
- * which parts were used, or -EBADF. */
-int shield_raise(const struct shield *shield, const struct mount_style *style, int stage, int *ret_whole);
+/* Child side: the root of a view, attached nowhere. Either an overlay of the root filesystem, or an empty writable directory of the
+ * stage, which is to be a mirror (*ret_mirror). */
+struct view;
+int shield_root(const struct view *v, bool *ret_mirror);
+/* Child side: puts the host's mounts, or all that a mirror has, in that root, once it is put over the present one. new_proc: the view
+ * gets a /proc of its own. */
+int shield_fill(const struct view *v, bool new_proc);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
 
@@ -189,9 +190,9 @@ struct view {
 	char *places;    /* list of private places and mount points, for layers.c */
 	size_t places_size;
 	int begun;      /* child side: 0, or the error of view_begin() */
-	int root_fd;    /* child side: the mount of root_path */
+	int root_fd;    /* child side: the mount that becomes the root */
+	bool mirror;    /* child side: from shield_root() */
 	int stage;      /* child side: from mount_stage(), or -EBADF */
-	int whole;      /* child side: from shield_raise() */
 	struct dev dev; /* child side */
 };
 #define VIEW_SOURCES_MAX (ARRAY_SIZE(((struct jail_mount *)0)->lower_fds) + 2)

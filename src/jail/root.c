@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The root of a view: a copy of all the host's mounts, read-only and without set-id and device files, that takes the place of the
- * one the process came with. That one is then detached: no path and no umount leads back. All of it is child side.
+ * The root of a view takes the place of the one the process came with. It is put over that one first, where no path leads to it, so
+ * that it can be filled with what is on the other. That one is then detached: no path and no umount leads back. All of it is child
+ * side.
  */
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -9,23 +10,15 @@
 
 #include "jail/private.h"
 
-int root_clone(void)
+int root_put(int tree_fd)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
-	AUTO_FD fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
+	return root < 0 ? -errno : mount_attach(tree_fd, root);
 }
 
 int root_enter(int tree_fd)
 {
-	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int r = root < 0 ? -errno : mount_attach(tree_fd, root);
-
-	if (r < 0)
-		return r;
 	if (fchdir(tree_fd) < 0)
 		return -errno;
 	if (syscall(SYS_pivot_root, ".", ".") == 0) {

@@ -1,59 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets of the host that lie in its filesystem. A read-only mount does not keep anybody from connecting to them, but a socket seen
- * through an overlay is not the one that somebody listens at: whatever the host can put sockets into is seen through a read-only
- * overlay. All but shield_new() is child side.
+ * The root of a view. Sockets and FIFOs lie in the host's filesystem, and a read-only mount keeps no command from connecting to the
+ * ones or opening the others. Through an overlay they are other inodes, with no daemon behind them. So nothing of the host's
+ * filesystems is in a view but through a read-only overlay, or as a single plain file. This also holds for entries that the host
+ * makes while the command runs.
  *
- * An overlay shows nothing of what is mounted below its directory. Where the host has mounted something, each directory on the way to
- * it gets its overlays one by one, and the sockets that lie beside them are covered.
+ * Root's view is one overlay of the root filesystem, with one overlay more for each filesystem that is mounted on it.
  *
- * The host detaches a mount over one of its files when it replaces that file. A file of an overlay
- * stays as it is when the host replaces the file below: the shield therefore also covers
- * directories that contain a hidden path.
+ * In a user namespace the kernel lets nobody look below a mount of the host, so it makes no overlay of a directory below which
+ * something is mounted. The view has a mirror of such a directory (mirror.c), the root among them.
  *
- * To end an overlay the kernel waits for all processors. Root's directories are therefore parts of one, of the whole root filesystem; a
- * user namespace may not see a directory without what is mounted below it, and needs one for each.
+ * Not seen through overlays, because they are no overlay's layers or may never answer: the kernel's own filesystems (/sys; /proc where
+ * no new one can be made), network filesystems and FUSE.
+ *
+ * The host detaches a mount over one of its files when it replaces that file. A file of an overlay stays as it is, and so does one of a
+ * mirror: what is hidden stays hidden.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/fd.h"
-#include "jail/private.h"
+#include "jail/shield.h"
 
-#define DEPTH_MAX 32
 #define MOUNTINFO_MAX (16 << 20)
 
-/* Of the root. Programs and settings, in which no service makes sockets, stay as they are: they are what is read most. The
- * others are private anyway, or hold no sockets. */
-static const char *const untouched[] = { "bin",  "boot", "dev", "etc",  "gnu", "lib", "lib32", "lib64", "libx32",
-					 "proc", "run",  "nix", "sbin", "sys", "tmp", "usr",   "snap" };
+/* Of the root: the view puts something private there. */
+static const char *const covered[] = { "dev", "run", "tmp" };
 
-/* What somebody may keep sockets in. Others are left alone: they may be far away, and never answer. */
+/* Filesystems in which a host keeps sockets. Others are left alone: they may be far away, and never answer. */
 static const char *const local[] = { "bcachefs", "btrfs",   "ext2",  "ext3",  "ext4", "f2fs",
 				     "jfs",      "overlay", "ramfs", "tmpfs", "xfs",  "zfs" };
-#define LOCAL 'l'
-#define FOREIGN 'f'
 
-struct shield {
-	/* Where the host has mounted something: of each the letter of what it is and the path, ended by NUL; an empty one at the end. */
-	char *mounts;
-	bool hides[ARRAY_SIZE(untouched)]; /* of each `untouched`: has a hidden path */
-};
-
-struct work {
-	const struct shield *shield;
-	const struct mount_style *style;
-	int empty; /* an empty directory: an overlay without upper layer wants a second lower */
-	int stage;
-	int whole;           /* an overlay of the whole filesystem that the root is on, or -EBADF */
-	uint64_t mount_id;   /* of the root */
-	char path[PATH_MAX]; /* of the directory that is being looked at, "" for the root */
-};
+/* ---- the caller: what the host has mounted ---- */
 
 static bool is_local(const char *line, const char *end)
 {
@@ -68,260 +52,250 @@ static bool is_local(const char *line, const char *end)
 	return false;
 }
 
-/* The fifth word of each line, in place: what is written is never longer than what was read. */
-static void keep_mount_points(char *text)
+/* The fifth word of the line, decoded in place: it gets no longer. */
+static char *cut_path(char *line, const char *end)
 {
-	char *out = text;
+	const char *word = line;
+	char *out = line;
 
-	for (const char *line = text; *line;) {
-		const char *word = line, *end = strchrnul(line, '\n');
-		char kind = is_local(line, end) ? LOCAL : FOREIGN;
-
-		for (int i = 0; i < 4 && word; i++) {
-			word = strchr(word, ' ');
-			word = word ? word + 1 : NULL;
-		}
-		*out++ = kind;
-		while (word && word < end && *word != ' ')
-			*out++ = mount_decode(&word);
-		*out++ = '\0';
-		line = *end ? end + 1 : end;
+	for (int i = 0; i < 4 && word; i++) {
+		word = memchr(word, ' ', (size_t)(end - word));
+		word = word ? word + 1 : NULL;
 	}
+	while (word && word < end && *word != ' ')
+		*out++ = mount_decode(&word);
 	*out = '\0';
+	return line;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct host_mount *x = a, *y = b;
+	int r = strcmp(x->path, y->path);
+
+	return r ? r : (x->order > y->order) - (x->order < y->order);
+}
+
+/* Outer ones first, and each path once. */
+static void sort(struct shield *s)
+{
+	size_t n = 0;
+
+	qsort(s->mounts, s->n, sizeof(*s->mounts), compare);
+	for (size_t i = 0; i < s->n; i++)
+		if (i + 1 == s->n || strcmp(s->mounts[i].path, s->mounts[i + 1].path) != 0)
+			s->mounts[n++] = s->mounts[i];
+	s->n = n;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n;
+}
+
+static void read_mounts(struct shield *s)
+{
+	char *end;
+
+	for (char *line = s->text; (end = strchr(line, '\n')); line = end + 1) {
+		struct host_mount m = { .order = s->n, .is_local = is_local(line, end) };
+
+		m.path = cut_path(line, end);
+		s->mounts[s->n++] = m;
+	}
+	sort(s);
 }
 
 int shield_new(struct shield **ret)
 {
 	struct shield *s = calloc(1, sizeof(*s));
-	int r = s ? fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &s->mounts, NULL) : -ENOMEM;
+	int r = s ? fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &s->text, NULL) : -ENOMEM;
 
-	if (r < 0) {
-		free(s);
-		return r;
+	if (r == 0)
+		s->mounts = calloc(count_lines(s->text) + 1, sizeof(*s->mounts));
+	if (r < 0 || !s->mounts) {
+		shield_free(s);
+		return r < 0 ? r : -ENOMEM;
 	}
-	keep_mount_points(s->mounts);
+	read_mounts(s);
 	*ret = s;
 	return 0;
 }
 
 void shield_free(struct shield *s)
 {
-	if (s)
+	if (s) {
+		free(s->text);
 		free(s->mounts);
+	}
 	free(s);
 }
 
-static bool has_mounts_below(const struct shield *s, const char *path)
-{
-	size_t n = strlen(path);
+/* ---- what lies where ---- */
 
-	for (const char *p = s->mounts; *p; p += strlen(p) + 1) {
-		if (strncmp(p + 1, path, n) == 0 && p[1 + n] == '/')
+bool shield_is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && path[n] == '/' && path[n + 1] != '\0';
+}
+
+static bool is_top(const char *path, const char *name)
+{
+	size_t n = strlen(name);
+
+	return path[0] == '/' && strncmp(path + 1, name, n) == 0 && (path[1 + n] == '/' || path[1 + n] == '\0');
+}
+
+bool shield_is_covered(const struct shield_work *s, const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(covered); i++)
+		if (is_top(path, covered[i]))
 			return true;
-	}
-	return false;
+	return s->new_proc && is_top(path, "proc");
 }
 
-static bool is_foreign(const struct shield *s, const char *path)
+bool shield_is_kernels(const char *path)
 {
-	for (const char *p = s->mounts; *p; p += strlen(p) + 1) {
-		if (*p == FOREIGN && strcmp(p + 1, path) == 0)
-			return true;
-	}
-	return false;
+	return is_top(path, "sys") || is_top(path, "proc");
 }
 
-/* Returns the index of the top directory that contains the path, or the size of the array if none
- * does. */
-static size_t find_untouched(const char *path)
-{
-	size_t i = 0, n = strcspn(path, "/");
+/* ---- single mounts, nowhere yet ---- */
 
-	while (i < ARRAY_SIZE(untouched) && (strncmp(path, untouched[i], n) != 0 || untouched[i][n] != '\0'))
-		i++;
-	return i;
+static int make_overlay(const struct shield_work *s, int node)
+{
+	return mount_overlay(&s->view->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, NULL);
 }
 
-/* The host cannot replace files that the kernel makes, nor files of private directories. */
-static bool is_private(const char *name)
+int shield_bind(int dir, const char *name, unsigned recursive)
 {
-	static const char *const private[] = { "dev", "proc", "run", "sys", "tmp" };
+	const unsigned flags = AT_SYMLINK_NOFOLLOW | recursive | (*name ? 0 : AT_EMPTY_PATH);
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+	AUTO_FD fd = open_tree(dir, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
 
-	for (size_t i = 0; i < ARRAY_SIZE(private); i++) {
-		if (strcmp(name, private[i]) == 0)
-			return true;
-	}
-	return false;
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH | recursive, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
 }
 
-void shield_hide(struct shield *s, const char *path)
+int shield_cover(const struct shield_work *s, int node, unsigned recursive)
 {
-	size_t i = find_untouched(path + 1);
+	int fd = make_overlay(s, node);
 
-	if (i < ARRAY_SIZE(untouched) && !is_private(untouched[i]))
-		s->hides[i] = true;
+	return fd < 0 ? shield_bind(node, "", recursive) : fd;
 }
 
-static bool is_untouched(const struct shield *s, const char *name)
+int shield_look_at(int dir, const char *name, struct statx *ret)
 {
-	size_t i = find_untouched(name);
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC | (*name ? 0 : AT_EMPTY_PATH);
 
-	return i < ARRAY_SIZE(untouched) && !s->hides[i];
+	return statx(dir, name, flags, STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_GID, ret) < 0 ? -errno
+													       : 0;
 }
 
-static bool is_dot(const char *name)
+/* ---- the host's mounts, on an overlay of what they are mounted on ---- */
+
+static int open_beneath(int tree, const char *path)
 {
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_IN_ROOT };
+
+	return (int)syscall(SYS_openat2, tree, path, &how, sizeof(how));
 }
 
-/* What went away meanwhile, as other people's directories do, needs no cover. */
-static int put_over(int fd, int target)
+static int make_mount(const struct shield_work *s, const struct host_mount *m, int node, const struct statx *st)
 {
-	int r = mount_attach(fd, target);
-
-	return r == -ENOENT ? 0 : r;
+	if (shield_is_kernels(m->path))
+		return shield_bind(node, "", AT_RECURSIVE);
+	if (S_ISDIR(st->stx_mode))
+		return m->is_local ? shield_cover(s, node, 0) : shield_bind(node, "", 0);
+	return S_ISREG(st->stx_mode) ? shield_bind(node, "", 0) : -EBADF;
 }
 
-static int cover_socket(struct work *s, int dir, const char *name)
+int shield_add_mount(const struct shield_work *s, int tree, const struct host_mount *m, size_t skip)
 {
-	AUTO_FD target = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_FD file = target < 0 ? -EBADF : openat(s->stage, "empty", O_CREAT | O_RDONLY | O_CLOEXEC, 0);
-	AUTO_FD fd = file < 0 ? -EBADF : mount_bind(file);
-
-	if (target < 0)
-		return 0; /* gone */
-	return fd < 0 ? (file < 0 ? -errno : fd) : put_over(fd, target);
-}
-
-static int cover_tree(struct work *s, int dir, const char *name, unsigned depth);
-
-static int cover_entry(struct work *s, int dir, const struct dirent *e, unsigned depth)
-{
-	unsigned char type = e->d_type;
-	struct stat st;
-
-	if (is_dot(e->d_name) || (depth == 0 && is_untouched(s->shield, e->d_name)))
-		return 0;
-	if (type == DT_UNKNOWN && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		type = IFTODT(st.st_mode);
-	if (type == DT_SOCK)
-		return cover_socket(s, dir, e->d_name);
-	return type == DT_DIR ? cover_tree(s, dir, e->d_name, depth + 1) : 0;
-}
-
-static int cover_entries(struct work *s, int dir, unsigned depth)
-{
-	_Alignas(struct dirent) char buffer[4096];
-	int r = 0;
-	long n;
-
-	while (r == 0 && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
-		for (long at = 0; at < n && r == 0;) {
-			const struct dirent *e = (const void *)(buffer + at);
-
-			r = cover_entry(s, dir, e, depth);
-			at += e->d_reclen;
-		}
-	}
-	return r;
-}
-
-static bool is_empty(int dir)
-{
-	char buffer[512];
-	long n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer));
-
-	(void)lseek(dir, 0, SEEK_SET);
-	return n <= 0 || n == 2 * 24; /* "." and ".." */
-}
-
-static int make_overlay(const struct work *s, int node)
-{
-	return mount_overlay(s->style, (int[]){ node, s->empty }, 2, -EBADF, -EBADF, NULL);
-}
-
-static uint64_t mount_id(int fd)
-{
-	struct statx stx;
-
-	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) == 0 && stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id
-												    : 0;
-}
-
-/* What is seen in place of a directory below which nothing is mounted. */
-static int make_cover(const struct work *s, int node)
-{
-	int fd = -EBADF;
-
-	if (s->whole >= 0 && mount_id(node) == s->mount_id)
-		fd = mount_bind_at(s->whole, s->path + 1, MOUNT_ATTR_RDONLY);
-	return fd < 0 ? make_overlay(s, node) : fd;
-}
-
-static int cover_path(struct work *s, int dir, const char *name, unsigned depth)
-{
-	AUTO_FD node = -EBADF;
+	AUTO_FD node = mount_open_path(m->path, MOUNT_MAKE_NOTHING);
+	AUTO_FD target = node < 0 ? -EBADF : open_beneath(tree, m->path + skip);
 	AUTO_FD fd = -EBADF;
-	bool listed;
+	struct statx st;
 
-	if (is_foreign(s->shield, s->path))
+	if (target < 0 || shield_look_at(node, "", &st) < 0 || !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return 0;
-	node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	listed = node >= 0;
-	/* What cannot be listed may be passed all the same. */
-	if (!listed && errno == EACCES)
-		node = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (node < 0 || (listed && is_empty(node)))
-		return 0;
-	if (!has_mounts_below(s->shield, s->path)) {
-		fd = make_cover(s, node);
-		if (fd >= 0)
-			return put_over(fd, node);
-	}
-	return listed && depth < DEPTH_MAX ? cover_entries(s, node, depth) : 0;
+	fd = make_mount(s, m, node, &st);
+	if (fd < 0)
+		return fd == -EBADF ? 0 : fd;
+	return mount_attach(fd, target);
 }
 
-static int cover_tree(struct work *s, int dir, const char *name, unsigned depth)
+static int add_mounts(const struct shield_work *s, int tree)
 {
-	size_t length = strlen(s->path), more = strlen(name);
-	int r;
+	const struct shield *shield = s->view->shield;
+	int r = 0;
 
-	if (length + more + 2 > sizeof(s->path))
-		return 0;
-	s->path[length] = '/';
-	memcpy(s->path + length + 1, name, more + 1);
-	r = cover_path(s, dir, name, depth);
-	s->path[length] = '\0';
+	for (size_t i = 0; i < shield->n && r == 0; i++) {
+		const char *path = shield->mounts[i].path;
+
+		/* What is mounted below /sys came with it. */
+		if (path[1] != '\0' && !shield_is_covered(s, path) &&
+		    !(shield_is_kernels(path) && strchr(path + 1, '/')))
+			r = shield_add_mount(s, tree, &shield->mounts[i], 0);
+	}
 	return r;
 }
 
-static int cover_root(struct work *s)
-{
-	AUTO_FD root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* ---- the root ---- */
 
-	if (mkdirat(s->stage, "d", 0755) < 0)
-		return -errno;
-	s->empty = openat(s->stage, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0 || s->empty < 0)
-		return -errno;
-	/* Parts of a mount that is attached nowhere cannot be had where it cannot be a layer either. */
-	if (s->style->detached && !s->style->user_xattrs)
-		s->whole = make_overlay(s, root);
-	s->mount_id = mount_id(root);
-	return cover_entries(s, root, 0);
+static int make_mirror(int stage)
+{
+	return mkdirat(stage, "root", 0755) < 0 ? -errno : mount_bind_at(stage, "root", 0);
 }
 
-int shield_raise(const struct shield *shield, const struct mount_style *style, int stage, int *ret_whole)
+static int open_empty(int stage)
 {
-	struct work s = { .shield = shield, .style = style, .empty = -EBADF, .stage = stage, .whole = -EBADF };
-	int r;
+	int fd = mkdirat(stage, "d", 0755) < 0 ? -1 : openat(stage, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (stage < 0)
-		s.stage = mount_stage(style);
-	r = s.stage < 0 ? s.stage : cover_root(&s);
+	return fd < 0 ? -errno : fd;
+}
+
+int shield_root(const struct view *v, bool *ret_mirror)
+{
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD empty = root < 0 ? -errno : open_empty(v->stage);
+	int fd = empty;
+
+	/* In a user namespace it could not be. */
+	if (empty >= 0)
+		fd = v->root ? make_overlay(&(struct shield_work){ .view = v, .empty = empty }, root) : -EINVAL;
+	*ret_mirror = empty >= 0 && fd < 0;
+	return *ret_mirror ? make_mirror(v->stage) : fd;
+}
+
+static int fill(struct shield_work *s, int stage, int tree)
+{
+	AUTO_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		return -errno;
+	s->empty = openat(stage, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->empty < 0)
+		s->empty = open_empty(stage);
+	if (s->empty < 0)
+		return s->empty;
+	return s->view->mirror ? mirror_fill(s, root, tree, 0) : add_mounts(s, tree);
+}
+
+int shield_fill(const struct view *v, bool new_proc)
+{
+	struct shield_work s = { .view = v, .new_proc = new_proc, .empty = -EBADF };
+	int stage = v->stage < 0 ? mount_stage(&v->style) : v->stage;
+	int r = stage < 0 ? stage : fill(&s, stage, v->root_fd);
+
 	fd_close(s.empty);
-	if (stage < 0)
-		(void)mount_unstage(style, s.stage);
-	*ret_whole = s.whole;
+	if (v->stage < 0)
+		(void)mount_unstage(&v->style, stage);
 	return r;
 }

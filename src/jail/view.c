@@ -9,9 +9,8 @@
  *      read what commands wrote there when the run is over (layers.c);
  *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
  *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
- *   3. a read-only copy of everything that is attached becomes the root, and the old one goes (root.c);
- *   4. the host's sockets are covered (shield.c);
- *   5. the new mounts are put in place, outer ones first.
+ *   3. a root in which nothing of the host's is live (shield.c) takes the place of the old one, which goes (root.c);
+ *   4. the new mounts are put in place, outer ones first.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -222,7 +221,16 @@ static int make_copy(const struct view *v, struct view_mount *vm, struct view_fa
 	return r < 0 ? r : mount_bind_at(v->stage, name, READ_ONLY);
 }
 
-static int make_see(struct view_mount *vm, struct view_failure *f)
+/* Shows a directory through an overlay if one can be made, so that the host's sockets in it cannot be connected to (shield.c). */
+static int see_directory(const struct view *v, int node)
+{
+	AUTO_FD nothing = openat(v->stage, "nothing", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = nothing < 0 ? -errno : mount_overlay(&v->style, (int[]){ node, nothing }, 2, -EBADF, -EBADF, NULL);
+
+	return fd < 0 ? mount_bind(node) : fd;
+}
+
+static int make_see(const struct view *v, struct view_mount *vm, struct view_failure *f)
 {
 	AUTO_FD node = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
 	AUTO_FD fd = -EBADF;
@@ -236,7 +244,7 @@ static int make_see(struct view_mount *vm, struct view_failure *f)
 		return -errno;
 	f->step = VIEW_STEP_MOUNT;
 	vm->is_file = !S_ISDIR(st.st_mode);
-	fd = mount_bind(node);
+	fd = vm->is_file ? mount_bind(node) : see_directory(v, node);
 	r = fd < 0 ? fd : set_read_only(fd);
 	return r < 0 ? r : TAKE_FD(fd);
 }
@@ -261,7 +269,7 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 	case JAIL_MOUNT_HOLD:
 		return -EBADF;
 	case JAIL_MOUNT_SEE:
-		return make_see(vm, f);
+		return make_see(v, vm, f);
 	case JAIL_MOUNT_SCRATCH:
 		return make_scratch(v, vm, f);
 	case JAIL_MOUNT_HIDE:
@@ -273,13 +281,22 @@ static int make_mount(struct view *v, struct view_mount *vm, struct view_failure
 }
 
 /* A layer over the directory that is to be the root: mount points can be made in it. */
-static int make_root(struct view *v, struct view_failure *f)
+static int make_given_root(struct view *v, struct view_failure *f)
 {
 	struct view_mount vm = { .kind = JAIL_MOUNT_SCRATCH, .path = v->root_path, .order = v->n_mounts };
 
 	v->root_fd = make_scratch(v, &vm, f);
 	f->step = VIEW_STEP_ROOT;
 	return v->root_fd == -EBADF ? -EINVAL : MIN(v->root_fd, 0);
+}
+
+static int make_root(struct view *v, struct view_failure *f)
+{
+	if (v->root_path)
+		return make_given_root(v, f);
+	f->step = VIEW_STEP_ROOT;
+	v->root_fd = shield_root(v, &v->mirror);
+	return MIN(v->root_fd, 0);
 }
 
 static int seal_root(void)
@@ -326,7 +343,7 @@ static int make_mounts(struct view *v, struct view_failure *f)
 		if (v->mounts[i].fd < 0 && v->mounts[i].fd != -EBADF)
 			r = v->mounts[i].fd;
 	}
-	if (r == 0 && v->root_path)
+	if (r == 0)
 		r = make_root(v, f);
 	v->stage = mount_unstage(&v->style, v->stage);
 	return r;
@@ -403,8 +420,8 @@ static int attach_proc(int proc_fd)
 	return proc_fd < 0 || target < 0 ? 0 : mount_attach(proc_fd, target);
 }
 
-/* To close a mount that is attached nowhere the kernel waits for all its processors. What only parts were needed of is therefore put where
- * /proc will cover it, like the host's own. Read-only, so that Landlock takes it for no place to write to. */
+/* To close a mount that is attached nowhere the kernel waits for all its processors. The view uses only parts of the stage, so that is
+ * put where /proc will cover it. Read-only, so that Landlock takes it for no place to write to. */
 static int put_away(int proc_fd, int fd)
 {
 	int r = proc_fd < 0 || fd < 0 ? 0 : set_read_only(fd);
@@ -412,28 +429,35 @@ static int put_away(int proc_fd, int fd)
 	return r < 0 || proc_fd < 0 ? r : attach_proc(fd);
 }
 
+static int fill_root(const struct view *v, bool new_proc)
+{
+	int r = shield_fill(v, new_proc);
+
+	return r == 0 && v->mirror ? set_read_only(v->root_fd) : r;
+}
+
 static int enter_root(struct view *v, struct view_failure *f)
 {
 	AUTO_FD proc_fd = make_proc(v->root);
-	AUTO_FD tree = -EBADF;
+	AUTO_FD tree = v->root_fd;
 	int r;
 
 	f->step = VIEW_STEP_ROOT;
-	tree = v->root_path ? v->root_fd : root_clone();
-	r = tree < 0 ? tree : root_enter(tree);
-	if (r < 0)
-		return r;
+	r = root_put(tree);
 	/* What is seen through a layer has no sockets of the host. */
 	f->step = VIEW_STEP_SHIELD;
-	r = v->root_path ? 0 : shield_raise(v->shield, &v->style, v->stage, &v->whole);
+	if (r == 0 && !v->root_path)
+		r = fill_root(v, proc_fd >= 0);
+	if (r < 0)
+		return r;
+	f->step = VIEW_STEP_ROOT;
+	r = root_enter(tree);
 	if (r < 0)
 		return r;
 	if (v->root_path)
 		(void)mkdir("/proc", 0555);
 	f->step = VIEW_STEP_PROC;
 	r = put_away(proc_fd, v->stage);
-	if (r == 0)
-		r = put_away(proc_fd, v->whole);
 	return r < 0 ? r : attach_proc(proc_fd);
 }
 
