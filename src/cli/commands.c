@@ -636,8 +636,12 @@ static const struct command commands[] = {
 	  .operands = "",
 	  .options = json_options,
 	  .summary = "Say what this machine can do, and what is missing",
-	  .description = "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for "
-			 "what is missing it says how to get it.",
+	  .description =
+		  "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for "
+		  "what is missing it says how to get it. Then it tries the whole life of a sandbox in a temporary "
+		  "directory (below $TMPDIR, /var/tmp or /tmp), with a state directory of its own: new, run, diff, "
+		  "commit, undo and rm. Each step has a line of its own, try-new to try-rm, up to the one that fails "
+		  "and why.",
 	  .examples = "atoll doctor\n" },
 	{ .name = "config",
 	  .run = cmd_config,

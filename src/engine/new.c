@@ -378,9 +378,8 @@ static int take_spare(struct fd_spare *ret, struct atoll_error *err)
 
 	if (r == 0)
 		return 0;
-	return error_sys(err, r, "new", NULL,
-			 "a sandbox can be made only with %d open files to spare: raise the limit (ulimit -n)",
-			 FD_SPARE);
+	return error_set(err, ATOLL_FAILED, -r, "new", NULL,
+			 "%s: making a sandbox takes %d more; raise the limit (ulimit -n)", strerror(-r), FD_SPARE);
 }
 
 int atoll_new(struct atoll *a, const struct atoll_new_options *options, struct atoll_info **ret,

@@ -38,6 +38,21 @@ def as_starter(place, box):
     return box
 
 
+# None of them takes more than the limit, all of them together do.
+EATERS = """
+import os, time
+for _ in range(5):
+    if os.fork() == 0:
+        taken = bytearray(40 << 20)
+        for i in range(0, len(taken), 4096):
+            taken[i] = 1
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+print("survived")
+"""
+
+
 def hidden_processes(place, tap, who, options):
     if not t.only("hidepid " + options + " " + who):
         return
@@ -46,8 +61,8 @@ def hidden_processes(place, tap, who, options):
     before = mf.manifest(path)
     box = as_starter(place, t.Box(place, who, name="hp", dirs=[path]))
 
-    def atoll(script):
-        return box.command([*with_proc(place, who, options), "sh", "-c", script, box.program, path])
+    def atoll(script, *more):
+        return box.command([*with_proc(place, who, options), "sh", "-c", script, box.program, path, *more])
 
     done = atoll('cd "$1" && "$0" new hp --dir "$1" && "$0" run hp -- sh -c "echo more >> f; rm gone" && "$0" diff hp --name-status')
     tap.check("a command runs (%s)" % name, done.returncode == 0 and done.stdout == b"hp\nM\tf\nD\tgone\n", t.said(done))
@@ -62,6 +77,9 @@ def hidden_processes(place, tap, who, options):
     done = atoll('"$0" new hp --dir "$1" >&2; cd "$1"; for i in 1 2 3; do "$0" run --keep-alive 5 hp -- sh -c "echo $i >> f" || exit; done; '
                  '"$0" commit hp && "$0" rm hp && wc -l < f')
     tap.check("a keeper serves and goes when it is in the way (%s)" % name, done.returncode == 0 and done.stdout.split()[-1] == b"4", t.said(done))
+    done = atoll('"$0" new hp --dir "$1" >&2; cd "$1"; "$0" run --memory 60M hp -- %s -c "$2"; echo "status $?"; "$0" rm hp --force'
+                 % t.PYTHON, EATERS)
+    tap.check("the memory of all processes together is limited (%s)" % name, b"survived" not in done.stdout and b"status 137" in done.stdout, t.said(done))
     done = atoll('"$0" doctor')
     tap.check("doctor finds nothing amiss (%s)" % name, done.returncode == 0 and b"ok       try-rm" in done.stdout and
               b"missing" not in done.stdout, t.said(done))
