@@ -691,6 +691,8 @@ struct atoll_check {
 	char *finding; /* what was seen */
 	char *advice;  /* NULL, or how to get it */
 };
+/* Also tries the whole life of a sandbox in a temporary directory, with a state directory of its own: a check for each step, "try-new",
+ * "try-run", "try-diff", "try-commit", "try-undo", "try-rm", up to the first that fails (ATOLL_CHECK_MISSING, with the cause). */
 int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_checks_free(struct atoll_check *checks, size_t n);
 
