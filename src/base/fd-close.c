@@ -47,7 +47,7 @@ static void treat_entries(int dir, unsigned from, unsigned to, unsigned flags)
 
 	while ((n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
 		for (long at = 0; at < n;) {
-			const struct entry *e = (const struct entry *)(buffer + at);
+			const struct entry *e = (const void *)(buffer + at);
 			unsigned fd;
 
 			if (parse_number(e->name, &fd) && fd >= from && fd <= to && fd != (unsigned)dir)
