@@ -486,8 +486,39 @@ int rename_open_dir(const struct rename_side *s);
 /* Reads a path of the process that waits: 0, or -errno: -EINVAL if its last name is none ("."). */
 int rename_read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side *ret);
 void rename_side_release(struct rename_side *s);
-/* The caller: answers one report. A move ends unfinished, and is taken back, when the time of the run is over. */
-void rename_answer(int listener, struct confined *confined, int64_t end_at, const struct rename_door *door);
+struct rename_request {
+	struct rename_side from, to;
+	unsigned flags;
+};
+void rename_request_release(struct rename_request *r);
+/* A process that waits for its answer. */
+struct rename_waiting {
+	int listener;
+	uint64_t id;
+	int64_t end_at; /* when its time is over; 0: never */
+};
+bool rename_is_waiting(const struct rename_waiting *w);
+void rename_reply(const struct rename_waiting *w, int r); /* -errno, 0, or 1: let the kernel do it */
+/* The caller: answers one report, or lets the mover answer it, which must not be busy. A move ends unfinished, and is taken back, when the
+ * time of the run is over. */
+struct mover;
+void rename_answer(struct mover *m, int listener, struct confined *confined, int64_t end_at,
+		   const struct rename_door *door);
+
+/* ---- mover.c: a process that moves a directory ---- */
+
+struct mover {
+	pid_t pid; /* 0: none */
+	int pidfd;
+	struct rename_waiting waiting;
+	const struct rename_door *door;
+};
+/* If there can be no process, the move is over when this returns. */
+void mover_start(struct mover *m, struct rename_waiting *w, const struct rename_request *q,
+		 const struct rename_door *door);
+bool mover_is_busy(const struct mover *m);
+int mover_fd(const struct mover *m); /* readable when the move is over, for mover_wait(); -EBADF if there is none */
+void mover_wait(struct mover *m);    /* until it is over */
 
 /* ---- refine.c ---- */
 

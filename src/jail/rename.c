@@ -8,8 +8,8 @@
  * kernel continue with all but those of directories. The caller renames a directory itself, at the
  * path that the command named, with no more rights than the requesting process has (rights.c). It
  * does not act for a process that has another root or a Landlock domain of its own (confined.c),
- * and does not rename a mount point (EBUSY). If the overlay refuses, a process with power over the
- * user's own files makes the directory anew within the view (src/tree/move.c).
+ * and does not rename a mount point (EBUSY). If the overlay refuses, the directory is made anew
+ * within the view (mover.c).
  *
  * This is a convenience, not a wall: the caller reads the strings of the command once and uses what
  * it read, and the kernel judges as usual every rename that the caller lets continue.
@@ -38,11 +38,6 @@
 
 /* ---- the caller: what was asked for ---- */
 
-struct request {
-	struct rename_side from, to;
-	unsigned flags;
-};
-
 void rename_side_release(struct rename_side *s)
 {
 	fd_close(s->base);
@@ -51,7 +46,7 @@ void rename_side_release(struct rename_side *s)
 	free(s->way);
 }
 
-static void request_release(struct request *r)
+void rename_request_release(struct rename_request *r)
 {
 	rename_side_release(&r->from);
 	rename_side_release(&r->to);
@@ -191,7 +186,7 @@ int rename_read_side(pid_t pid, int dirfd, uint64_t address, struct rename_side 
 	return r == -ELOOP && ret->resolve & RESOLVE_NO_SYMLINKS ? open_parent_from_root(pid, dirfd, ret) : r;
 }
 
-static int read_request(const struct seccomp_notif *n, struct request *ret)
+static int read_request(const struct seccomp_notif *n, struct rename_request *ret)
 {
 	const __u64 *a = n->data.args;
 	pid_t pid = (pid_t)n->pid;
@@ -210,55 +205,7 @@ static int read_request(const struct seccomp_notif *n, struct request *ret)
 
 /* ---- the caller: doing it ---- */
 
-/* A process that waits for its answer. */
-struct waiting {
-	int listener;
-	uint64_t id;
-	int64_t end_at; /* when its time is over; 0: never */
-};
-
-static bool is_waiting(void *arg)
-{
-	struct waiting *w = arg;
-
-	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0 &&
-	       (w->end_at == 0 || clock_monotonic_ns() < w->end_at);
-}
-
-static int move_work(void *arg, int out)
-{
-	(void)out;
-	return tree_move(arg);
-}
-
-/* A rename asks nobody for the right to read what it moves: the user's own files are moved whatever their mode. */
-static int move(struct waiting *w, const struct request *q, const struct rename_door *door)
-{
-	struct tree_move m = { .from_dir = q->from.dir,
-			       .from_name = q->from.name,
-			       .to_dir = q->to.dir,
-			       .to_name = q->to.name,
-			       .flags = q->flags,
-			       .is_wanted = is_waiting,
-			       .arg = w };
-	struct atoll_error err = { 0 };
-	int r = door->set ? door->set(true, door->arg) : 0;
-
-	if (r < 0)
-		return -EBUSY;
-	tree_move_name(&m);
-	r = jail_call(move_work, &m, NULL, &err);
-	if (err.code) {
-		/* The process that did it was killed. */
-		(void)tree_remove(m.to_dir, m.name);
-		r = -EIO;
-	}
-	if (door->set)
-		(void)door->set(false, door->arg);
-	return r;
-}
-
-static bool is_one_mount(const struct request *q)
+static bool is_one_mount(const struct rename_request *q)
 {
 	struct tree_stat a, b;
 
@@ -273,7 +220,7 @@ static bool is_directory(const struct rename_side *s)
 }
 
 /* Everywhere else the kernel needs no help. */
-static bool is_overlay(const struct request *q)
+static bool is_overlay(const struct rename_request *q)
 {
 	struct statfs fs;
 
@@ -281,7 +228,7 @@ static bool is_overlay(const struct request *q)
 }
 
 /* Whether a directory is to be renamed, in a way that can be done here. */
-static bool names_directory(const struct request *q)
+static bool names_directory(const struct rename_request *q)
 {
 	if (!is_overlay(q))
 		return false;
@@ -306,9 +253,11 @@ static bool is_mount_point(const struct rename_side *s)
 	       (st.is_mount_root || (tree_stat(s->dir, "", &dir) == 0 && dir.mnt_id != st.mnt_id));
 }
 
-/* 0 or -errno for the command; 1: let the kernel do it. */
-static int answer(struct waiting *w, const struct seccomp_notif *n, const struct confined *confined,
-		  const struct rename_door *door, struct request *q)
+#define MOVE INT_MIN
+
+/* 0 or -errno for the command; 1: let the kernel do it; MOVE: the overlay does not rename the directory. */
+static int answer(const struct rename_waiting *w, const struct seccomp_notif *n, const struct confined *confined,
+		  struct rename_request *q)
 {
 	int r;
 
@@ -317,11 +266,26 @@ static int answer(struct waiting *w, const struct seccomp_notif *n, const struct
 	if (is_mount_point(&q->from) || is_mount_point(&q->to))
 		return -EBUSY;
 	/* What was read was the command's only if it is still waiting. */
-	if (!is_waiting(w))
+	if (!rename_is_waiting(w))
 		return 1;
 	/* Where the kernel says EXDEV, everything else was in order. */
 	r = rights_rename((pid_t)n->pid, &q->from, &q->to, q->flags);
-	return r == -EXDEV && is_one_mount(q) ? move(w, q, door) : r;
+	return r == -EXDEV && is_one_mount(q) ? MOVE : r;
+}
+
+bool rename_is_waiting(const struct rename_waiting *w)
+{
+	return ioctl(w->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &w->id) == 0 &&
+	       (w->end_at == 0 || clock_monotonic_ns() < w->end_at);
+}
+
+void rename_reply(const struct rename_waiting *w, int r)
+{
+	struct seccomp_notif_resp reply = { .id = w->id,
+					    .error = MIN(r, 0),
+					    .flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0 };
+
+	(void)ioctl(w->listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
 }
 
 static bool is_confining(const struct seccomp_notif *n)
@@ -329,13 +293,14 @@ static bool is_confining(const struct seccomp_notif *n)
 	return n->data.nr == SYS_landlock_restrict_self;
 }
 
-void rename_answer(int listener, struct confined *confined, int64_t end_at, const struct rename_door *door)
+void rename_answer(struct mover *m, int listener, struct confined *confined, int64_t end_at,
+		   const struct rename_door *door)
 {
 	struct seccomp_notif n = { 0 };
-	struct seccomp_notif_resp reply = { 0 };
-	CLEANUP(request_release)
-	struct request q = { .from = { .base = -EBADF, .dir = -EBADF }, .to = { .base = -EBADF, .dir = -EBADF } };
-	struct waiting w = { .listener = listener, .end_at = end_at };
+	CLEANUP(rename_request_release)
+	struct rename_request q = { .from = { .base = -EBADF, .dir = -EBADF },
+				    .to = { .base = -EBADF, .dir = -EBADF } };
+	struct rename_waiting w = { .listener = listener, .end_at = end_at };
 	int r;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
@@ -345,9 +310,9 @@ void rename_answer(int listener, struct confined *confined, int64_t end_at, cons
 	if (is_confining(&n))
 		confined_note(confined, (pid_t)n.pid);
 	else if (r == -ENOSYS)
-		r = answer(&w, &n, confined, door, &q);
-	reply.id = n.id;
-	reply.error = MIN(r, 0);
-	reply.flags = r > 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-	(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
+		r = answer(&w, &n, confined, &q);
+	if (r == MOVE)
+		mover_start(m, &w, &q, door);
+	else
+		rename_reply(&w, r);
 }

@@ -48,6 +48,7 @@ struct run {
 	int requests; /* of one that serves, or -EBADF */
 	int renames;  /* on which the command's renames are reported, or -EBADF */
 	struct confined confined;
+	struct mover mover;
 	const int *stdio_fds; /* as in struct jail_spec */
 	struct stdio stdio;
 	bool signalled;  /* the caller got a signal for the command */
@@ -281,6 +282,7 @@ static int wait_for_end(struct run *run)
 	struct pollfd fds[] = { { .fd = run->child.pidfd, .events = POLLIN },
 				{ .fd = run->signal_fd, .events = POLLIN },
 				{ .fd = run->socket, .events = POLLIN },
+				{ .fd = -1, .events = POLLIN },
 				{ .fd = -1, .events = POLLIN } };
 	int64_t deadline = spawn_deadline();
 	bool set_up = false;
@@ -296,15 +298,18 @@ static int wait_for_end(struct run *run)
 			set_up = true;
 		}
 		pass_signals_on(run);
+		if (fds[4].revents)
+			mover_wait(&run->mover);
 		if (fds[3].revents & POLLIN)
-			rename_answer(run->renames, &run->confined, run->end_at, run->door);
+			rename_answer(&run->mover, run->renames, &run->confined, run->end_at, run->door);
 		/* The last word, or nobody is there any more. */
 		if (fds[2].revents && (!read_report(run) || run->reported))
 			fds[2].fd = -1;
 		/* Without a process that could ask, it hangs up. */
-		fds[3].fd = fds[3].revents & (POLLHUP | POLLERR) ? -1 : run->renames;
-		if (fds[3].revents & (POLLHUP | POLLERR))
+		if (fds[3].revents & (POLLHUP | POLLERR) && !mover_is_busy(&run->mover))
 			run->renames = fd_close(run->renames);
+		fds[3].fd = mover_is_busy(&run->mover) ? -1 : run->renames;
+		fds[4].fd = mover_fd(&run->mover);
 		if (run->stdio_error < 0)
 			return run->stdio_error;
 		if (!fds[0].revents && (is_over_time(run) || !look(run)))
@@ -453,6 +458,7 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	run->ended = r == -ETIME;
 	r = run->ended ? spawn_end(&run->child) : spawn_wait(&run->child);
 	if (r < 0)
+	mover_wait(&run->mover);
 		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
 	end_stdio(run);
 	return read_result(run, r, ret, err);
@@ -503,6 +509,7 @@ static void run_release(struct run *run)
 	run->init.requests = fd_close(run->init.requests);
 	run->signal_fd = fd_close(run->signal_fd);
 	run->renames = fd_close(run->renames);
+	mover_wait(&run->mover);
 	wait_for_first(run);
 	namespaces_close(&run->namespaces);
 }

@@ -31,6 +31,7 @@ struct state {
 	bool signalled; /* the present command got a signal */
 	int renames;
 	struct confined confined;
+	struct mover mover;
 	int stdio_fds[3]; /* of the present command */
 	struct stdio stdio;
 	bool failed, not_started;
@@ -103,6 +104,7 @@ static void close_stdio(int stdio[3])
 
 static void end(struct state *st, int code, const struct atoll_run_result *result, const struct atoll_error *err)
 {
+	mover_wait(&st->mover);
 	st->renames = fd_close(st->renames);
 	/* A user who ended a command does not want to wait for a process that reads its output. */
 	stdio_end(&st->stdio, st->client, st->client < 0 || st->signalled ? clock_monotonic_ns() + GRACE_NS : 0);
@@ -207,6 +209,7 @@ static bool hear_report(struct state *st)
 		return false;
 	switch (report.event) {
 	case INIT_RENAMES:
+		mover_wait(&st->mover);
 		st->renames = fd_close(st->renames);
 		st->renames = TAKE_FD(fds[0]);
 		st->confined = (struct confined){ .root_mount = report.root_mount, .root_ino = report.root_ino };
@@ -266,9 +269,10 @@ static void serve_one_by_one(struct state *st)
 		struct pollfd fds[] = { { .fd = s->child->pidfd, .events = POLLIN },
 					{ .fd = s->signal_fd, .events = POLLIN },
 					{ .fd = s->socket, .events = POLLIN },
-					{ .fd = st->renames, .events = POLLIN },
+					{ .fd = mover_is_busy(&st->mover) ? -1 : st->renames, .events = POLLIN },
 					{ .fd = s->server->listen_fd, .events = POLLIN },
-					{ .fd = st->client, .events = POLLIN } };
+					{ .fd = st->client, .events = POLLIN },
+					{ .fd = mover_fd(&st->mover), .events = POLLIN } };
 		int64_t left = (look_at - clock_monotonic_ns()) / 1000000;
 		int n = poll(fds, ARRAY_SIZE(fds), (int)MAX(1, left));
 
@@ -278,9 +282,11 @@ static void serve_one_by_one(struct state *st)
 			return;
 		if ((n > 0 && (fds[0].revents || fds[1].revents)) || is_late(st))
 			return;
+		if (n > 0 && fds[6].revents)
+			mover_wait(&st->mover);
 		if (n > 0 && fds[3].revents && st->renames == fds[3].fd) {
 			if (fds[3].revents & POLLIN)
-				rename_answer(st->renames, &st->confined, 0, s->door);
+				rename_answer(&st->mover, st->renames, &st->confined, 0, s->door);
 			else
 				st->renames = fd_close(st->renames);
 		}
@@ -321,6 +327,7 @@ int serve_commands(const struct serve *s, struct atoll_error *err)
 	(void)spawn_end(s->child);
 	tell_lost(st);
 	send_away(st);
+	mover_wait(&st->mover);
 	fd_close(st->renames);
 	return r;
 }
