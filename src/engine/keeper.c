@@ -222,7 +222,7 @@ static bool is_younger(int slot, const struct slot_note *note, void *arg)
 	       (note->holder_tag > own->holder_tag || (note->holder_tag == own->holder_tag && note->holder > getpid()));
 }
 
-int keeper_look(pid_t pid, void *arg)
+int keeper_look(pid_t pid, int segments, void *arg)
 {
 	struct keeper *k = arg;
 	int64_t now = clock_monotonic_ns();

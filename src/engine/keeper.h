@@ -29,7 +29,7 @@ void keeper_tell_started(const struct keeper *k, int64_t run);
 int keeper_hold(struct atoll *a, const char *name, const struct atoll_run_options *options, bool serves, int idle_ms,
 		struct atoll_error *err);
 /* jail_spec.watch of one that holds: 0 when its time is over. */
-int keeper_look(pid_t pid, void *keeper);
+int keeper_look(pid_t pid, int segments, void *keeper);
 /* Ends those that hold if they are alone, so that the sandbox can be changed. True if there was one. */
 bool keeper_dismiss(int lock_fd);
 

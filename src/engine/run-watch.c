@@ -145,10 +145,11 @@ static void look_at_nameless(struct run_watch *w, pid_t pid)
 	w->nameless_at = clock_monotonic_ns() + (clock_monotonic_ns() - began) * DISK_SHARE;
 }
 
-static bool memory_is_fine(struct run_watch *w, pid_t pid)
+static bool memory_is_fine(struct run_watch *w, pid_t pid, int segments)
 {
 	const struct jail_limits *l = &w->o->limits;
 	struct jail_usage u;
+	uint64_t unmapped;
 
 	if (l->memory_by != JAIL_LIMIT_BY_RLIMIT && l->pids_by != JAIL_LIMIT_BY_RLIMIT)
 		return true;
@@ -157,19 +158,20 @@ static bool memory_is_fine(struct run_watch *w, pid_t pid)
 	if (l->memory_by != JAIL_LIMIT_BY_RLIMIT)
 		return true;
 	look_at_nameless(w, pid);
-	/* u.shared already counts the pages of a memfd that a process has mapped. */
-	u.memory += w->nameless - MIN(w->nameless, u.shared);
+	/* u.shared already counts the pages of a memfd or segment that a process has mapped. */
+	unmapped = w->nameless + jail_segments(segments);
+	u.memory += unmapped - MIN(unmapped, u.shared);
 	if (u.memory <= l->memory)
 		return true;
 	say_too_much(w, "the processes took", u.memory, l->memory, "everything inside was ended");
 	return false;
 }
 
-int run_watch_look(pid_t pid, void *arg)
+int run_watch_look(pid_t pid, int segments, void *arg)
 {
 	struct run_watch *w = arg;
 
-	if (!memory_is_fine(w, pid))
+	if (!memory_is_fine(w, pid, segments))
 		return 0;
 	if (clock_monotonic_ns() >= w->disk_at && !disk_is_fine(w, pid, "everything inside was ended"))
 		return 0;

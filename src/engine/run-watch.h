@@ -19,7 +19,7 @@ struct run_watch {
 bool run_watch_is_needed(const struct run_options *o);
 /* Refuses to begin where the changes take too much already. */
 int run_watch_begin(struct run_watch *w, struct atoll_error *err);
-int run_watch_look(pid_t pid, void *watch); /* as jail_spec wants it */
+int run_watch_look(pid_t pid, int segments, void *watch); /* as jail_spec wants it */
 void run_watch_end(struct run_watch *w, const struct jail_limit_events *events, struct atoll_run_result *ret);
 /* "a control group" */
 const char *run_watch_means(enum jail_limit_means by);

@@ -113,7 +113,8 @@ struct rename_door {
 struct jail_namespaces {
 	int fds[JAIL_NAMESPACES_MAX];
 	size_t n;
-	int layers; /* the view's private places, for jail_layers_walk(); an fd above 0, or 0 */
+	int layers;   /* the view's private places, for jail_layers_walk(); an fd above 0, or 0 */
+	int segments; /* for jail_segments(), likewise */
 };
 
 struct jail_profile;
@@ -201,8 +202,8 @@ struct jail_spec {
 	const struct jail_profile
 		*profile; /* of system calls that it is refused beside those that always are, or NULL */
 	/* Called in the parent with the pid of pid 1 as it is outside, now and again: in how many milliseconds it wants to be called next, or
-	 * 0 to end the run. May be NULL. */
-	int (*watch)(pid_t pid, void *arg);
+	 * 0 to end the run. segments: for jail_segments(). May be NULL. */
+	int (*watch)(pid_t pid, int segments, void *arg);
 	void *watch_arg;
 	struct rename_door door;
 	/* What the command gets beside the standard fds, which are never closed: all others are. A directory of the host is a way out. */
@@ -280,6 +281,9 @@ struct jail_usage {
 	uint64_t tasks;
 };
 void jail_usage(pid_t pid, struct jail_usage *ret);
+/* What the System V segments of a run's IPC namespace take, in bytes, also those that no process has attached. segments: an fd that pid 1
+ * opened, or -EBADF: 0. */
+uint64_t jail_segments(int segments);
 
 /* Measures the open files of these processes that have no name (any more): memfds, and files on any
  * filesystem but a tmpfs. Leaves out files that the caller has open itself, since the caller passed

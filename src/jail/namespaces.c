@@ -24,7 +24,7 @@ static const struct {
 };
 _Static_assert(ARRAY_SIZE(kinds) == JAIL_NAMESPACES_MAX, "one fd for each kind");
 
-#define FDS_MAX (JAIL_NAMESPACES_MAX + 1)
+#define FDS_MAX (JAIL_NAMESPACES_MAX + 2)
 
 union control {
 	char data[CMSG_SPACE(sizeof(int) * FDS_MAX)];
@@ -70,17 +70,22 @@ static int send_fds(int socket, const struct init_report *report, const int *fds
 
 int namespaces_send(int socket, unsigned flags, int layers, const struct init_report *report)
 {
-	struct init_report with_layers = *report;
-	struct jail_namespaces own = { .layers = -EBADF };
+	struct init_report with_fds = *report;
+	/* Tells of the namespace of the process that opened it, to whoever reads it. */
+	AUTO_FD segments = open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC);
+	struct jail_namespaces own = { .layers = -EBADF, .segments = -EBADF };
 	int fds[FDS_MAX], r = open_own(flags, &own);
 	size_t n = own.n;
 
 	memcpy(fds, own.fds, sizeof(int) * n);
-	with_layers.has_layers = layers >= 0;
+	with_fds.has_layers = layers >= 0;
 	if (layers >= 0)
 		fds[n++] = layers;
+	with_fds.has_segments = segments >= 0;
+	if (segments >= 0)
+		fds[n++] = segments;
 	if (r == 0)
-		r = send_fds(socket, &with_layers, fds, n);
+		r = send_fds(socket, &with_fds, fds, n);
 	namespaces_close(&own);
 	return r;
 }
@@ -96,7 +101,7 @@ ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_n
 	ssize_t r;
 
 	ret->n = 0;
-	ret->layers = -EBADF;
+	ret->layers = ret->segments = -EBADF;
 	do {
 		r = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (r < 0 && errno == EINTR);
@@ -108,6 +113,8 @@ ssize_t namespaces_receive(int socket, struct init_report *report, struct jail_n
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
 		memcpy(fds, CMSG_DATA(c), sizeof(int) * n);
+		if (r == (ssize_t)sizeof(*report) && report->has_segments && n > 0)
+			ret->segments = fds[--n];
 		if (r == (ssize_t)sizeof(*report) && report->has_layers && n > 0)
 			ret->layers = fds[--n];
 		memcpy(ret->fds, fds, sizeof(int) * n);
@@ -123,6 +130,8 @@ void namespaces_close(struct jail_namespaces *n)
 	n->n = 0;
 	if (n->layers > 0)
 		n->layers = fd_close(n->layers);
+	if (n->segments > 0)
+		n->segments = fd_close(n->segments);
 }
 
 int namespaces_enter(const struct jail_namespaces *n)

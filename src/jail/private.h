@@ -331,7 +331,7 @@ struct init_report {
 	bool spoilt;         /* the same, of one that serves: the next command would have other limits */
 	enum init_event event;
 	int value;
-	bool has_layers;                     /* INIT_STARTED: the last fd is that of the layers */
+	bool has_layers, has_segments;       /* INIT_STARTED: the last fds are those of the layers, of the segments */
 	bool had_terminal;                   /* INIT_STOPPED */
 	int64_t user_ns, system_ns, max_rss; /* INIT_ENDED */
 	uint64_t root_mount, root_ino;       /* INIT_RENAMES */
@@ -443,7 +443,8 @@ struct serve {
 	struct spawn *child;
 	int socket, signal_fd, requests;
 	bool host_net;
-	int (*watch)(pid_t pid, void *arg);
+	int (*watch)(pid_t pid, int segments, void *arg);
+	int segments;
 	void *watch_arg;
 };
 /* Until pid 1 has ended, and everything inside with it. Negative if the view never stood. */

@@ -61,7 +61,7 @@ struct run {
 	bool ended; /* by us */
 	bool told_network;
 	const struct jail_spec *spec;
-	int (*watch)(pid_t pid, void *arg);
+	int (*watch)(pid_t pid, int segments, void *arg);
 	void *watch_arg;
 	int64_t watch_at; /* when to look again; 0: never */
 };
@@ -257,7 +257,7 @@ static bool look(struct run *run)
 
 	if (run->watch_at == 0 || now < run->watch_at)
 		return true;
-	ms = run->watch(run->child.pid, run->watch_arg);
+	ms = run->watch(run->child.pid, run->namespaces.segments, run->watch_arg);
 	run->watch_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
 	return ms > 0;
 }
@@ -396,6 +396,7 @@ static int serve(const struct jail_spec *spec, struct run *run, struct atoll_err
 					       .requests = run->requests,
 					       .host_net = run->init.wall.host_net,
 					       .watch = spec->watch,
+					       .segments = run->namespaces.segments,
 					       .watch_arg = spec->watch_arg },
 			      err);
 }
@@ -457,8 +458,8 @@ static int run_command(const struct jail_spec *spec, struct run *run, struct ato
 	}
 	run->ended = r == -ETIME;
 	r = run->ended ? spawn_end(&run->child) : spawn_wait(&run->child);
-	if (r < 0)
 	mover_wait(&run->mover);
+	if (r < 0)
 		return error_sys(err, r, operation, NULL, "cannot wait for the sandbox's first process");
 	end_stdio(run);
 	return read_result(run, r, ret, err);
@@ -508,8 +509,8 @@ static void run_release(struct run *run)
 	run->requests = fd_close(run->requests);
 	run->init.requests = fd_close(run->init.requests);
 	run->signal_fd = fd_close(run->signal_fd);
-	run->renames = fd_close(run->renames);
 	mover_wait(&run->mover);
+	run->renames = fd_close(run->renames);
 	wait_for_first(run);
 	namespaces_close(&run->namespaces);
 }

@@ -262,7 +262,7 @@ static bool is_late(struct state *st)
 static void serve_one_by_one(struct state *st)
 {
 	const struct serve *s = st->s;
-	int ms = s->watch(s->child->pid, s->watch_arg);
+	int ms = s->watch(s->child->pid, s->segments, s->watch_arg);
 	int64_t look_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
 
 	while (ms > 0) {
@@ -295,7 +295,7 @@ static void serve_one_by_one(struct state *st)
 		if (n > 0 && fds[4].revents)
 			take_client(st);
 		if (clock_monotonic_ns() >= look_at) {
-			ms = s->watch(s->child->pid, s->watch_arg);
+			ms = s->watch(s->child->pid, s->segments, s->watch_arg);
 			look_at = clock_monotonic_ns() + (int64_t)ms * 1000000;
 		}
 	}

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -71,6 +72,37 @@ void jail_usage(pid_t pid, struct jail_usage *ret)
 	*ret = (struct jail_usage){ 0 };
 	each_process(pid, 0, add_process, ret);
 	ret->memory += ret->shared;
+}
+
+/* ---- System V segments ---- */
+
+/* Of a line of /proc/sysvipc/shm, the last two of sixteen columns: bytes in memory, and swapped out. */
+static uint64_t segment_size(const char *line)
+{
+	unsigned long long resident, swapped;
+
+	return sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &resident, &swapped) ==
+			       2
+		       ? resident + swapped
+		       : 0;
+}
+
+uint64_t jail_segments(int segments)
+{
+	int fd = segments < 0 ? -EBADF : fcntl(segments, F_DUPFD_CLOEXEC, 0);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	uint64_t sum = 0;
+	char line[512];
+
+	if (!file)
+		fd_close(fd);
+	if (file)
+		rewind(file);
+	while (file && fgets(line, sizeof(line), file))
+		sum += segment_size(line);
+	if (file)
+		(void)fclose(file);
+	return sum;
 }
 
 /* ---- files without a name ---- */

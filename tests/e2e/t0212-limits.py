@@ -57,6 +57,20 @@ if all(children):
         os.waitpid(pid, 0)
     print("had it")
 """
+SEGMENT = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
+size = int(sys.argv[1]) << 20
+for i in range(4):
+    segment = libc.shmget(0, size // 4, 0o600)
+    at = libc.shmat(segment, None, 0)
+    ctypes.memset(at, 1, size // 4)
+    if sys.argv[2] == "detached":
+        libc.shmdt(ctypes.c_void_p(at))
+time.sleep(float(sys.argv[3]))
+print("had it")
+"""
 NAMELESS = """
 import os, sys, time
 if sys.argv[1] == "never":
@@ -167,6 +181,12 @@ def memory(g):
                 (b"limit of memory" in done.stderr or b"more than the limit of 100.0 MiB" in done.stderr), t.said(done))
         done = g.python(["--memory", "200M"], MEMFD, 80, how, 1)
         g.check("one that is %s counts once" % how, done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
+    for how in ("attached", "detached"):
+        done = g.python(["--memory", "100M"], SEGMENT, 300, how, 30)
+        g.check("System V segments that are %s count too" % how, done.returncode == 137 and
+                (b"limit of memory" in done.stderr or b"more than the limit of 100.0 MiB" in done.stderr), t.said(done))
+        done = g.python(["--memory", "200M"], SEGMENT, 80, how, 1)
+        g.check("those that are %s count once" % how, done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
     for place in ("/tmp", "/dev/shm", "/dev", "/run", g.box.home):
         done = g.python(["--memory", "50M"], FILL, place, 80)
         g.check("what lies in %s counts too" % place.replace(g.box.home, "the home directory"),

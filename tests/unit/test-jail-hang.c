@@ -159,7 +159,7 @@ TEST(a_run_whose_mount_hangs_ends_in_time_and_leaves_nothing)
 	unmount_silent(&silent, s.path);
 }
 
-static int look(pid_t pid, void *arg)
+static int look(pid_t pid, int segments, void *arg)
 {
 	(void)pid;
 	(void)arg;

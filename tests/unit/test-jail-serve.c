@@ -42,7 +42,7 @@ static void end(int client, int code, const struct atoll_run_result *result, con
 }
 
 /* Until the one who asked has got an answer, or long enough. */
-static int look(pid_t pid, void *arg)
+static int look(pid_t pid, int segments, void *arg)
 {
 	struct told *told = arg;
 
