@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
-"""Attempts to get out (tests/lib/escapes.py), each in a process of its own, by an ordinary user, by one who is root inside, and by root: what stopped each is printed, and
+"""Attempts to get out (tests/lib/escapes.py and escapes_kernel.py), each in a process of its own, by an ordinary user, by one who is root inside, and by root: what stopped each is printed, and
 must be the wall that is meant to. Afterwards everything outside is as it was."""
 import ctypes
 import os
@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import atolltest as t  # noqa: E402
 import escapes  # noqa: E402
+import escapes_kernel  # noqa: E402, F401: adds its own to escapes.ATTEMPTS
 
 LIMITS = {"fork_without_end": ("--pids", "30"), "take_all_memory": ("--memory", "128M")}
 SECRETS = {".ssh/id_test": "PRIVATE KEY", ".aws/credentials": "secret", ".config/gcloud/token": "secret", ".mozilla/logins.json": "secret",
@@ -133,7 +134,7 @@ class Outside:
 
         with open(self.canary, "rb") as stdin:
             return self.box.atoll("run", self.box.name, "--user", self.inside, *LIMITS.get(names[0], ()), "--", t.PYTHON, "-I", "-S",
-                                  os.path.join(self.place.lib, "escapes.py"), ",".join(names), self.context(), cwd=self.resource, stdin=stdin,
+                                  os.path.join(self.place.lib, "escapes_kernel.py"), ",".join(names), self.context(), cwd=self.resource, stdin=stdin,
                                   close_fds=False, preexec_fn=prepare, timeout=60)
 
     def close(self):
@@ -194,8 +195,9 @@ def all_attempts(tap, outside):
 
 
 def main(place, tap):
-    shutil.copy(os.path.join(t.LIB, "escapes.py"), place.lib)
-    os.chmod(os.path.join(place.lib, "escapes.py"), 0o644)
+    for name in ("escapes.py", "escapes_kernel.py"):
+        shutil.copy(os.path.join(t.LIB, name), place.lib)
+        os.chmod(os.path.join(place.lib, name), 0o644)
     libc, memory = sysv_memory()
     outsides = [Outside(place, who, "self") for who in place.users()] + [Outside(place, "user", "root")]
     try:
