@@ -483,6 +483,9 @@ struct atoll_selection {
 			* A path with a star or a question mark is a pattern as in a .gitignore, unless
 			* a file has exactly that name: "*.c" matches at any depth */
 	size_t n_paths; /* 0: everything */
+	/* Each path is exactly one that atoll_changes() told: resource_path, a slash and path, or
+	 * resource_path alone. Stars mean themselves, and links outside are not followed. */
+	bool exact;
 };
 /* For a path that is neither in the original nor in the sandbox nor among its changes, the call
  * fails with ATOLL_NOT_FOUND and the error's object is the path as given. */

@@ -39,33 +39,77 @@ static int gather(struct op *op, struct atoll_error *err)
 	return selection_for(&op->options->selection, op->s, &op->selections, err);
 }
 
-/* Whether a change is meant by a path that was named: at or below it; or above it, where the path went with a directory. */
-static bool is_meant(const struct change *c, const char *path)
+/* The first change of a file at or below the path; NULL if there is none. */
+static const struct change *first_below(const struct changes *c, const char *path)
 {
-	if (path_is_below(c->path, path))
-		return true;
-	return path_is_below(path, c->path) && (c->kind == ATOLL_DELETED || c->kind == ATOLL_TYPE || c->opaque);
+	size_t low = 0, high = c->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (path_compare(c->v[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < c->n && path_is_below(c->v[low].path, path); low++)
+		if (!c->v[low].part)
+			return &c->v[low];
+	return NULL;
+}
+
+/* Whether the path went with a directory above it. */
+static bool went_with_directory(const struct changes *c, const char *path)
+{
+	AUTO_FREE char *at = strdup(path);
+
+	while (at && *at) {
+		const struct change *above = changes_find(c, at);
+
+		if (above && !above->part &&
+		    (above->kind == ATOLL_DELETED || above->kind == ATOLL_TYPE || above->opaque))
+			return true;
+		at[path_parent_size(at)] = 0;
+	}
+	return false;
+}
+
+static bool has_part(const struct changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].part)
+			return true;
+	return false;
+}
+
+/* Whether a path that was named means a change. */
+static bool is_of_use(const struct op *op, size_t index, const char *path, bool whole)
+{
+	const struct changes *c = op->changes[index];
+
+	return !*path || (c && (whole || first_below(c, path) || went_with_directory(c, path)));
 }
 
 /* A path that was named and has no change is a mistake, not an empty commit. */
+static int check_selected(const struct op *op, size_t index, struct atoll_error *err)
+{
+	const struct selection *v = &op->selections[index];
+	bool whole = v->n > 0 && op->changes[index] && part_is_selected(&op->s->resources[index], v) &&
+		     has_part(op->changes[index]);
+
+	for (size_t k = 0; k < v->n; k++)
+		if (!is_of_use(op, index, v->paths[k], whole))
+			return error_set(err, ATOLL_NOT_FOUND, 0, "commit", v->given[k],
+					 "\"%s\" has no changes in the sandbox \"%s\"", v->given[k], op->s->box.name);
+	return 0;
+}
+
 static int check_selection(struct op *op, struct atoll_error *err)
 {
 	int r = selection_check(op->selections, op->s, op->changes, err);
 
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
-		for (size_t k = 0; k < op->selections[i].n; k++) {
-			const struct changes *changes = op->changes[i];
-			const char *path = op->selections[i].paths[k];
-			bool found = !*path;
-
-			for (size_t c = 0; changes && c < changes->n && !found; c++)
-				found = changes->v[c].part ? part_is_selected(&op->s->resources[i], &op->selections[i])
-							   : is_meant(&changes->v[c], path);
-			if (!found)
-				return error_set(err, ATOLL_NOT_FOUND, 0, "commit", op->selections[i].given[k],
-						 "\"%s\" has no changes in the sandbox \"%s\"",
-						 op->selections[i].given[k], op->s->box.name);
-		}
+		r = check_selected(op, i, err);
 	return r < 0 || !op->selections ? r
 					: selection_check_patterns(op->selections, op->s, op->changes, "commit", err);
 }

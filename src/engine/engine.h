@@ -208,7 +208,8 @@ struct selection {
 	char **paths;       /* relative to one resource; NULL with all set: everything */
 	const char **given; /* parallel to paths: as the caller spelt them, borrowed */
 	size_t n, n_given;
-	char **patterns; /* relative to one resource, as base/glob.h matches them */
+	const char **sorted; /* the paths in the order of path_compare(); NULL until all are known */
+	char **patterns;     /* relative to one resource, as base/glob.h matches them */
 	size_t n_patterns;
 	bool all;
 };
@@ -233,6 +234,8 @@ int selection_check_patterns(const struct selection *selections, struct session 
 bool selection_has_pattern_below(const struct selection *v, const struct changes *changes, const char *top);
 /* The selected path or pattern that covers path; NULL if none. */
 const char *selection_cover(const struct selection *v, const char *path);
+/* Whether a selected path or pattern lies at or below top. */
+bool selection_has_below(const struct selection *v, const struct changes *changes, const char *top);
 
 /* ---- run of one's own work with capabilities: call.c ---- */
 

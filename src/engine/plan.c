@@ -151,14 +151,6 @@ static bool is_shared(const struct planner *p, size_t i)
 	return false;
 }
 
-static bool has_selected_below(const struct planner *p, const char *path)
-{
-	for (size_t i = 0; i < p->selection->n; i++)
-		if (path_is_below(p->selection->paths[i], path))
-			return true;
-	return selection_has_pattern_below(p->selection, p->changes, path);
-}
-
 /* The workspace entry at path leaves it for the slot. */
 static int add_retire(struct planner *p, const struct change *c, const char *slot, char letter)
 {
@@ -350,7 +342,7 @@ static int plan_directory(struct planner *p, size_t i, bool selected)
 	/* Where somebody else has removed the directory, the workspace may hold more of it than was changed. */
 	bool whole = selected && !is_divided(p, i) && !c->gone && !c->displaced;
 
-	if (!selected && !has_selected_below(p, c->path))
+	if (!selected && !selection_has_below(p->selection, p->changes, c->path))
 		return 0;
 	if (whole)
 		p->cover = c->path;
@@ -381,7 +373,7 @@ static int plan_opaque_part(struct planner *p, size_t i, bool selected)
 {
 	const struct change *c = &p->changes->v[i];
 
-	if (!selected && !has_selected_below(p, c->path))
+	if (!selected && !selection_has_below(p->selection, p->changes, c->path))
 		return 0;
 	if (c->kind == ATOLL_DELETED)
 		p->cover = c->path;
@@ -406,7 +398,7 @@ static int plan_change(struct planner *p, size_t i)
 		return 0;
 	case ATOLL_DELETED:
 		p->cover = c->path;
-		if (!selected && has_selected_below(p, c->path))
+		if (!selected && selection_has_below(p->selection, p->changes, c->path))
 			return refuse(p, c->path, "was deleted as a whole; commit the directory, not a part of it");
 		held = selected ? refuse_holder(p, c) : 0;
 		return selected && !held ? add_taking(p, c) : MIN(held, 0);
@@ -421,7 +413,7 @@ static int plan_change(struct planner *p, size_t i)
 			return plan_directory(p, i, selected);
 		if (c->has_before && S_ISDIR(c->before.mode))
 			p->cover = c->path;
-		if (!selected && has_selected_below(p, c->path))
+		if (!selected && selection_has_below(p->selection, p->changes, c->path))
 			return refuse(p, c->path, "was replaced as a whole; commit it, not a part of what it was");
 		return selected ? land(p, i, c->has_before ? STORE_STEP_EXCHANGE : STORE_STEP_INSTALL, true) : 0;
 	case ATOLL_MODIFIED:

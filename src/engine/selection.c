@@ -161,6 +161,111 @@ static int add_any(struct session *s, struct selection *v, const char *path)
 	return found != 0 || !glob_is_pattern(path) ? found : selection_add_pattern(s, v, path);
 }
 
+/* ---- looking up ---- */
+
+static int compare_words(const void *a, const void *b)
+{
+	return path_compare(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A list that a user has ticked may name tens of thousands of paths, and each change looks for
+ * its own. */
+static int sort_paths(struct selection *v)
+{
+	if (v->n == 0)
+		return 0;
+	v->sorted = reallocarray(NULL, v->n, sizeof *v->sorted);
+	if (!v->sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->n; i++)
+		v->sorted[i] = v->paths[i];
+	qsort(v->sorted, v->n, sizeof *v->sorted, compare_words);
+	return 0;
+}
+
+/* The order of path_compare() between a path and the first `size` bytes of another one. */
+static int compare_beginning(const char *path, const char *other, size_t size)
+{
+	unsigned char x, y;
+	size_t i = 0;
+
+	while (i < size && path[i] == other[i])
+		i++;
+	x = (unsigned char)path[i];
+	y = i < size ? (unsigned char)other[i] : 0;
+	if (x == y)
+		return 0;
+	if (!x || !y)
+		return x ? 1 : -1;
+	if (x == '/' || y == '/')
+		return x == '/' ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+/* Returns the index of the first selected path that does not stand before the first `size` bytes
+ * of path. */
+static size_t find_place(const struct selection *v, const char *path, size_t size)
+{
+	size_t low = 0, high = v->sorted ? v->n : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_beginning(v->sorted[middle], path, size) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Looks for the path itself, then for each directory above it. */
+static const char *find_above(const struct selection *v, const char *path)
+{
+	for (size_t size = strlen(path);; size--) {
+		size_t at = find_place(v, path, size);
+
+		if (at < v->n && compare_beginning(v->sorted[at], path, size) == 0)
+			return v->sorted[at];
+		while (size > 0 && path[size - 1] != '/')
+			size--;
+		if (size == 0)
+			return !*v->sorted[0] ? v->sorted[0] : NULL;
+	}
+}
+
+const char *selection_cover(const struct selection *v, const char *path)
+{
+	const char *found = v->sorted ? find_above(v, path) : NULL;
+
+	if (found)
+		return found;
+	for (size_t i = 0; i < v->n_patterns; i++)
+		if (glob_covers(v->patterns[i], path))
+			return v->patterns[i];
+	return NULL;
+}
+
+bool selection_has_below(const struct selection *v, const struct changes *changes, const char *top)
+{
+	size_t at = find_place(v, top, strlen(top));
+
+	return (v->sorted && at < v->n && path_is_below(v->sorted[at], top)) ||
+	       selection_has_pattern_below(v, changes, top);
+}
+
+/* Resources lie at resolved paths, so the path of a change needs no link followed. What the sandbox
+ * sees as a directory may be a link outside. */
+static int add_exact(struct session *s, struct selection *v, const char *path)
+{
+	AUTO_FREE char *clean = normalise(path);
+	int found = add_remote(s, v, path);
+
+	if (found != 0)
+		return found;
+	return clean ? add_absolute(s, v, clean) : -ENOMEM;
+}
+
 int selection_for(const struct atoll_selection *wanted, struct session *s, struct selection **ret,
 		  struct atoll_error *err)
 {
@@ -172,7 +277,7 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 		v[i].all = !wanted || wanted->n_paths == 0;
 	for (size_t i = 0; wanted && i < wanted->n_paths; i++) {
 		const char *path = wanted->paths[i];
-		int found = path && *path ? add_any(s, v, path) : -EINVAL;
+		int found = path && *path ? (wanted->exact ? add_exact(s, v, path) : add_any(s, v, path)) : -EINVAL;
 
 		if (found > 0 && note_given(v, s->n, path) < 0)
 			found = -ENOMEM;
@@ -185,6 +290,12 @@ int selection_for(const struct atoll_selection *wanted, struct session *s, struc
 			return error_set(err, ATOLL_INVALID, 0, "select", NULL, "a path is empty");
 		return error_set(err, ATOLL_NOT_FOUND, 0, "select", path,
 				 "\"%s\" lies in no resource of the sandbox \"%s\"", path, s->box.name);
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		if (sort_paths(&v[i]) == 0)
+			continue;
+		selection_free(v, s->n);
+		return error_oom(err, "select");
 	}
 	*ret = v;
 	return 0;
@@ -203,19 +314,9 @@ void selection_free(struct selection *v, size_t n)
 		free_words(v[i].paths, v[i].n);
 		free_words(v[i].patterns, v[i].n_patterns);
 		free(v[i].given);
+		free(v[i].sorted);
 	}
 	free(v);
-}
-
-const char *selection_cover(const struct selection *v, const char *path)
-{
-	for (size_t i = 0; i < v->n; i++)
-		if (path_is_below(path, v->paths[i]))
-			return v->paths[i];
-	for (size_t i = 0; i < v->n_patterns; i++)
-		if (glob_covers(v->patterns[i], path))
-			return v->patterns[i];
-	return NULL;
 }
 
 bool selection_has(const struct selection *v, const char *path)
