@@ -60,8 +60,7 @@ static ssize_t read_line(const struct watch *w, char **line, size_t *size)
 	return getline(line, size, stdin);
 }
 
-/* One answer without blanks around it; NULL at the end of input. Malloc'ed. */
-static char *read_answer(const char *question)
+char *ask_line(const char *question)
 {
 	char *line = NULL;
 	size_t size = 0, start;
@@ -81,38 +80,15 @@ static char *read_answer(const char *question)
 	}
 	start = strspn(line, " \t");
 	memmove(line, line + start, strlen(line + start) + 1);
-	line[strcspn(line, " \t\r\n")] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
 	return line;
-}
-
-static int find_choice(const char *answer, const struct ask_choice *choices, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const char letter[] = { choices[i].letter, '\0' };
-
-		if (strcasecmp(answer, letter) == 0 || strcasecmp(answer, choices[i].word) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
-int ask_choice(const char *question, const struct ask_choice *choices, size_t n)
-{
-	for (;;) {
-		AUTO_FREE char *answer = read_answer(question);
-		int found;
-
-		if (!answer)
-			return -1;
-		found = find_choice(answer, choices, n);
-		if (found >= 0)
-			return found;
-	}
 }
 
 bool ask_yes(const char *question)
 {
-	AUTO_FREE char *answer = read_answer(question);
+	AUTO_FREE char *answer = ask_line(question);
 
+	if (answer)
+		answer[strcspn(answer, " \t")] = '\0';
 	return answer && (strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0);
 }

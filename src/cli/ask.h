@@ -9,14 +9,9 @@
 /* Whether there is somebody to ask. */
 bool ask_is_possible(void);
 
-struct ask_choice {
-	char letter;
-	const char *word;
-};
-
-/* Asks until the letter or word of one of the choices is answered; returns its index, or -1 at the end of input,
- * which Ctrl-C is too. */
-int ask_choice(const char *question, const struct ask_choice *choices, size_t n);
+/* Asks for a line. Returns it malloc'ed, without blanks in front and without its end; NULL at the
+ * end of input, which Ctrl-C is too. */
+char *ask_line(const char *question);
 
 /* Only "y" or "yes" is yes. */
 bool ask_yes(const char *question);

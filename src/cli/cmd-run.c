@@ -23,6 +23,7 @@
 #include "cli/resolve.h"
 #include "cli/resources.h"
 #include "cli/settings.h"
+#include "cli/shell.h"
 #include "cli/terminal.h"
 #include "cli/untrusted-report.h"
 
@@ -123,20 +124,38 @@ static void reports_release(struct reports *r)
 	untrusted_json_release(&r->json);
 }
 
+/* These come when the command has ended. If the user will be asked what to do, they wait until the
+ * changes have been listed. */
+static void hold_refusal(const struct atoll_refusal *r, void *arg)
+{
+	message_hold(true);
+	net_report_tell_refusal(r, arg);
+	message_hold(false);
+}
+
+static void hold_discarded(const struct atoll_discarded *d, void *report)
+{
+	message_hold(true);
+	discarded_report_tell(d, report);
+	message_hold(false);
+}
+
 static struct atoll_run_options options_of(struct cli *cli, const struct options *o, const struct run_settings *s,
 					   const struct decide *d, struct reports *reports)
 {
+	bool hold = decide_will_ask(d);
+
 	return (struct atoll_run_options){ .argv = o->rest,
 					   .wait_ms = d->wait_ms,
 					   .defaults = s->config,
 					   .settings = s->own,
 					   .notice = tell_notice,
 					   .notice_arg = cli,
-					   .refusal = net_report_tell_refusal,
+					   .refusal = hold ? hold_refusal : net_report_tell_refusal,
 					   .refusal_arg = &reports->net,
 					   .wanted_network = net_report_tell_wanted,
 					   .wanted_network_arg = &reports->net,
-					   .discarded = discarded_report_tell,
+					   .discarded = hold ? hold_discarded : discarded_report_tell,
 					   .discarded_arg = &reports->discarded };
 }
 
@@ -160,63 +179,143 @@ static void report_as_json(struct atoll_run_options *options, struct untrusted_j
 	options->refusal_arg = options->discarded_arg = u;
 }
 
+/* One run of atoll run, or a later one in the same sandbox. */
+struct runner {
+	const struct options *o;
+	const struct run_settings *s;
+	const struct decide *d;
+	struct reports reports; /* of the latest run */
+};
+
+static void runner_release(struct runner *runner)
+{
+	reports_release(&runner->reports);
+}
+
+/* Fills *ret, and prepares the reports for one more run. */
+static int begin_run(struct cli *cli, struct runner *runner, struct atoll_run_options *ret, struct atoll_error *err)
+{
+	reports_release(&runner->reports);
+	runner->reports = (struct reports){ .discarded = { .cli = cli }, .net = { .cli = cli } };
+	*ret = options_of(cli, runner->o, runner->s, runner->d, &runner->reports);
+	if (wants_report(runner->o)) {
+		if (untrusted_json_begin(&runner->reports.json) < 0)
+			return error_oom(err, "run");
+		report_as_json(ret, &runner->reports.json);
+	}
+	/* The hint would name options that contradict it. */
+	if (is_untrusted(runner->o))
+		ret->wanted_network = NULL;
+	return 0;
+}
+
+/* Runs argv, or what the options name. Returns 0, or a negative code. */
+static int run_inside(struct cli *cli, struct runner *runner, const char *name, char *const *argv,
+		      struct atoll_run_result *ret, struct atoll_error *err)
+{
+	int r, terminal = terminal_of_foreground();
+	struct atoll_run_options options;
+
+	r = begin_run(cli, runner, &options, err);
+	if (r < 0)
+		return r;
+	if (argv)
+		options.argv = argv;
+	fflush(NULL);
+	options.terminal = terminal_is_whole();
+	r = atoll_run(cli->a, name, &options, ret, err);
+	message_hold(false);
+	terminal_take_back(terminal);
+	output_ignore_sigpipe();
+	output_stderr_to_end();
+	return r;
+}
+
+static void tell_not_started(const struct atoll_run_result *result, const char *command)
+{
+	AUTO_FREE char *quoted = str_quote(command);
+
+	message_error("cannot execute \"%s\": %s", quoted ? quoted : "",
+		      result->exit_status == 127 ? "not found" : "not executable");
+}
+
+/* Says what the command's exit status does not. */
+static void tell_result(struct cli *cli, const struct atoll_info *info, struct runner *runner,
+			const struct atoll_run_result *result, const char *command)
+{
+	const struct decide *d = runner->d;
+
+	if (result->unconfined)
+		tell_unconfined(cli, info->name);
+	net_report_finish(&runner->reports.net);
+	if (runner->reports.json.out)
+		untrusted_json_finish(&runner->reports.json, result);
+	else if (result->untrusted && !cli->quiet)
+		untrusted_print(result, runner->reports.net.n_refused);
+	if (result->timed_out)
+		message_error("the time limit passed after %.1f seconds: everything inside was ended",
+			      (double)result->elapsed_ns / 1e9);
+	if (result->ended_from_outside && !cli->quiet)
+		message_error("the first process inside was killed from outside, and everything with it");
+	if (result->limited[0])
+		message_error("%s", result->limited);
+	if (result->holds_transaction && d->choice != DECIDE_COMMIT && d->choice != DECIDE_DISCARD && !cli->quiet)
+		locks_warn_of(cli, info->name);
+	if (result->not_started)
+		tell_not_started(result, command);
+	if (result->discards_unknown)
+		message_warning("what the command wrote outside the sandbox could not be looked at; it is discarded");
+}
+
+/* A decide_inside_fn: for the question after the run. Its messages, too, belong above the question. */
+static int run_again(struct cli *cli, const struct atoll_info *info, char *const *argv, struct atoll_run_result *ret,
+		     void *arg)
+{
+	struct runner *runner = arg;
+	struct atoll_error err;
+	char *shell[SHELL_WORDS];
+
+	if (!argv) {
+		shell_command(cli, shell);
+		argv = shell;
+		if (cli->before_run)
+			cli->before_run(cli, info);
+	}
+	output_restore_sigpipe();
+	if (run_inside(cli, runner, info->name, argv, ret, &err) < 0) {
+		message_release();
+		return message_fail(cli, &err);
+	}
+	message_hold(true);
+	tell_result(cli, info, runner, ret, argv[0]);
+	message_hold(false);
+	return 0;
+}
+
 static int run(struct cli *cli, const struct options *o, const struct run_settings *s, const struct atoll_info *info,
 	       struct decide *d)
 {
-	CLEANUP(reports_release) struct reports reports = { .discarded = { .cli = cli }, .net = { .cli = cli } };
-	struct atoll_run_options options = options_of(cli, o, s, d, &reports);
+	CLEANUP(runner_release) struct runner runner = { .o = o, .s = s, .d = d };
 	struct atoll_run_result result;
 	struct atoll_error err;
-	int status, terminal;
+	int status;
 
-	if (wants_report(o)) {
-		if (untrusted_json_begin(&reports.json) < 0)
-			return message_oom(cli);
-		report_as_json(&options, &reports.json);
-	}
-	/* The hint would name options that contradict it. */
-	if (is_untrusted(o))
-		options.wanted_network = NULL;
 	if (cli->before_run)
 		cli->before_run(cli, info);
-	fflush(NULL);
-	terminal = terminal_of_foreground();
-	options.terminal = terminal_is_whole();
-	status = atoll_run(cli->a, info->name, &options, &result, &err);
-	terminal_take_back(terminal);
+	status = run_inside(cli, &runner, info->name, NULL, &result, &err);
 	if (status < 0) {
+		message_release();
 		status = message_fail(cli, &err);
 		if (d->is_new)
 			remove_useless(cli, info);
 		return status;
 	}
-	output_ignore_sigpipe();
-	output_stderr_to_end();
-	if (result.unconfined)
-		tell_unconfined(cli, info->name);
-	net_report_finish(&reports.net);
-	if (reports.json.out)
-		untrusted_json_finish(&reports.json, &result);
-	else if (result.untrusted && !cli->quiet)
-		untrusted_print(&result, reports.net.n_refused);
-	if (result.timed_out)
-		message_error("the time limit passed after %.1f seconds: everything inside was ended",
-			      (double)result.elapsed_ns / 1e9);
-	if (result.ended_from_outside && !cli->quiet)
-		message_error("the first process inside was killed from outside, and everything with it");
-	if (result.limited[0])
-		message_error("%s", result.limited);
-	if (result.holds_transaction && d->choice != DECIDE_COMMIT && d->choice != DECIDE_DISCARD && !cli->quiet)
-		locks_warn_of(cli, info->name);
-	if (result.not_started) {
-		AUTO_FREE char *quoted = str_quote(o->rest[0]);
-
-		message_error("cannot execute \"%s\": %s", quoted ? quoted : "",
-			      result.exit_status == 127 ? "not found" : "not executable");
-	}
-	if (result.discards_unknown)
-		message_warning("what the command wrote outside the sandbox could not be looked at; it is discarded");
+	message_hold(decide_will_ask(d));
+	tell_result(cli, info, &runner, &result, o->rest[0]);
+	message_hold(false);
 	d->result = &result;
+	d->inside = run_again;
+	d->inside_arg = &runner;
 	return decide_after_run(cli, info, d, result.exit_status);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/message.h"
 #include "cli/quote.h"
 #include "cli/resolve.h"
+#include "cli/shell.h"
 
 #define SHOWN_RESOURCES 5
 
@@ -102,35 +103,51 @@ static void print_banner(struct cli *cli, const char *name)
 	message_error("changes there stay inside; \"exit\" leaves it, and then: atoll diff %s", name);
 }
 
-static void before_shell(struct cli *cli, const struct atoll_info *info)
+/* The environment is marked only once. */
+static void mark(const char *shell, const char *name)
 {
-	const char *shell = find_shell();
+	static bool is_marked;
 
+	if (is_marked)
+		return;
+	is_marked = true;
 	if (is_kind(shell, "bash"))
 		mark_bash();
 	else if (is_kind(shell, "zsh"))
-		mark_zsh(info->name);
+		mark_zsh(name);
 	else if (!is_kind(shell, "fish"))
-		mark_sh(info->name);
+		mark_sh(name);
+}
+
+static void before_shell(struct cli *cli, const struct atoll_info *info)
+{
+	mark(find_shell(), info->name);
 	print_banner(cli, info->name);
+}
+
+size_t shell_command(struct cli *cli, char *argv[SHELL_WORDS])
+{
+	const char *shell = find_shell();
+	size_t n = 0;
+
+	argv[n++] = (char *)shell;
+	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+		cli->before_run = before_shell;
+		if (is_kind(shell, "fish")) {
+			argv[n++] = "-C";
+			argv[n++] = FISH_MARK;
+		}
+	}
+	argv[n] = NULL;
+	return n;
 }
 
 int cmd_shell(struct cli *cli, const struct options *o)
 {
-	bool is_interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
-	const char *shell = find_shell();
-	char *argv[] = { (char *)shell, NULL, NULL, NULL };
+	char *argv[SHELL_WORDS];
 	struct options with = *o;
 
+	with.n_rest = shell_command(cli, argv);
 	with.rest = argv;
-	with.n_rest = 1;
-	if (is_interactive) {
-		cli->before_run = before_shell;
-		if (is_kind(shell, "fish")) {
-			argv[1] = "-C";
-			argv[2] = FISH_MARK;
-			with.n_rest = 3;
-		}
-	}
 	return cmd_run(cli, &with);
 }

@@ -273,8 +273,10 @@ static const struct command commands[] = {
 		  "notice that says why. Over your home directory, or where much would have to be copied, Atoll asks first, and "
 		  "refuses where it cannot ask; --yes answers.\n\n"
 		  "What the command changed is then "
-		  "listed on standard error and, on a terminal, Atoll asks what to do: commit, diff, discard or "
-		  "keep. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
+		  "listed on standard error and, on a terminal, Atoll asks what to do: commit all, choose what to commit from a "
+		  "list or in your editor, see the diff, go back inside with a shell, discard or keep; what is not chosen stays "
+		  "in the sandbox, and Atoll asks again (atoll help question). Above the question stand the exit status, "
+		  "refused hosts, discarded writes and locked tables. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
 		  "are kept and the sandbox's name is printed. If there are none the sandbox is removed. Once its changes have "
 		  "landed it is kept as landed, for atoll undo: for a week, or as long as --keep-landed says, and the oldest "
 		  "go earlier if all of them take more than --keep-landed-size (10G). A later atoll run, new or list "
@@ -671,7 +673,7 @@ static const struct command commands[] = {
 	  .needs_no_state = true,
 	  .options = no_options,
 	  .summary = "Explain a command or topic",
-	  .description = "Topics are changes, exit-codes, strategies, environment and files.",
+	  .description = "Topics are changes, question, strategies, environment, files and exit-codes.",
 	  .examples = "atoll help commit\natoll help exit-codes\n" },
 	{ .name = "generate",
 	  .run = cmd_generate,

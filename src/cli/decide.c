@@ -8,19 +8,24 @@
 #include "cli/ask.h"
 #include "cli/changes.h"
 #include "cli/discarded.h"
+#include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/question.h"
 #include "cli/refs-words.h"
 #include "cli/report.h"
+#include "cli/resolve.h"
 #include "cli/settings.h"
 #include "cli/terminal.h"
 
+/* Lines of the screen outside the list: the command, its last output, and the lines after the
+ * list. */
+#define OTHER_ROWS 8
+
 static const struct atoll_selection everything;
 
-/* One line for people, unless they asked for silence. */
-static void say(struct cli *cli, const char *format, ...) PRINTF_LIKE(2, 3);
-static void say(struct cli *cli, const char *format, ...)
+void decide_say(const struct cli *cli, const char *format, ...)
 {
 	va_list args;
 
@@ -32,92 +37,171 @@ static void say(struct cli *cli, const char *format, ...)
 	putc('\n', stderr);
 }
 
-/* Lines of the screen outside the list: the command, its last output, and the lines after the
- * list. */
-#define OTHER_ROWS 8
+bool decide_will_ask(const struct decide *d)
+{
+	return d->is_new && d->choice == DECIDE_ASK && ask_is_possible();
+}
 
-/* The list of changes and their number; it stands on standard error, the output is the command's. */
-static int summarise(struct cli *cli, const struct atoll_info *info, const struct atoll_run_result *result,
-		     struct changes_counts *ret, struct atoll_error *err)
+/* ---- the summary ---- */
+
+/* Returns how many rows of the screen the text takes. */
+static size_t rows_of(const char *text, size_t columns)
+{
+	size_t rows = 0;
+
+	for (const char *at = text; *at;) {
+		size_t size = strcspn(at, "\n");
+
+		rows += 1 + size / MAX(columns, (size_t)1);
+		at += size + (at[size] == '\n');
+	}
+	return rows;
+}
+
+static void tell_status(const struct cli *cli, const struct atoll_run_result *result, int status)
+{
+	if (cli->quiet)
+		return;
+	if (result->signal)
+		message_error("the command was ended by signal %d (%s): exit status %d", result->signal,
+			      strsignal(result->signal), status);
+	else
+		message_error("the command ended with exit status %d", status);
+}
+
+/* Says what the list adds up to. */
+static void tell_sum(struct cli *cli, const struct atoll_info *info, const struct decide *d,
+		     const struct changes_counts *counts, const struct refs_words *refs)
+{
+	AUTO_STRBUF words = STRBUF_INIT;
+
+	changes_words(&words, counts);
+	refs_words_add(refs, "; ", &words);
+	if (discarded_is_all(d->result, changes_total(counts) + counts->skipped))
+		discarded_warn_all();
+	else
+		decide_say(cli, "%s", strbuf_str(&words));
+	if (counts->folded)
+		decide_say(cli, "folded; one by one: atoll diff %s --all", info->name);
+}
+
+/* The list stands on standard error; the output is the command's. */
+static int list_changes(struct cli *cli, const struct atoll_info *info, struct refs_words *refs,
+			struct changes_counts *ret, struct atoll_error *err)
 {
 	struct changes_style style = { .format = CHANGES_SUMMARY,
 				       .out = stderr,
 				       .color = output_wants_color(stderr, NULL),
 				       .fold_git = true,
-				       .see = refs_words_see };
-	AUTO_STRBUF words = STRBUF_INIT;
-	AUTO_REFS_WORDS refs = { 0 };
+				       .see = refs_words_see,
+				       .see_arg = refs };
 	FILE *nowhere = NULL;
 	int r;
 
-	style.see_arg = &refs;
 	fflush(stdout);
 	if (cli->quiet)
 		style.out = nowhere = fopen("/dev/null", "we");
 	if (!style.out)
 		style.out = stderr;
 	if (terminal_size(STDERR_FILENO, &style.rows, &style.columns))
-		style.rows -= MIN(style.rows - 1, (size_t)OTHER_ROWS);
+		style.rows -= MIN(style.rows - 1, OTHER_ROWS + rows_of(message_held(), style.columns));
 	r = changes_show(cli, info, &everything, &style, ret, err);
 	if (nowhere)
 		fclose(nowhere);
-	if (r < 0)
-		return r;
-	changes_words(&words, ret);
-	refs_words_add(&refs, "; ", &words);
-	if (discarded_is_all(result, changes_total(ret) + ret->skipped))
-		discarded_warn_all();
-	else
-		say(cli, "%s", strbuf_str(&words));
-	if (ret->folded)
-		say(cli, "folded; one by one: atoll diff %s --all", info->name);
-	return 0;
+	return r;
 }
 
+int decide_summarise(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status,
+		     struct changes_counts *ret, struct atoll_error *err)
+{
+	AUTO_REFS_WORDS refs = { 0 };
+	struct sigaction old;
+	int r;
+
+	if (decide_will_ask(d))
+		interrupt_guard_begin(info->name, &old);
+	r = list_changes(cli, info, &refs, ret, err);
+	if (decide_will_ask(d))
+		interrupt_guard_end(&old);
+	if (r >= 0)
+		tell_sum(cli, info, d, ret, &refs);
+	if (r >= 0 && status >= 0 && changes_total(ret) + ret->skipped > 0)
+		tell_status(cli, d->result, status);
+	message_release();
+	return MIN(r, 0);
+}
+
+/* ---- what can be decided ---- */
+
 /* The name is said in any case: without it the changes would be hard to find. */
-static int keep(const struct atoll_info *info, int exit_status)
+int decide_keep(const struct atoll_info *info, int status)
 {
 	fprintf(stderr, "kept as \"%s\"; atoll diff %s, atoll commit %s or atoll rm %s\n", info->name, info->name,
 		info->name, info->name);
-	return exit_status;
+	return status;
 }
 
 static int remove_sandbox(struct cli *cli, const struct atoll_info *info, const struct decide *d, bool force,
-			  int exit_status)
+			  int status)
 {
 	struct atoll_error err;
 
 	if (atoll_remove(cli->a, info->name, &(struct atoll_remove_options){ .force = force, .wait_ms = d->wait_ms },
 			 &err) < 0)
 		return message_fail(cli, &err);
-	return exit_status;
+	return status;
 }
 
-/* In a sandbox that the user made, drops only the edits. If all of them have landed, does
- * nothing, because atoll_rollback() would refuse. */
-static int discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
+int decide_remove(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status)
+{
+	return remove_sandbox(cli, info, d, false, status);
+}
+
+/* Drops the edits and leaves the sandbox. If all of them have landed, does nothing, because
+ * atoll_rollback() would refuse. */
+static int roll_back(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status)
 {
 	AUTO_RESULT *result = NULL;
 	struct atoll_error err;
 	uint64_t pending;
-	int r;
+	int r = atoll_pending(cli->a, info->name, 1, &pending, &err);
 
-	if (d->is_new) {
-		r = remove_sandbox(cli, info, d, true, exit_status);
-		if (r == exit_status)
-			say(cli, "discarded");
-		return r;
-	}
-	r = atoll_pending(cli->a, info->name, 1, &pending, &err);
 	if (r < 0)
 		return message_fail(cli, &err);
 	if (pending == 0)
-		return exit_status;
+		return status;
 	r = atoll_rollback(cli->a, info->name, &(struct atoll_undo_options){ .wait_ms = d->wait_ms }, &result, &err);
 	if (report_trouble(cli, r, result, &err) != 0)
 		return cli->command->failure_status;
-	say(cli, "discarded");
-	return exit_status;
+	decide_say(cli, "discarded");
+	return status;
+}
+
+/* Of a sandbox of whose changes a part has landed, the undo record stays. */
+static bool has_commits(struct cli *cli, const char *name)
+{
+	AUTO_INFO *info = NULL;
+	struct atoll_error ignored;
+
+	return atoll_show(cli->a, name, &info, &ignored) >= 0 && info->commits > 0;
+}
+
+int decide_discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status)
+{
+	int r;
+
+	if (!d->is_new)
+		return roll_back(cli, info, d, status);
+	if (has_commits(cli, info->name)) {
+		r = roll_back(cli, info, d, status);
+		fprintf(stderr, "atoll undo %s takes back what was committed; atoll rm %s makes that final\n",
+			info->name, info->name);
+		return r;
+	}
+	r = remove_sandbox(cli, info, d, true, status);
+	if (r == status)
+		decide_say(cli, "discarded");
+	return r;
 }
 
 static bool can_be_undone(const struct atoll_result *result)
@@ -132,101 +216,90 @@ static bool can_be_undone(const struct atoll_result *result)
 /* After everything has landed the sandbox is needed only for its undo record, unless some
  * changes had to stay inside. */
 static int finish_landed(struct cli *cli, const struct atoll_info *info, const struct decide *d,
-			 const struct atoll_result *result, int exit_status)
+			 const struct atoll_result *result, int status)
 {
 	for (size_t i = 0; result && i < result->n_resources; i++)
 		if (result->resources[i].skipped > 0)
-			return keep(info, exit_status);
+			return decide_keep(info, status);
 	if (!can_be_undone(result) || !settings_keep_landed(d->defaults, d->settings))
-		return remove_sandbox(cli, info, d, false, exit_status);
-	say(cli, "atoll undo takes it back");
-	return exit_status;
+		return remove_sandbox(cli, info, d, false, status);
+	decide_say(cli, "atoll undo takes it back");
+	return status;
 }
 
-static int commit(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
+static bool has_pending(struct cli *cli, const char *name)
+{
+	struct atoll_error ignored;
+	uint64_t pending;
+
+	return atoll_pending(cli->a, name, 1, &pending, &ignored) < 0 || pending > 0;
+}
+
+int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
+		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over)
 {
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
 	struct atoll_commit_options options = { .message = d->message,
+						.selection = *selection,
 						.wait_ms = d->wait_ms,
 						.allow_set_id = d->allow_set_id,
 						.allow_outside_links = d->allow_outside_links,
 						.progress = progress_update,
 						.progress_arg = &progress };
 	struct atoll_error err;
-	int r, status;
+	int r, failure;
 
 	progress_init(&progress, cli->quiet);
 	r = atoll_commit(cli->a, info->name, &options, &result, &err);
 	progress_clear(&progress);
-	status = report_result(cli, r, result, &err, stderr, false);
-	if (r < 0) {
-		message_error("not committed; the changes are kept as \"%s\"", info->name);
-		return status;
-	}
-	return d->is_new ? finish_landed(cli, info, d, result, exit_status) : exit_status;
-}
-
-static void show_diff(struct cli *cli, const struct atoll_info *info)
-{
-	bool to_stdout = isatty(STDOUT_FILENO);
-	struct changes_style style = { .format = CHANGES_PATCH, .out = to_stdout ? stdout : stderr, .escape = true };
-	struct atoll_error err;
-	int r;
-
-	style.color = output_wants_color(style.out, NULL);
-	if (to_stdout)
-		output_pager_start();
-	r = changes_show(cli, info, &everything, &style, NULL, &err);
-	if (to_stdout)
-		output_pager_end();
+	failure = report_result(cli, r, result, &err, stderr, false);
+	*ret_landed = r >= 0;
+	*ret_over = r >= 0 && (selection->n_paths == 0 || !has_pending(cli, info->name));
 	if (r < 0)
-		message_fail(cli, &err);
+		return failure;
+	return d->is_new && *ret_over ? finish_landed(cli, info, d, result, status) : status;
 }
 
-/* The end of input decides nothing, so it keeps. */
-static enum decide_choice ask(struct cli *cli, const struct atoll_info *info)
+static int commit_all(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
-	static const struct ask_choice words[] = {
-		{ 'c', "commit" }, { 'd', "diff" }, { 'x', "discard" }, { 'k', "keep" }
-	};
-	static const enum decide_choice choices[] = { DECIDE_COMMIT, DECIDE_ASK, DECIDE_DISCARD, DECIDE_KEEP };
+	bool landed, over;
+	int status = decide_land(cli, info, d, &everything, exit_status, &landed, &over);
 
-	for (;;) {
-		int answer = ask_choice("commit (c), diff (d), discard (x) or keep (k)? ", words, ARRAY_SIZE(words));
-		enum decide_choice choice = answer < 0 ? DECIDE_KEEP : choices[answer];
-
-		if (choice != DECIDE_ASK)
-			return choice;
-		show_diff(cli, info);
-	}
+	if (!landed)
+		message_error("not committed; the changes are kept as \"%s\"", info->name);
+	return status;
 }
 
-/* The sandbox was made for this run: it goes if nothing is in it, and somebody is asked otherwise. */
+/* ---- deciding ---- */
+
+/* The sandbox was made for this run: it is removed if it holds no change; otherwise the user is
+ * asked. */
 static int decide_new(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	enum decide_choice choice = d->choice;
+	bool will_ask = decide_will_ask(d);
 	struct changes_counts counts = { 0 };
 	struct atoll_error err;
 
-	if (summarise(cli, info, d->result, &counts, &err) < 0) {
+	if (decide_summarise(cli, info, d, will_ask ? exit_status : -1, &counts, &err) < 0) {
 		message_fail(cli, &err);
 		message_error("the sandbox is kept as \"%s\"", info->name);
 		return cli->command->failure_status;
 	}
 	if (changes_total(&counts) + counts.skipped == 0 && choice != DECIDE_KEEP)
-		return remove_sandbox(cli, info, d, false, exit_status);
+		return decide_remove(cli, info, d, exit_status);
 	if (choice == DECIDE_COMMIT && exit_status != 0) {
 		message_error("not committed, because the command failed with exit status %d", exit_status);
 		choice = DECIDE_KEEP;
 	}
-	if (choice == DECIDE_ASK)
-		choice = ask_is_possible() ? ask(cli, info) : DECIDE_KEEP;
+	if (will_ask)
+		return question_put(cli, info, d, exit_status);
 	if (choice == DECIDE_COMMIT)
-		return commit(cli, info, d, exit_status);
+		return commit_all(cli, info, d, exit_status);
 	if (choice == DECIDE_DISCARD)
-		return discard(cli, info, d, exit_status);
-	return keep(info, exit_status);
+		return decide_discard(cli, info, d, exit_status);
+	return decide_keep(info, exit_status);
 }
 
 /* For a sandbox that the user made, the command lists no changes. So it counts the pending
@@ -251,7 +324,7 @@ int decide_after_run(struct cli *cli, const struct atoll_info *info, const struc
 	}
 	warn_of_discarded(cli, info, d);
 	if (d->choice == DECIDE_DISCARD)
-		return discard(cli, info, d, exit_status);
+		return decide_discard(cli, info, d, exit_status);
 	if (d->choice != DECIDE_COMMIT)
 		return exit_status;
 	if (exit_status != 0) {
@@ -260,5 +333,5 @@ int decide_after_run(struct cli *cli, const struct atoll_info *info, const struc
 			exit_status, info->name);
 		return exit_status;
 	}
-	return commit(cli, info, d, exit_status);
+	return commit_all(cli, info, d, exit_status);
 }

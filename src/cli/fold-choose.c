@@ -33,6 +33,34 @@ static int compare_entries(const void *a, const void *b)
 	return compare_paths(x->path, y->path);
 }
 
+static bool lies_below(const struct fold_entry *e, const char *dir, size_t size)
+{
+	return !(e->flags & PATH_PART) && strncmp(e->path, dir, size) == 0 && e->path[size] == '/';
+}
+
+/* git tracks no directories: if git ignores all files in a directory, treat the directory as
+ * ignored. */
+static void ignore_directories(struct fold *f, size_t n)
+{
+	for (size_t i = n; i-- > 0;) {
+		struct fold_entry *e = &f->entries[i];
+		size_t size = strlen(e->path), j = i + 1;
+
+		if (e->is_ignored || size == 0 || (e->flags & (PATH_DIR | PATH_PART)) != PATH_DIR)
+			continue;
+		while (j < n && f->entries[j].is_ignored && lies_below(&f->entries[j], e->path, size))
+			j++;
+		e->is_ignored = j > i + 1 && (j == n || !lies_below(&f->entries[j], e->path, size));
+	}
+}
+
+void fold_sort(struct fold *f, size_t n)
+{
+	if (n > 0)
+		qsort(f->entries, n, sizeof(*f->entries), compare_entries);
+	ignore_directories(f, n);
+}
+
 /* ---- lines ---- */
 
 static void count_entry(struct fold_line *line, const struct fold_entry *e)
@@ -108,11 +136,6 @@ static unsigned group_of(const struct fold_entry *e)
 static const char *inside(const struct fold_entry *e, size_t dir)
 {
 	return e->path + dir + (dir > 0 && e->path[dir] == '/');
-}
-
-static bool lies_below(const struct fold_entry *e, const char *dir, size_t size)
-{
-	return !(e->flags & PATH_PART) && strncmp(e->path, dir, size) == 0 && e->path[size] == '/';
 }
 
 /* Returns the end of the entries that lie, one level below `dir`, in the same directory as entry
@@ -354,22 +377,6 @@ static void open_partly(const struct fold *f, struct lines *all, size_t rows)
 
 /* ---- the list as a whole ---- */
 
-/* git tracks no directories: if git ignores all files in a directory, treat the directory as
- * ignored. */
-static void ignore_directories(struct fold *f, size_t n)
-{
-	for (size_t i = n; i-- > 0;) {
-		struct fold_entry *e = &f->entries[i];
-		size_t size = strlen(e->path), j = i + 1;
-
-		if (e->is_ignored || size == 0 || (e->flags & (PATH_DIR | PATH_PART)) != PATH_DIR)
-			continue;
-		while (j < n && f->entries[j].is_ignored && lies_below(&f->entries[j], e->path, size))
-			j++;
-		e->is_ignored = j > i + 1 && (j == n || !lies_below(&f->entries[j], e->path, size));
-	}
-}
-
 /* Moves files that were rewritten with equal content behind all other entries; they share one
  * line. Returns the number of the other entries. */
 static size_t set_equal_apart(struct fold *f, struct fold_line *ret)
@@ -430,9 +437,7 @@ int fold_choose(struct fold *f, size_t rows)
 	size_t n = set_equal_apart(f, &equal);
 	bool is_folded = equal.n > 0;
 
-	if (n > 0)
-		qsort(f->entries, n, sizeof(*f->entries), compare_entries);
-	ignore_directories(f, n);
+	fold_sort(f, n);
 	rows -= MIN(rows, (size_t)is_folded);
 	add_resources(f, n, &all);
 	while (!all.failed && open_best(f, &all, rows))

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/utf8.h"
+#include "cli/columns.h"
 #include "cli/git-ignored.h"
 #include "cli/output.h"
 #include "cli/text.h"
@@ -170,7 +170,7 @@ static void ask_about(struct fold *f, size_t begin, size_t end)
 		f->entries[at[i]].is_ignored = ignored[i] || lies_in_ignored(f, &f->entries[at[i]]);
 }
 
-static void find_ignored(struct fold *f)
+void fold_find_ignored(struct fold *f)
 {
 	for (size_t i = 0, end; i < f->n; i = end) {
 		for (end = i + 1; end < f->n && f->entries[end].resource_path == f->entries[i].resource_path;)
@@ -180,63 +180,6 @@ static void find_ignored(struct fold *f)
 }
 
 /* ---- printing ---- */
-
-/* Roughly: East Asian characters and emoji are two columns wide. */
-static size_t width_of(const char *text, size_t size)
-{
-	unsigned char c = (unsigned char)text[0], d = (unsigned char)text[size > 1];
-
-	if (size == 4)
-		return 2;
-	return size == 3 && ((c == 0xe1 && d < 0x86) || (c >= 0xe2 && (c > 0xe2 || d >= 0xba) && c < 0xee) || c == 0xef)
-		       ? 2
-		       : 1;
-}
-
-/* Returns how many bytes of text fit into the columns. */
-static size_t fitting(const char *text, size_t columns)
-{
-	size_t at = 0;
-
-	while (text[at]) {
-		size_t size = MAX(utf8_sequence(text + at), (size_t)1), width = width_of(text + at, size);
-
-		if (width > columns)
-			break;
-		columns -= width;
-		at += size;
-	}
-	return at;
-}
-
-static size_t columns_of(const char *text)
-{
-	size_t n = 0;
-
-	for (size_t at = 0, size; text[at]; at += size) {
-		size = MAX(utf8_sequence(text + at), (size_t)1);
-		n += width_of(text + at, size);
-	}
-	return n;
-}
-
-/* Keeps the beginning and the end, the most telling parts of a path. */
-static void add_shortened(struct strbuf *s, const char *text, size_t columns)
-{
-	size_t all = columns_of(text), head, skip;
-
-	if (all <= columns) {
-		strbuf_adds(s, text);
-		return;
-	}
-	columns = MAX(columns, (size_t)3);
-	head = fitting(text, columns / 3);
-	for (skip = head; text[skip] && columns_of(text + skip) > columns - columns / 3 - 1;)
-		skip += MAX(utf8_sequence(text + skip), (size_t)1);
-	strbuf_add(s, text, head);
-	strbuf_adds(s, "…");
-	strbuf_adds(s, text + skip);
-}
 
 static void add_directory(struct strbuf *s, const struct fold *f, const struct fold_line *line)
 {
@@ -342,8 +285,8 @@ static void print_line(const struct fold *f, const struct fold_line *line, const
 	add_remark(&remark, f, line);
 	columns = MAX(columns, (size_t)20) - 3;
 	wide = columns_of(strbuf_str(&remark));
-	add_shortened(&all, strbuf_str(&name), columns - MIN(wide, columns / 2));
-	add_shortened(&all, strbuf_str(&remark), columns - MIN(columns, columns_of(strbuf_str(&all))));
+	columns_add_shortened(&all, strbuf_str(&name), columns - MIN(wide, columns / 2));
+	columns_add_shortened(&all, strbuf_str(&remark), columns - MIN(columns, columns_of(strbuf_str(&all))));
 	fprintf(style->out, "%s%c%s  %s\n", letter == '*' ? "" : changes_color(style->color, kind), letter,
 		output_color(style->color && letter != '*', COLOR_RESET), strbuf_str(&all));
 }
@@ -352,7 +295,7 @@ int fold_print(struct fold *f, const struct changes_style *style, size_t rows, s
 {
 	int r;
 
-	find_ignored(f);
+	fold_find_ignored(f);
 	r = fold_choose(f, MAX(rows, (size_t)1));
 	*ret_folded = false;
 	for (size_t i = 0; i < f->n_lines && r == 0; i++) {

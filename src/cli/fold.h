@@ -66,7 +66,13 @@ int fold_add(struct fold *f, const struct atoll_change *change, bool several);
  * `columns`. Sets *ret_folded if some changes have no line of their own. */
 int fold_print(struct fold *f, const struct changes_style *style, size_t rows, size_t columns, bool *ret_folded);
 
+/* Asks git which entries it ignores, for at most a moment. Call it before the entries are sorted. */
+void fold_find_ignored(struct fold *f);
+
 /* In fold-choose.c: sorts the entries and fills f->lines from them. */
 int fold_choose(struct fold *f, size_t rows);
+/* Sorts the first n entries: a directory, then its content; parts of a resource that are no files
+ * first. A directory in which git ignores everything counts as ignored. */
+void fold_sort(struct fold *f, size_t n);
 
 #endif

@@ -2,7 +2,10 @@
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -76,4 +79,31 @@ int interrupt_new(struct cli *cli, const struct atoll_new_options *options, stru
 	sig = interrupt_end(&i);
 	ended_by = r < 0 ? sig : 0;
 	return r;
+}
+
+/* ---- looking ---- */
+
+static char farewell[512];
+
+static void say_farewell(int sig)
+{
+	ssize_t written = write(STDERR_FILENO, farewell, strlen(farewell));
+
+	(void)written;
+	_exit(128 + sig);
+}
+
+void interrupt_guard_begin(const char *name, struct sigaction *old)
+{
+	struct sigaction action = { .sa_handler = say_farewell };
+
+	snprintf(farewell, sizeof(farewell), "\nkept as \"%s\"; atoll diff %s, atoll commit %s or atoll rm %s\n", name,
+		 name, name, name);
+	if (sigaction(SIGINT, NULL, old) == 0 && old->sa_handler == SIG_DFL)
+		(void)sigaction(SIGINT, &action, NULL);
+}
+
+void interrupt_guard_end(const struct sigaction *old)
+{
+	(void)sigaction(SIGINT, old, NULL);
 }

@@ -6,6 +6,8 @@
 
 #include <atoll/atoll.h>
 
+#include <signal.h>
+
 #include "cli/commands.h"
 
 /* As atoll_new(). If a signal arrives just after the sandbox is made, removes the sandbox again. */
@@ -14,5 +16,13 @@ int interrupt_new(struct cli *cli, const struct atoll_new_options *options, stru
 /* To be called afterwards: returns 128 + the number of the signal that ended it, or the given
  * status if no signal did. */
 int interrupt_status(int status);
+
+/*
+ * While Atoll only looks at the changes of a sandbox, Ctrl-C may end it at any time; but then the
+ * user has to learn the sandbox's name. interrupt_guard_begin() makes it say the name, until
+ * interrupt_guard_end(). Not for work that changes something.
+ */
+void interrupt_guard_begin(const char *name, struct sigaction *old);
+void interrupt_guard_end(const struct sigaction *old);
 
 #endif

@@ -9,10 +9,24 @@
 #include "base/similar.h"
 #include "cli/output.h"
 
+/* Lines that wait until the changes have been listed. */
+static struct {
+	bool on;
+	struct strbuf text;
+} held;
+
 /* Declared non-null because gcc with -fsanitize=undefined warns of a null format otherwise. */
 __attribute__((nonnull(2), format(printf, 2, 0))) static void print_line(const char *before, const char *format,
 									 va_list args, const char *after)
 {
+	AUTO_FREE char *text = NULL;
+
+	if (held.on) {
+		if (vasprintf(&text, format, args) < 0)
+			text = NULL;
+		strbuf_addf(&held.text, "atoll: %s%s%s\n", before, text ? text : format, after);
+		return;
+	}
 	fflush(stdout); /* in order, where both go to one place */
 	output_stderr_to_end();
 	fputs("atoll: ", stderr);
@@ -20,6 +34,24 @@ __attribute__((nonnull(2), format(printf, 2, 0))) static void print_line(const c
 	vfprintf(stderr, format, args);
 	fputs(after, stderr);
 	putc('\n', stderr);
+}
+
+void message_hold(bool on)
+{
+	held.on = on;
+}
+
+const char *message_held(void)
+{
+	return strbuf_str(&held.text);
+}
+
+void message_release(void)
+{
+	held.on = false;
+	fflush(stdout);
+	fputs(message_held(), stderr);
+	strbuf_release(&held.text);
 }
 
 void message_error(const char *format, ...)

@@ -13,6 +13,12 @@
 void message_error(const char *format, ...) PRINTF_LIKE(1, 2);
 void message_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* Between message_hold(true) and message_hold(false) the lines of these functions are kept.
+ * message_held() returns the kept lines, and message_release() prints them. */
+void message_hold(bool on);
+const char *message_held(void);
+void message_release(void);
+
 /* A usage error of the command: the line ends in a hint. Returns exit status 2. */
 int message_usage(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -40,6 +40,12 @@ void output_ignore_sigpipe(void)
 		sigpipe_was_default = true;
 }
 
+void output_restore_sigpipe(void)
+{
+	if (sigpipe_was_default)
+		signal(SIGPIPE, SIG_DFL);
+}
+
 /* error 0: an earlier write failed, and its errno is gone; on a pipe that can only have been this. */
 static bool is_broken_pipe(int error)
 {

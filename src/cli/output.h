@@ -14,6 +14,7 @@
 /* Makes sure that 0, 1 and 2 are open, so that no file of ours is ever mistaken for one of them. */
 void output_init(void);
 void output_ignore_sigpipe(void);
+void output_restore_sigpipe(void); /* before another command runs inside */
 
 /* If standard error is a file, moves to its end. A command that opens /dev/stderr anew writes at a
  * position of its own, and what Atoll prints would otherwise overwrite that. */

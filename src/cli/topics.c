@@ -106,6 +106,7 @@ static bool environment_row(size_t i, struct topic_row *ret)
 		{ "XDG_CONFIG_HOME", "Your config file is atoll/config in this one; by default ~/.config." },
 		{ "ATOLL_PAGER, PAGER",
 		  "The pager for atoll diff, started without a shell; by default less -FRX. cat or nothing: none." },
+		{ "VISUAL, EDITOR", "The editor for the list of changes, started through the shell; by default vi." },
 		{ "ATOLL_SANDBOX, ATOLL_RUN",
 		  "Set for every command that runs inside: the name of its sandbox, and the number of its run." },
 		{ "LINES, COLUMNS",
@@ -130,8 +131,38 @@ static bool file_row(size_t i, struct topic_row *ret)
 	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);
 }
 
+static bool question_row(size_t i, struct topic_row *ret)
+{
+	static const struct pair pairs[] = {
+		{ "c", "commit all changes." },
+		{ "c PATH…",
+		  "commit what lies at these paths, or matches these patterns: c src/price.ts '*.md'. The rest stays "
+		  "in the sandbox, and the question is asked again." },
+		{ "t",
+		  "choose from a list what to commit: space ticks a line, → and ← open and close a directory, enter "
+		  "commits what is ticked. The rest stays in the sandbox, and the question is asked again." },
+		{ "e",
+		  "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the sandbox." },
+		{ "d [PATH…]", "show the changed lines, in the pager: d '*.ts'." },
+		{ "s [COMMAND…]", "start your shell in the sandbox, or run a command there, and ask again." },
+		{ "x", "discard all changes that are in the sandbox." },
+		{ "k", "keep the sandbox, to decide later. So do Ctrl-C and the end of input." },
+		{ "?", "this list." },
+		{ "WORDS",
+		  "commit, choose, edit, diff, shell, discard, keep and help are answers too. Quotes and backslashes "
+		  "work as in a shell." },
+		{ "REPOSITORIES",
+		  "and databases land as a whole: where one is all that the sandbox holds, nothing of it can be "
+		  "chosen." },
+	};
+
+	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);
+}
+
 static const struct topic topics[] = {
 	{ "changes", "CHANGES", "The letters of atoll diff:", change_row, false },
+	{ "question", "THE QUESTION AFTER A RUN",
+	  "Answers to the question after atoll run, a letter and words behind it:", question_row, false },
 	{ "strategies", "STRATEGIES", "How a resource can be isolated, strongest first:", strategy_row, false },
 	{ "presets", "PRESETS", "Registries and forges that --net allows by name, with their hosts:", preset_row,
 	  false },
