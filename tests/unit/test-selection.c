@@ -168,7 +168,9 @@ TEST(one_bad_path_among_good_ones_fails_the_whole)
 TEST(a_selected_path_covers_itself_and_what_lies_below_it)
 {
 	char *paths[] = { (char *)"a", (char *)"b/c" };
-	const struct selection v = { .paths = paths, .n = 2 };
+	char *paths[] = { (char *)"a", (char *)"b/c" };
+	const char *sorted[] = { paths[0], paths[1] };
+	const struct selection v = { .paths = paths, .sorted = sorted, .n = 2 };
 
 	CHECK(selection_has(&v, "a") && selection_has(&v, "a/x") && selection_has(&v, "b/c/d"));
 	CHECK(!selection_has(&v, "ab") && !selection_has(&v, "b") && !selection_has(&v, ""));
