@@ -227,13 +227,16 @@ static bool is_wanted(const struct run_view *v, const char *path, bool below)
 	return false;
 }
 
-/* Whether a resource or an option shows the path, or something below it. */
+/* Whether a resource or an option shows something of the host at the path or below it. */
 static bool is_given(const struct run_view *v, const char *path)
 {
-	for (size_t i = 0; i < v->n; i++)
-		if (v->mounts[i].kind != JAIL_MOUNT_COPY && shows_something(&v->mounts[i]) &&
-		    path_is_below(v->mounts[i].path, path))
+	for (size_t i = 0; i < v->n; i++) {
+		const struct jail_mount *m = &v->mounts[i];
+
+		if (shows_something(m) && m->kind != JAIL_MOUNT_COPY && m->kind != JAIL_MOUNT_TMPFS &&
+		    path_is_below(m->path, path))
 			return true;
+	}
 	return false;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a file of settings holds a credential. The formats differ, but their keys are words that say what they hold: no format is
- * parsed, every word of the text is looked at, comments included. A file is harmless only if no word looks like the key of a
- * credential, or like a credential itself.
+ * Whether a file of settings holds a credential. The formats differ, but their keys are words that
+ * say what they hold: no format is parsed, every word of the text is looked at, comments included.
+ * A file is harmless only if no word looks like the key of a credential, or like a credential
+ * itself.
  */
 #include "engine/run.h"
 
@@ -14,8 +15,8 @@
 /* Anywhere in a word, in lower case. */
 static const char *const parts[] = { "token",   "passw",   "passphrase",  "secret", "apikey",       "api_key",
 				     "api-key", "private", "httpheaders", "cookie", "authorization" };
-/* The whole word, without underscores in front: "_auth", but not "always-auth" and "auths". "account" is a second password in
- * ~/.netrc. */
+/* The whole word, without underscores in front: "_auth", but not "always-auth" and "auths".
+ * "account" is a second password in ~/.netrc. */
 static const char *const words[] = { "account", "auth", "key", "otp", "pass", "pwd" };
 
 static bool is_word_byte(char c)

@@ -64,8 +64,9 @@ struct host *hosts_find(struct hosts *h, const char *name);
 bool hosts_know(const struct hosts *h, const struct net_address *a);
 int hosts_answer(struct hosts *h, struct host *host, struct net_address *ret, size_t max);
 /*
- * The addresses of a name that the command asks for, at most max. -EAGAIN: ops->looked_up() will be called, and then to ask again;
- * -ENOENT: the name is not allowed; -EACCES: nor are its addresses; -ENODATA: it does not exist.
+ * The addresses of a name that the command asks for, at most max. -EAGAIN: the caller asks again
+ * after ops->looked_up(); -ENOENT: the name is not allowed; -EACCES: the name is allowed, but none
+ * of its addresses is; -ENODATA: the name does not exist.
  */
 int hosts_ask(struct hosts *h, const char *name, struct net_address *ret, size_t max);
 void hosts_end(struct hosts *h);

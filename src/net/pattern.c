@@ -2,8 +2,8 @@
 /*
  * "*.example.org": every name below example.org, however deep, and not example.org itself.
  *
- * The owner of a name can give the names below it any address, and learns every name that a command asks
- * for. So Atoll refuses a pattern if the names below it have many owners.
+ * The owner of a domain can give the names below it any address, and learns every name that a
+ * command asks for. Atoll therefore refuses a pattern if the names below it have many owners.
  */
 #include <ctype.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 static const char *const registries[] = { "ac",  "co", "com", "edu", "gob", "gouv", "gov", "go", "ltd",
 					  "mil", "ne", "net", "nom", "or",  "org",  "plc", "sch" };
 
-/* Services that give each customer a name below their own. A dot in front: customers' names follow at
- * any depth. The last ones turn the name itself into an address. */
+/* Services that give each customer a name below their own. With a dot in front: also below any name below it,
+ * because the names of customers follow deeper. The last ones turn the name into an address. */
 static const char *const shared[] = {
 	".amazonaws.com",  ".core.windows.net", "appspot.com",
 	"azureedge.net",   "azurewebsites.net", "blogspot.com",

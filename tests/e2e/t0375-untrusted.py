@@ -126,6 +126,8 @@ def what_contradicts_it(p, check, _):
     check("none of them leaves a sandbox", json.loads(p.box.atoll("list", "--json").stdout) == [])
     done = p.run("echo $MY_APP $MODE", "--untrusted", "--net", "none", "--env", "MODE=fast", "--discard")
     check("what does not contradict is taken", done.returncode == 0 and done.stdout == b"fast\n", t.said(done))
+    done = p.run("ls -A ~/.ssh; cat ~/.aws/credentials", "--untrusted", "--tmpfs", p.home + "/.ssh", "--hide", p.home + "/.aws", "--discard")
+    check("nor do options that show nothing of the host", done.returncode == 1 and done.stdout == b"" and b".aws/credentials" in done.stderr, t.said(done))
 
 
 @scene
