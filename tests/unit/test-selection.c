@@ -168,7 +168,6 @@ TEST(one_bad_path_among_good_ones_fails_the_whole)
 TEST(a_selected_path_covers_itself_and_what_lies_below_it)
 {
 	char *paths[] = { (char *)"a", (char *)"b/c" };
-	char *paths[] = { (char *)"a", (char *)"b/c" };
 	const char *sorted[] = { paths[0], paths[1] };
 	const struct selection v = { .paths = paths, .sorted = sorted, .n = 2 };
 
