@@ -210,6 +210,9 @@ struct atoll_resource_info {
 	bool lost;       /* a database's transaction is gone, and with it the edits */
 	char *detail;    /* one line about what it holds just now, or how it was lost; NULL: nothing */
 	bool dirty;      /* a reset of the workspace did not finish */
+	/* A commit may land some of its files alone. Else it lands as a whole: a database, and a
+	 * repository that was not taken as it is */
+	bool divides;
 	uint64_t copied_files, copied_bytes; /* as told to atoll_cost_fn; 0 but in the answer of atoll_new() */
 	char *locks; /* relations of a database that are locked so that others wait, "public.t (AccessExclusiveLock)", one a line; NULL: none */
 	int64_t locked_ns;   /* at most so long: since the transaction began */
@@ -528,9 +531,23 @@ enum atoll_on_conflict {
 
 typedef void (*atoll_progress_fn)(const char *phase, uint64_t done, uint64_t total, void *arg);
 
+/*
+ * What lands in place of the whole edit of a file: some of its hunks, say. The file in the sandbox
+ * stays as it is, and what it has beyond this content remains a change. The path must be selected,
+ * spelt exactly as in a selection of exact paths, and belong to a regular file that the sandbox
+ * has modified and that has one name; atoll_commit() refuses any other (ATOLL_ITEM_REFUSED).
+ */
+struct atoll_content {
+	const char *path;
+	const void *data;
+	size_t size;
+};
+
 struct atoll_commit_options {
 	const char *message; /* NULL: none */
 	struct atoll_selection selection;
+	const struct atoll_content *contents;
+	size_t n_contents; /* 0: each file lands as the sandbox has it */
 	enum atoll_on_conflict on_conflict;
 	bool dry_run;             /* plan and check; change nothing */
 	bool accept_unsynced;     /* commit a suspect workspace */
