@@ -213,7 +213,8 @@ static bool stays_active(const struct op *op, size_t index)
 	const struct changes *c = op->changes[index];
 
 	for (size_t i = 0; i < c->n; i++)
-		if (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !is_selected(op, index, &c->v[i]))
+		if (c->v[i].content ||
+		    (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !is_selected(op, index, &c->v[i])))
 			return true;
 	return false;
 }
@@ -481,6 +482,8 @@ static int commit_session(struct op *op, struct atoll_error *err)
 		r = check_selection(op, err);
 	if (r >= 0)
 		r = skip_idle(op, err);
+	if (r >= 0)
+		r = content_assign(op, err);
 	if (r >= 0)
 		r = list_changes(op, err);
 	if (r >= 0)

@@ -5,6 +5,7 @@
  * Slots, names in the op's own directory, tell by their first letter how they are filled:
  *
  *	c  a staged copy of the workspace entry, with everything below it
+ *	h  a staged copy of a workspace file with other content; the file stays in the workspace, an edit over what landed
  *	d  a fresh directory without content, made like the workspace's
  *	m  the workspace entry itself, put there by a RETIRE step
  *	k  a workspace entry that has served (an edit that was staged as a copy, a whiteout), kept for undo; or one that does not land (a FIFO),
@@ -175,7 +176,7 @@ static int add_retire(struct planner *p, const struct change *c, const char *slo
 static int add_landing(struct planner *p, struct change *c, enum store_step_kind kind, bool whole, bool shared)
 {
 	bool split = S_ISDIR(c->after.mode) && !whole;
-	bool copied = !split && (p->how->source == STORE_SOURCE_COPY || shared);
+	bool copied = !split && (p->how->source == STORE_SOURCE_COPY || shared || c->content);
 	struct store_step *step;
 	int r = note_parent(p, c->path);
 
@@ -203,8 +204,8 @@ static int add_landing(struct planner *p, struct change *c, enum store_step_kind
 	if (r < 0)
 		return r;
 	if (split || copied || p->how->source == STORE_SOURCE_RETIRE)
-		r = give_slot(p, step, split ? 'd' : copied ? 'c' : 'm');
-	if (r >= 0 && p->retires && copied)
+		r = give_slot(p, step, split ? 'd' : c->content ? 'h' : copied ? 'c' : 'm');
+	if (r >= 0 && p->retires && copied && !c->content)
 		r = add_retire(p, c, NULL, 'k');
 	return r;
 }
@@ -504,8 +505,10 @@ static void choose_source(struct planner *p)
 	bool layered = p->r->ops->capabilities & STRATEGY_LAYERED;
 	bool full = selection_has(p->selection, "") && !p->r->only;
 
-	for (size_t i = 0; i < p->changes->n && !p->has_skipped; i++)
-		p->has_skipped = p->changes->v[i].kind == ATOLL_SKIPPED && !p->changes->v[i].part;
+	for (size_t i = 0; i < p->changes->n; i++) {
+		p->has_skipped |= p->changes->v[i].kind == ATOLL_SKIPPED && !p->changes->v[i].part;
+		full &= !p->changes->v[i].content;
+	}
 	p->retires = layered && !full;
 	p->how->switches = layered && full;
 	p->how->source = p->r->row.copies ? STORE_SOURCE_COPY : full ? STORE_SOURCE_MOVE : STORE_SOURCE_RETIRE;

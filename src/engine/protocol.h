@@ -121,6 +121,10 @@ int own_explains(struct op *op, const struct resource *r, int dirfd, const char 
 int own_add_stamps(struct op *op, struct atoll_error *err);
 void own_release(struct op *op);
 
+/* content.c */
+/* Attaches the contents of the options to their changes. Adds a refusal for each that cannot land. */
+int content_assign(struct op *op, struct atoll_error *err);
+
 /* plan.c */
 int plan_make(struct op *op, struct atoll_error *err);
 /* Skips each selected file that differs by nothing but its hard links, if names that are not selected

@@ -217,6 +217,19 @@ static int copy_tree(struct stager *s, int dir, const char *name, const struct s
 	return r < 0 ? r : s->failed;
 }
 
+static int copy_file(struct stager *s, int dir, const char *name, const struct store_step *step)
+{
+	unsigned flags = TREE_COPY_KEEP_SET_ID | resource_marks(s->r);
+	const struct change *c =
+		step->slot[0] == 'h' ? changes_find(s->op->changes[s->r - s->op->s->resources], step->path) : NULL;
+
+	if (step->slot[0] != 'h')
+		return tree_copy_entry(dir, name, s->stage_fd, step->slot, flags, &s->report);
+	return !c || !c->content ? -EINVAL
+				 : tree_copy_entry_with(dir, name, s->stage_fd, step->slot, flags, c->content->data,
+							c->content->size, &s->report);
+}
+
 static int copy_entry(struct stager *s, int dir, const char *name, const struct store_step *step)
 {
 	struct tree_stat from, to;
@@ -229,8 +242,7 @@ static int copy_entry(struct stager *s, int dir, const char *name, const struct 
 	if (r >= 0 && S_ISREG(from.mode))
 		r = check_writer(s, dir, name, step->path);
 	if (r >= 0)
-		r = tree_copy_entry(dir, name, s->stage_fd, step->slot, TREE_COPY_KEEP_SET_ID | resource_marks(s->r),
-				    &s->report);
+		r = copy_file(s, dir, name, step);
 	if (r >= 0)
 		r = tree_stat(s->stage_fd, step->slot, &to);
 	return r < 0 ? r : note_copied("", &from, dir, name, &to, s->stage_fd, step->slot, s);
@@ -447,7 +459,8 @@ static void stage_in_threads(struct stager *s)
 static bool has_copies(const struct stager *s)
 {
 	for (size_t i = 0; i < s->op->n; i++)
-		if (s->op->steps[i].resource == s->r->row.id && s->op->steps[i].slot && s->op->steps[i].slot[0] == 'c')
+		if (s->op->steps[i].resource == s->r->row.id && s->op->steps[i].slot &&
+		    (s->op->steps[i].slot[0] == 'c' || s->op->steps[i].slot[0] == 'h'))
 			return true;
 	return false;
 }

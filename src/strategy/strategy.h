@@ -333,11 +333,12 @@ struct change {
 	bool opaque;    /* is such a directory */
 	bool part;      /* lands with the resource's part; the path is a label, and no step is planned for it */
 	bool on_request; /* skipped, unless what else was named inside is asked for: then added, or modified if `what` is set */
-	bool blocking;     /* skipped; part_prepare() says whether a commit may leave it behind */
-	bool maybe_linked; /* until changes_settle_links(): nothing but its hard links may differ */
-	bool idle;         /* after changes_find_idle(): landing it would change nothing */
-	bool shared;       /* its inode has a name that stays in the workspace: it lands as a copy */
-	bool judged;       /* whether somebody else changed the original is judged by part_prepare() */
+	bool blocking;                       /* skipped; part_prepare() says whether a commit may leave it behind */
+	bool maybe_linked;                   /* until changes_settle_links(): nothing but its hard links may differ */
+	bool idle;                           /* after changes_find_idle(): landing it would change nothing */
+	bool shared;                         /* its inode has a name that stays in the workspace: it lands as a copy */
+	const struct atoll_content *content; /* lands in place of the file, which stays in the workspace */
+	bool judged; /* whether somebody else changed the original is judged by part_prepare() */
 	const char *note;
 	size_t note_fact; /* skipped: length of the note without what a commit does with it; 0: it is not to be had apart */
 	char *words;      /* what note points to, if it was made for this change */

@@ -211,8 +211,14 @@ static int make_entry(int from_node, const struct tree_stat *st, int to_dir, con
 	return fd;
 }
 
-int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
-		    struct tree_copy_report *report)
+struct content {
+	const void *data;
+	size_t size;
+};
+
+/* content: NULL, or takes the place of a regular file's content. */
+static int copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
+		      const struct content *content, struct tree_copy_report *report)
 {
 	AUTO_FD node = tree_open_node(from_dir, from_name);
 	AUTO_FD from = -EBADF, to = -EBADF;
@@ -224,7 +230,7 @@ int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char 
 	r = tree_stat(node, "", &st);
 	if (r < 0)
 		return r;
-	if (tree_is_special(st.mode))
+	if (tree_is_special(st.mode) || (content && !S_ISREG(st.mode)))
 		return -EOPNOTSUPP;
 	from = S_ISREG(st.mode) ? tree_open_file(node, "", &st) : TAKE_FD(node);
 	if (from < 0)
@@ -232,13 +238,32 @@ int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char 
 	to = make_entry(from, &st, to_dir, to_name);
 	if (to < 0)
 		return TAKE_FD(to);
-	if (S_ISREG(st.mode))
+	if (content)
+		r = sys_write(to, content->data, content->size);
+	else if (S_ISREG(st.mode))
 		r = tree_copy_data(from, to, st.size);
 	if (r == 0)
 		r = tree_copy_meta(from, &st, to, flags, report);
+	if (r == 0 && content) {
+		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
+
+		r = sys_utimens(to, "", times);
+	}
 	if (r < 0)
 		(void)sys_unlink(to_dir, to_name, S_ISDIR(st.mode) ? AT_REMOVEDIR : 0);
 	return r;
+}
+
+int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
+		    struct tree_copy_report *report)
+{
+	return copy_entry(from_dir, from_name, to_dir, to_name, flags, NULL, report);
+}
+
+int tree_copy_entry_with(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
+			 const void *data, size_t size, struct tree_copy_report *report)
+{
+	return copy_entry(from_dir, from_name, to_dir, to_name, flags, &(struct content){ data, size }, report);
 }
 
 int tree_restore_mtime(int dir, const struct tree_stat *st)

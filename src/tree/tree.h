@@ -217,6 +217,9 @@ struct tree_copy_report {
  * xattrs, owner, mode, times. An interrupted or failed copy removes what it made. Specials: -EOPNOTSUPP. */
 int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		    struct tree_copy_report *report);
+/* The same for a regular file whose copy gets other content, and is modified now. */
+int tree_copy_entry_with(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
+			 const void *data, size_t size, struct tree_copy_report *report);
 
 /* A directory of an original as a workspace would have it if something below it had been touched. Its parent is there, and keeps its time. */
 int tree_copy_up(int root_fd, int workspace_fd, const char *path, enum tree_marks marks);
