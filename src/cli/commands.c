@@ -504,8 +504,9 @@ static const struct command commands[] = {
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
 		  "Operands are read as by atoll diff; a pattern takes every change that it matches. A PATH without changes "
-		  "is an error (5), and nothing is committed. A repository lands as a whole: a PATH that names single files of "
-		  "it is refused (4).\n\n"
+		  "is an error (5), and nothing is committed. A repository of atoll new lands as a whole: a PATH that names single "
+		  "files of it is refused (4). Of a repository that atoll run took as it is, files land alone that no commit made "
+		  "inside contains.\n\n"
 		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
 		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
 		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",

@@ -59,6 +59,8 @@ static void fill_detail(const struct store_resource *row, struct atoll_resource_
 static int fill_resource(const struct store_resource *row, const struct strategy_ops *holder,
 			 struct atoll_resource_info *ret)
 {
+	const struct strategy_ops *ops = strategy_find(row->strategy, row->kind);
+
 	*ret = (struct atoll_resource_info){
 		.seq = row->seq,
 		.kind = row->kind,
@@ -71,6 +73,7 @@ static int fill_resource(const struct store_resource *row, const struct strategy
 		.stage = copy_text(row->stage),
 		.dirty = row->dirty,
 	};
+	ret->divides = !ops || !(ops->capabilities & STRATEGY_PART) || (ops->divides && ops->divides(row));
 	fill_detail(row, ret);
 	return ret->path && ret->strategy ? 0 : -ENOMEM;
 }

@@ -18,6 +18,18 @@ static const char *name_of(const struct resource *r)
 
 /* ---- planning ---- */
 
+struct teller {
+	struct op *op;
+	struct resource *r;
+};
+
+static int tell(void *arg, enum atoll_item_kind kind, const char *path, const char *why)
+{
+	struct teller *t = arg;
+
+	return op_tell(t->op, kind, t->r, path, why);
+}
+
 static int refuse_selection(struct op *op, const struct resource *r, struct atoll_error *err)
 {
 	return result_add(op->result, ATOLL_ITEM_REFUSED, r->row.seq, name_of(r),
@@ -39,12 +51,30 @@ bool part_is_selected(const struct resource *r, const struct selection *v)
 	return v->all || selection_cover(v, r->only ? r->only : "");
 }
 
+static bool is_landing(const struct change *c, const void *selection)
+{
+	return !c->part && c->kind != ATOLL_SKIPPED && selection_has(selection, c->path);
+}
+
 /*
- * The strategy prepares the workspace anew after a commit, and then drops a part that did not land:
- * the commits that were made inside a repository. So files never land without the part, whether the
- * caller named them by paths or by patterns. A pattern that matches no file of the resource means
- * files of another resource.
+ * Files land without the part only if the strategy agrees, whether the caller named them by paths
+ * or by patterns: a part that stays inside must still fit to the files there. A pattern that
+ * matches no file of the resource means files of another resource.
  */
+static int plan_files_alone(struct op *op, size_t index, struct atoll_error *err)
+{
+	struct resource *r = &op->s->resources[index];
+	struct teller teller = { op, r };
+	const struct part_request q = { .dry = op->options->dry_run,
+					.ours = op->options->on_conflict == ATOLL_ON_CONFLICT_OURS,
+					.changes = op->changes[index],
+					.tell = tell,
+					.tell_arg = &teller };
+	int rc = r->ops->files_alone ? r->ops->files_alone(r, &q, is_landing, &op->selections[index], err) : 0;
+
+	return rc == 0 ? refuse_selection(op, r, err) : MIN(rc, 0);
+}
+
 int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -54,7 +84,7 @@ int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *e
 	if (!(r->ops->capabilities & STRATEGY_PART))
 		return 0;
 	if (!part_is_selected(r, v))
-		return v->n || has_steps ? refuse_selection(op, r, err) : 0;
+		return v->n || has_steps ? plan_files_alone(op, index, err) : 0;
 	if (!part_is_changed(op->changes[index], op->options->refs))
 		return 0;
 	step = op_add_step(op, r, STORE_STEP_PART, name_of(r));
@@ -66,18 +96,6 @@ int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *e
 }
 
 /* ---- preparing ---- */
-
-struct teller {
-	struct op *op;
-	struct resource *r;
-};
-
-static int tell(void *arg, enum atoll_item_kind kind, const char *path, const char *why)
-{
-	struct teller *t = arg;
-
-	return op_tell(t->op, kind, t->r, path, why);
-}
 
 static int open_slot(const struct op *op, const struct resource *r, const char *slot)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A repository taken as it is: files that a command inside commits land as files, and neither the
- * branch nor the index of the original has the commits. Two kinds of work inside would then be
- * lost, so a commit reports them: content that only the index inside has, and git's own
- * configuration and hooks.
+ * A repository taken as it is: files that a command inside edits land as files, and neither the
+ * branch nor the index of the original has them. So a commit may land some of these files alone.
+ * Two kinds of work inside would be lost, so a commit reports them: content that only the index
+ * inside has, and git's own configuration and hooks.
  */
 #include "strategy/git.h"
 
@@ -85,6 +85,93 @@ int git_as_is_find(struct git_work *w, struct atoll_error *err)
 	return staged.n ? add_lost(w, &staged, err) : 0;
 }
 
+/* ---- some of the files ---- */
+
+/* Whether the path lands: by its own change, or with a directory that lands or leaves as a whole. */
+static bool is_landing(const struct changes *list, const char *path,
+		       bool (*lands)(const struct change *c, const void *arg), const void *arg)
+{
+	AUTO_FREE char *at = strdup(path);
+
+	while (at) {
+		const struct change *c = changes_find(list, at);
+		bool stays = c && c->has_before && c->has_after && S_ISDIR(c->before.mode) && S_ISDIR(c->after.mode);
+
+		if (c && !stays && lands(c, arg))
+			return true;
+		if (!path_parent_size(at))
+			return false;
+		at[path_parent_size(at)] = '\0';
+	}
+	return true;
+}
+
+static bool lands_below(const struct changes *list, const char *dir,
+			bool (*lands)(const struct change *c, const void *arg), const void *arg)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (path_is_below(list->v[i].path, dir) && lands(&list->v[i], arg))
+			return true;
+	return false;
+}
+
+/* Returns the number of paths that cannot land alone, or -ENOMEM. */
+static int tell_together(const struct git_work *w, const struct part_request *q,
+			 bool (*lands)(const struct change *c, const void *arg), const void *arg)
+{
+	int n = 0, rc = 0;
+
+	for (size_t i = 0; i < w->committed.n && rc >= 0; i++) {
+		if (!is_landing(q->changes, w->committed.v[i].path, lands, arg))
+			continue;
+		rc = q->tell(
+			q->tell_arg, ATOLL_ITEM_REFUSED, w->committed.v[i].path,
+			"is part of a commit made inside, and commits land together; commit everything, or other paths");
+		n++;
+	}
+	for (size_t i = 0; i < w->tracked.n && rc >= 0; i++) {
+		if (w->tracked.v[i].mode != GITLINK || resource_is_others(w->r, w->tracked.v[i].path) ||
+		    !lands_below(q->changes, w->tracked.v[i].path, lands, arg))
+			continue;
+		rc = q->tell(q->tell_arg, ATOLL_ITEM_REFUSED, w->tracked.v[i].path,
+			     "is a submodule, and was changed; a submodule can be a resource of its own");
+		n++;
+	}
+	return rc < 0 ? rc : n;
+}
+
+static int check_alone(const struct git_work *w, const struct part_request *q,
+		       bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err)
+{
+	int n = git_part_check_inside(w, true, true, err);
+
+	if (n >= 0)
+		n = tell_together(w, q, lands, arg);
+	else
+		return n;
+	if (n < 0)
+		return error_oom(err, "commit");
+	return n ? error_set(err, ATOLL_REFUSED, 0, "commit", w->repo.top,
+			     "%d path%s of the repository \"%s\" cannot be committed; nothing was", n,
+			     n == 1 ? "" : "s", w->repo.top)
+		 : 1;
+}
+
+int git_files_alone(struct resource *r, const struct part_request *q,
+		    bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err)
+{
+	AUTO_GIT_WORK w = { .repo = { .dir_fd = -EBADF } };
+	int rc = git_work_take(r, "commit", &w, err);
+
+	if (rc < 0)
+		return rc;
+	rc = w.state.as_is ? check_alone(&w, q, lands, arg, err) : 0;
+	git_work_keep(&w);
+	return rc;
+}
+
+/* ---- after a commit ---- */
+
 int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err)
 {
 	AUTO_FD upper = fd_open_beneath(r->work_fd, GIT_UPPER, O_RDONLY | O_DIRECTORY);
@@ -92,6 +179,10 @@ int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git
 	AUTO_FREE char *on = NULL;
 	struct git_id id;
 
+	s->outdated = true;
+	/* Some files alone have landed: HEAD and index inside are those of the edits that remain. */
+	if (r->row.state != ATOLL_COMMITTED)
+		return git_state_save(r, s, err);
 	/* If HEAD inside is on another branch, only its commits have landed: that branch stays
 	 * checked out inside. */
 	if (upper < 0 || git_refs_head(&inside, &on, &id) < 0 || !on || strcmp(on, s->own) != 0)

@@ -153,6 +153,24 @@ int git_carried_save(struct resource *r, const struct git_call *how, const struc
 	return rc < 0 ? cannot_save(r, rc, how->operation, err) : 0;
 }
 
+int git_carried_renew(struct resource *r, const struct git_repo *repo, const struct git_id *base, const char *operation,
+		      struct atoll_error *err)
+{
+	const struct git_call outside = { .repo = repo, .operation = operation };
+	AUTO_GIT_ENTRIES uncommitted = { 0 }, marked = { 0 };
+	bool any;
+	int rc = git_entries_uncommitted(&outside, &uncommitted, &any, err);
+
+	if (rc >= 0)
+		rc = find_marked(r, &outside, strlen(base->hex), &marked, err);
+	if (rc < 0)
+		return rc;
+	rc = add_missing(&uncommitted, &marked);
+	if (rc >= 0)
+		rc = save(r, GIT_UNCOMMITTED, &uncommitted, strlen(base->hex));
+	return rc < 0 ? cannot_save(r, rc, operation, err) : 0;
+}
+
 static int load(struct resource *r, const char *name, struct git_entries *ret)
 {
 	int rc = git_entries_load(r->work_fd, name, ret);

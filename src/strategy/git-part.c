@@ -165,8 +165,7 @@ static int refuse_elsewhere(const struct git_work *w, struct atoll_error *err)
 		top, short_name(w->on), branch, own);
 }
 
-/* What a command inside has left in a state of which nobody can say what would land. */
-static int check_inside(const struct git_work *w, bool refs, struct atoll_error *err)
+int git_part_check_inside(const struct git_work *w, bool refs, bool files_alone, struct atoll_error *err)
 {
 	if (w->headless)
 		return error_set(
@@ -181,7 +180,7 @@ static int check_inside(const struct git_work *w, bool refs, struct atoll_error 
 	if (w->unmerged)
 		return error_set(err, ATOLL_REFUSED, 0, "commit", w->unmerged,
 				 "\"%s\" is not merged in the sandbox; resolve it inside, and git add it", w->unmerged);
-	if (w->staged.n)
+	if (w->staged.n && !files_alone)
 		return error_set(
 			err, ATOLL_REFUSED, 0, "commit", w->staged.v[0].path,
 			"\"%s\" is staged in the sandbox, while its file is as it was; check it out, or unstage it, inside (git restore %s, git restore --staged %s)",
@@ -221,7 +220,7 @@ int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *
 	if (rc < 0)
 		return rc;
 	request.refs |= w.state.as_is;
-	rc = check_inside(&w, request.refs, err);
+	rc = git_part_check_inside(&w, request.refs, false, err);
 	if (rc < 0)
 		return rc;
 	rc = git_check_submodules(&w, &request, err);

@@ -473,6 +473,8 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = check_out(r, repo, &list, index, operation, err);
 	if (rc >= 0)
 		rc = stage_discarded(r, &call, err);
+	if (rc >= 0 && s->as_is)
+		rc = git_carried_renew(r, repo, &s->base, operation, err);
 	if (rc < 0)
 		return rc;
 	rc = settle_refs(r, repo, git_fd, s);
@@ -482,7 +484,7 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = git_carried_drop(r);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
-	s->unsettled = false;
+	s->unsettled = s->outdated = false;
 	return git_state_save(r, s, err);
 }
 
@@ -493,7 +495,7 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 	AUTO_GIT_STATE first = { 0 }, s = { 0 };
 	int rc = git_state_load(r, &first, err);
 
-	if (rc < 0 || !first.unsettled)
+	if (rc < 0 || !(first.unsettled || first.outdated))
 		return rc;
 	if (git < 0)
 		return cannot_write(r, git, operation, err);
@@ -502,5 +504,11 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 	if (rc < 0)
 		return cannot_write(r, -errno, operation, err);
 	rc = git_state_load(r, &s, err);
-	return rc < 0 || !s.unsettled ? rc : settle(r, repo, git, &s, operation, err);
+	if (rc < 0 || !(s.unsettled || s.outdated))
+		return rc;
+	if (s.unsettled)
+		return settle(r, repo, git, &s, operation, err);
+	rc = git_carried_renew(r, repo, &s.base, operation, err);
+	s.outdated = false;
+	return rc < 0 ? rc : git_state_save(r, &s, err);
 }

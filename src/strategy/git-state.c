@@ -60,7 +60,7 @@ static char *value_of(const char *text, const char *key)
 static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
-	AUTO_FREE char *under = NULL, *as_is = NULL;
+	AUTO_FREE char *under = NULL, *as_is = NULL, *outdated = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
@@ -74,6 +74,8 @@ static int load(struct resource *r, const char *name, struct git_state *ret)
 		s.as_is = as_is && strcmp(as_is, "yes") == 0;
 		settled = value_of(text, "settled");
 		s.unsettled = settled && strcmp(settled, "no") == 0;
+		outdated = value_of(text, "outdated");
+		s.outdated = outdated && strcmp(outdated, "yes") == 0;
 		seen = value_of(text, "seen");
 		if (seen)
 			(void)git_id_parse(seen, &s.seen);
@@ -109,6 +111,8 @@ static int format(const struct git_state *s, struct strbuf *text)
 		    s->carried ? "yes" : "no", s->unsettled ? "no" : "yes");
 	if (s->as_is)
 		strbuf_adds(text, "as-is yes\n");
+	if (s->outdated)
+		strbuf_adds(text, "outdated yes\n");
 	if (*s->under.hex)
 		strbuf_addf(text, "under %s\n", s->under.hex);
 	if (*s->seen.hex)

@@ -124,6 +124,15 @@ static int git_detail(const struct store_resource *row, struct strbuf *ret, stru
 	return 1;
 }
 
+static bool git_divides(const struct store_resource *row)
+{
+	AUTO_FD work = row->work ? fd_open_absolute(row->work, O_RDONLY | O_DIRECTORY) : -EBADF;
+	struct resource r = { .row = *row, .work_fd = work };
+	AUTO_GIT_STATE s = { 0 };
+
+	return work >= 0 && git_state_load(&r, &s, NULL) >= 0 && s.as_is;
+}
+
 static int begin_in(struct resource *r, const struct git_repo *repo, struct git_state *s, struct left_out *left_out,
 		    struct atoll_error *err)
 {
@@ -302,6 +311,7 @@ const struct strategy_ops strategy_git = {
 	.begin = git_begin,
 	.view = git_view,
 	.detail = git_detail,
+	.divides = git_divides,
 	.ran = overlay_ran,
 	.changes = git_changes,
 	.base = overlay_base,
@@ -312,6 +322,7 @@ const struct strategy_ops strategy_git = {
 	.returning = overlay_returning,
 	.forget = git_forget,
 	.release = git_release,
+	.files_alone = git_files_alone,
 	.part_prepare = git_part_prepare,
 	.part_prepared = git_part_prepared,
 	.part_side = git_part_side,

@@ -129,6 +129,9 @@ struct strategy_ops {
 	/* may. What it holds just now, as one line, and what others wait for: 1, or 2 if its edits are lost, or 0 and nothing. Of a resource that is not
 	 * open. */
 	int (*detail)(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks);
+	/* may, if PART. Whether files of it may land while the part does not, if files_alone() agrees.
+	 * Of a resource that is not open. */
+	bool (*divides)(const struct store_resource *row);
 	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something
 	 * to record and none is begun. */
 	int (*ran)(struct resource *r, struct atoll_error *err);
@@ -160,6 +163,13 @@ struct strategy_ops {
 	int (*forget)(struct resource *r, struct atoll_error *err);
 	/* may. Frees r->priv. */
 	void (*release)(struct resource *r);
+
+	/* must, if it divides. Whether the changes that lands() names may land alone, as files, while the part stays in the
+	 * sandbox: 1; 0 if this resource lands as a whole. Tells the changes that may not, and refuses. q: its message, refs
+	 * and sync are not set. */
+	int (*files_alone)(struct resource *r, const struct part_request *q,
+			   bool (*lands)(const struct change *c, const void *arg), const void *arg,
+			   struct atoll_error *err);
 
 	/* must, if PART. Called when everything else was checked, and before anything is on record. Writes all that
 	 * part_move() will ever need into dir_fd, an empty directory of its own: after a crash it is all there is,

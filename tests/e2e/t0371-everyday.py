@@ -295,6 +295,66 @@ def what_landed_can_be_taken_back(place, tap, who):
 
 
 @scene
+def some_files_land_alone(place, tap, who):
+    p = Project(place, who, "echo mine >>a; mkdir old; echo 1 >old/one; git add old; git commit -qm second")
+    done = p.run("echo in >>a; echo in >>src/b; git add src/b; echo more >>src/b; echo n >src/new; git add src/new; rm c; git rm -qr old", "--keep")
+    name = p.sandboxes()[0]["name"]
+    part = p.box.atoll("commit", name, "src/new", "c", cwd=p.path)
+    tap.check("files of a repository that is taken as it is land alone, %s" % who, done.returncode == 0 and part.returncode == 0 and
+              b"2 changes: 1 added, 1 deleted" in part.stdout and p.status() == " M a\n D c\n?? src/new" and p.read("src/b") == "b\n" and
+              p.read("a") == "a\nmine\n", t.said(part), p.status())
+    left = p.box.atoll("diff", name)
+    inside = p.box.atoll("run", name, "--", "git", "status", "--porcelain", cwd=p.path)
+    tap.check("the others stay, and so does what is staged inside, %s" % who, left.stdout.splitlines()[:-1] == [b"M  a", b"D  old/", b"D  old/one", b"M  src/b"] and
+              inside.stdout == b" M a\n D c\nD  old/one\nMM src/b\nA  src/new\n", t.said(left), t.said(inside))
+    p.box.atoll("run", name, "--", "sh", "-c", "git checkout -q HEAD c; git rm -qf --cached src/new; rm src/new", cwd=p.path)
+    again = p.box.atoll("diff", name)
+    tap.check("a file that landed and is taken back inside is a change again, %s" % who, again.stdout.splitlines()[:-1] ==
+              [b"M  a", b"A  c", b"D  old/", b"D  old/one", b"M  src/b", b"D  src/new"], t.said(again))
+    gone = p.box.atoll("commit", name, "old", cwd=p.path)
+    tap.check("so does a directory that was removed, %s" % who, gone.returncode == 0 and not os.path.exists(p.path + "/old"), t.said(gone))
+    undone = p.box.atoll("undo", name)
+    tap.check("and comes back, %s" % who, undone.returncode == 0 and p.read("old/one") == "1\n" and b"D  old/\n" in p.box.atoll("diff", name).stdout,
+              t.said(undone))
+    rest = p.box.atoll("commit", name)
+    tap.check("the rest lands afterwards, %s" % who, rest.returncode == 0 and p.read("src/b") == "b\nin\nmore\n" and p.read("c") == "c\n" and
+              not os.path.exists(p.path + "/old") and not os.path.exists(p.path + "/src/new") and p.log() == ["second", "first"], t.said(rest), p.status())
+    p.drop()
+
+
+@scene
+def commits_land_together(place, tap, who):
+    p = Project(place, who)
+    done = p.run("echo in >>a; git commit -qam inside; echo on top >>a; echo edited >>src/b; git add src/b; rm c", "--keep")
+    name = p.sandboxes()[0]["name"]
+    whole = p.box.atoll("commit", name, "a", cwd=p.path)
+    tap.check("a file that was committed inside does not land without the commit, %s" % who, done.returncode == 0 and whole.returncode == 4 and
+              b"a: is part of a commit made inside, and commits land together" in whole.stderr and p.status() == "", t.said(whole))
+    alone = p.box.atoll("commit", name, "src/b", cwd=p.path)
+    tap.check("one that was edited alone does, and the commit stays, %s" % who, alone.returncode == 0 and p.status() == " M src/b" and
+              p.log() == ["first"] and b"  (inside)" in p.box.atoll("diff", name).stdout, t.said(alone), t.said(p.box.atoll("diff", name)))
+    rest = p.box.atoll("commit", name)
+    tap.check("which lands with everything, %s" % who, rest.returncode == 0 and p.log() == ["inside", "first"] and p.read("a") == "a\nin\non top\n" and
+              p.status() == " M a\n D c\n M src/b", t.said(rest), p.status())
+    undone = p.box.atoll("undo", name)
+    tap.check("and is taken back alone, %s" % who, undone.returncode == 0 and p.log() == ["first"] and p.status() == " M src/b", t.said(undone), p.status())
+    p.drop()
+
+
+@scene
+def what_landed_is_taken_back_inside(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    done = p.commit("echo in >>src/b; echo in >>a")
+    name = p.sandboxes()[0]["name"]
+    p.box.atoll("run", name, "--", "git", "checkout", "-q", ".", cwd=p.path)
+    listed = p.box.atoll("diff", name)
+    landed = p.box.atoll("commit", name)
+    tap.check("what landed without a commit, and is checked out again inside, is a change, %s" % who, done.returncode == 0 and
+              listed.stdout.splitlines()[:-1] == [b"M  a", b"M  src/b"] and landed.returncode == 0 and p.status() == "", t.said(listed), t.said(landed), p.status())
+    p.drop()
+
+
+@scene
 def a_landing_is_kept_for_a_time(place, tap, who):
     p = Project(place, who)
     done = p.commit("echo 1 >>a", "--keep-landed", "none")
