@@ -161,33 +161,6 @@ static int add_home(struct run_view *v, struct session *s, const struct run_opti
 	return add_mount(v, o->root ? JAIL_MOUNT_TMPFS : JAIL_MOUNT_SCRATCH, real) ? 0 : error_oom(err, "run");
 }
 
-/* Keeps the directories above a read-only part in place. A command that renames one of them would
- * move the part along and free its path. */
-static int hold_above(struct run_view *v, const char *path, struct atoll_error *err)
-{
-	AUTO_FREE char *above = strdup(path);
-	char *slash;
-
-	while (above && (slash = strrchr(above, '/')) && slash > above) {
-		*slash = '\0';
-		if (has_mount(v, above))
-			return 0;
-		if (!add_mount(v, JAIL_MOUNT_HOLD, above))
-			return error_oom(err, "run");
-	}
-	return above ? 0 : error_oom(err, "run");
-}
-
-static size_t count_above(const struct run_options *o)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < o->n_places; i++)
-		for (const char *p = o->places[i].path; *p; p++)
-			n += *p == '/';
-	return n;
-}
-
 static int add_place(struct run_view *v, const struct run_place *p, struct atoll_error *err)
 {
 	AUTO_FD fd = p->kind == RUN_PLACE_RW ? open(p->path, O_PATH | O_CLOEXEC) : -EBADF;
@@ -206,7 +179,7 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 		m->lower_fds[m->n_lower++] = fd;
 		v->fds[v->n_fds++] = TAKE_FD(fd);
 	}
-	return m->kind == JAIL_MOUNT_PIN ? hold_above(v, p->path, err) : 0;
+	return 0;
 }
 
 static bool shows_something(const struct jail_mount *m)
@@ -249,6 +222,13 @@ static bool is_resource(const struct session *s, const char *path)
 	return false;
 }
 
+static void see_pinned(struct run_view *v, const char *path)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->mounts[i].kind == JAIL_MOUNT_PIN && path_is_below(v->mounts[i].path, path))
+			v->mounts[i].kind = JAIL_MOUNT_SEE;
+}
+
 static int hide_secret(struct run_view *v, const struct session *s, const char *path, bool untrusted,
 		       struct atoll_error *err)
 {
@@ -262,7 +242,8 @@ static int hide_secret(struct run_view *v, const struct session *s, const char *
 		return 0;
 	if (!is_wanted(v, path, true))
 		return add_hidden(v, path, err);
-	/* Show only the requested mounts below the path. */
+	/* Show only the requested mounts below the path. The veil covers what the view has there. */
+	see_pinned(v, path);
 	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
@@ -350,14 +331,15 @@ void run_areas_release(struct run_areas *areas)
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
 		   struct atoll_error *err)
 {
-	int r = view_init(v, s->n, o->n_places + count_above(o), areas->n) < 0 ? error_oom(err, "run")
-									       : add_all(v, s, o, err);
+	int r = view_init(v, s->n, o->n_places, areas->n) < 0 ? error_oom(err, "run") : add_all(v, s, o, err);
 
 	if (r >= 0)
 		r = hide_areas(v, s, areas, err);
 	if (r >= 0)
 		r = hide_secrets(v, s, o->untrusted, err);
-	return r < 0 ? r : add_hidden(v, s->a->state_dir, err);
+	if (r >= 0)
+		r = add_hidden(v, s->a->state_dir, err);
+	return r < 0 ? r : run_hold_directories(v, o, err);
 }
 
 static bool is_empty_place(const struct jail_mount *m)

@@ -31,6 +31,8 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 		   struct atoll_error *err);
 /* Whether a path that the view hides is not even there, since it lies in a place that is empty inside. */
 bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path);
+/* The last step of run_view_build(): makes the directories above hidden and read-only mounts mount points. */
+int run_hold_directories(struct run_view *v, const struct run_options *o, struct atoll_error *err);
 void run_view_release(struct run_view *v);
 
 struct run_plain {

@@ -357,8 +357,9 @@ static int attach_pin(const struct view_mount *vm, struct view_failure *f)
 	int r;
 
 	f->step = VIEW_STEP_TARGET;
+	/* A directory that the command has removed cannot be renamed. */
 	if (target < 0)
-		return target;
+		return vm->kind == JAIL_MOUNT_HOLD && is_out_of_reach(target) ? 0 : target;
 	f->step = VIEW_STEP_ATTACH;
 	fd = mount_bind(target);
 	r = fd >= 0 && vm->kind == JAIL_MOUNT_PIN ? set_read_only(fd) : MIN(fd, 0);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 120
-"""What a command must not see: edits of other sandboxes, secrets beside a resource, those of a user without HOME, hidden files that are replaced,
-and files with credentials; and that --explain and the documentation tell the same."""
+"""What a command must not see: edits of other sandboxes, secrets beside a resource, those of a user without HOME, hidden files that are replaced or
+lie in renamed directories, and files with credentials; and that --explain and the documentation tell the same."""
 import json
 import os
 import subprocess
@@ -67,6 +67,42 @@ def beside_a_resource(place, tap, who):
     done = single.run("cat", ".netrc", cwd=home)
     tap.check("a secret file that is a resource itself is seen, %s" % who, done.stdout == b"PASSWORD", t.said(done))
     single.drop()
+
+
+def renamed_between_runs(place, tap, who, strategy):
+    """Renaming a directory above takes the mount along, and the next run has its mount at the old path."""
+    uid, home = place.uid(who), place.fresh("home", who)
+    write(home + "/.config/gh/hosts.yml", "SECRET", uid)
+    write(home + "/project/deep/file", "SECRET", uid)
+    write(home + "/project/deep/other", "other", uid)
+    t.give(home + "/.config", uid)
+    t.give(home + "/project", uid)
+    box = t.Box(place, who, strategy, dirs=[home], environment={"HOME": home})
+    box.new()
+    options = ("--hide", home + "/project/deep/file")
+    first = box.atoll("run", *options, box.name, "--", "sh", "-c", "mv -T .config x; mv -T project y; mkdir new; mv new newer; ls -d newer", cwd=home)
+    tap.check("a directory above a hidden path is not renamed, and any other is, %s, %s" % (strategy, who),
+              first.stdout == b"newer\n" and first.stderr.count(b"busy") == 2, t.said(first))
+    second = box.atoll("run", *options, box.name, "--", "sh", "-c", "cat */gh/hosts.yml .config/gh/hosts.yml */deep/file; cat project/deep/other", cwd=home)
+    tap.check("so the next run does not see it either, %s, %s" % (strategy, who), second.stdout == b"other", t.said(second))
+    box.atoll("run", box.name, "--", "rm", "-r", "project", cwd=home)
+    third = box.atoll("run", *options, box.name, "--", "ls", cwd=home)
+    tap.check("a run begins if a directory above was removed, %s, %s" % (strategy, who), third.returncode == 0 and b"newer" in third.stdout, t.said(third))
+    box.drop()
+
+
+def named_in_a_secret(place, tap, who, strategy):
+    uid, home = place.uid(who), place.fresh("home", who)
+    write(home + "/.config/gh/hosts.yml", "SECRET", uid)
+    write(home + "/.config/gh/themes/one", "theme", uid)
+    t.give(home + "/.config", uid)
+    box = t.Box(place, who, strategy, dirs=[home], environment={"HOME": home})
+    box.new()
+    done = box.atoll("run", "--ro", home + "/.config/gh/themes/one", box.name, "--", "sh", "-c", "cd .config/gh; ls; cat hosts.yml; cat themes/one; echo > themes/one",
+                     cwd=home)
+    tap.check("of a secret directory in a resource only what an option names shows, %s, %s" % (strategy, who),
+              done.stdout == b"themes\ntheme" and b"Read-only" in done.stderr, t.said(done))
+    box.drop()
 
 
 def without_home(place, tap, who, record):
@@ -263,6 +299,9 @@ def main(place, tap):
         if place.is_root:
             edits_of_others(place, tap, who)
         beside_a_resource(place, tap, who)
+        for strategy in ("overlay", "copy_on_write"):
+            renamed_between_runs(place, tap, who, strategy)
+            named_in_a_secret(place, tap, who, strategy)
         by_content(place, tap, who)
         explain_agrees(place, tap, who)
     documented(tap)

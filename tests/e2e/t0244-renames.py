@@ -145,6 +145,23 @@ def mount_points(place, tap, who, strategy):
     box.drop()
 
 
+def lent(place, tap, who):
+    """A command renames directories of the host where --rw lends them."""
+    top, project = make_original(place, who), place.fresh("project", who)
+    os.makedirs(top + "/above/original")
+    t.give(top, place.uid(who))
+    box = t.Box(place, who, "overlay", dirs=[project, top + "/above/original"])
+    box.new()
+    script = """cd %s && mv -T deep x; mkdir -p deep/fixed; echo evil > deep/fixed/f; mv -T other y; mkdir -p other/one; cat y/one/f
+                mv -T above z; mkdir -p above/original; touch above/original/new; mv -T mine renamed""" % top
+    done = box.atoll("run", "--rw", top, "--ro", top + "/deep/fixed", "--hide", top + "/other/one/f", box.name, "--", "sh", "-c", script, cwd=project)
+    with open(top + "/deep/fixed/f", encoding="ascii") as file:
+        tap.check("in a lent directory nothing above a read-only or hidden part or a resource is renamed, %s" % who, done.stderr.count(b"busy") == 3 and
+                  file.read() == "good" and not {"x", "y", "z"} & set(os.listdir(top)) and not os.listdir(top + "/above/original"), t.said(done))
+    tap.check("and what is beside them is, %s" % who, os.path.isdir(top + "/renamed"), t.said(done))
+    box.rm("--force")
+
+
 def made_inside(place, tap, who):
     """A directory of the sandbox alone is renamed by the overlay itself."""
     top = make_original(place, who)
@@ -181,6 +198,7 @@ def main(place, tap):
         own_confinement(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
             mount_points(place, tap, who, strategy)
+        lent(place, tap, who)
         made_inside(place, tap, who)
         root_of_a_resource(place, tap, who)
 
