@@ -155,7 +155,7 @@ static void climb(struct walk *w)
 static int follow(struct walk *w, char *target)
 {
 	AUTO_FREE char *owned = target;
-	char *rest = str_format("%s/%s", owned, w->rest);
+	char *rest = str_format(*w->rest ? "%s/%s" : "%s%s", owned, w->rest);
 
 	if (!rest)
 		return -ENOMEM;
@@ -191,8 +191,9 @@ static int enter(struct walk *w, const char *name, enum link_place *ret)
 		free(target);
 		return 0;
 	}
-	/* Do not follow a link of the system itself: its target is up to the system. */
-	if (!is_in_resource(w->op, path) && is_in_system(path) && !climbs(w->rest)) {
+	/* Do not follow a link of the system itself: its target is up to the system. But /dev/fd
+	 * leads to the open files of the process, and a path below one of them may lead anywhere. */
+	if (!is_in_resource(w->op, path) && is_in_system(path) && !path_is_below(path, "/dev") && !climbs(w->rest)) {
 		free(target);
 		*ret = LINK_SYSTEM;
 		return 1;
