@@ -278,7 +278,7 @@ static int hide_one(struct run_view *v, const struct session *s, size_t secret, 
 static int hide_secrets(struct run_view *v, const struct session *s, bool untrusted, struct atoll_error *err)
 {
 	CLEANUP(secrets_homes_release) struct homes homes = { 0 };
-	int r = secrets_homes(&homes);
+	int r = secrets_homes(getenv("HOME"), &homes);
 
 	if (r < 0)
 		return error_oom(err, "run");

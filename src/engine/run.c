@@ -314,16 +314,17 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 static int run_in_view(struct session *s, struct inside *in, const struct atoll_run_options *options,
 		       const struct run_options *o, struct atoll_run_result *ret, struct atoll_error *err)
 {
+	struct run_view v = { 0 };
 	struct server server = { .s = s,
+				 .view = &v,
 				 .k = in->keeper,
 				 .note = &in->note,
 				 .layers = &in->layers,
 				 .lock_fd = in->lock_fd,
 				 .slot = in->slot };
-	struct run_view v = { 0 };
 	AUTO_FREE const int *areas = NULL;
 	size_t n_areas = claim_fds(s, &areas);
-	int r = in->peer.n > 0 ? 0 : run_view_build(&v, s, o, &in->areas, err);
+	int r = in->peer.n > 0 ? run_view_join(&v, s, err) : run_view_build(&v, s, o, &in->areas, err);
 
 	if (r >= 0) {
 		struct jail_spec spec = { .mounts = v.mounts,

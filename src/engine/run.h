@@ -33,6 +33,10 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path);
 /* The last step of run_view_build(): makes the directories above hidden and read-only mounts mount points. */
 int run_hold_directories(struct run_view *v, const struct run_options *o, struct atoll_error *err);
+/* run-late.c: a run that joins a view hides what has become a secret since the view was made. */
+int run_view_join(struct run_view *v, const struct session *s, struct atoll_error *err);
+/* Whether the view hides all secrets that there are now, also those of a client whose HOME is this. */
+bool run_view_hides_all(const struct run_view *v, const struct session *s, const char *home);
 void run_view_release(struct run_view *v);
 
 struct run_plain {
@@ -65,7 +69,7 @@ struct homes {
 /* The directories that count as the user's home: $HOME, if it is an absolute path, and the
  * directory that the system has on record for the user. Without the latter a service with no HOME,
  * or with a wrong one, would hide nothing. */
-int secrets_homes(struct homes *ret);
+int secrets_homes(const char *variable, struct homes *ret); /* variable: of HOME, or NULL */
 void secrets_homes_release(struct homes *h);
 size_t secrets_count(void);
 /* Returns secret i below the given home, malloc'ed, or NULL. A secret outside of any home belongs

@@ -190,9 +190,8 @@ static void add_home(struct homes *h, char *path)
 		free(real);
 }
 
-int secrets_homes(struct homes *ret)
+int secrets_homes(const char *variable, struct homes *ret)
 {
-	const char *variable = getenv("HOME");
 	const char *home = variable && *variable == '/' ? variable : NULL;
 	char *copy = home ? strdup(home) : NULL;
 

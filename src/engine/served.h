@@ -9,6 +9,8 @@
 #include "engine/keeper.h"
 #include "engine/record.h"
 
+struct run_view;
+
 /* ---- who asks ---- */
 
 /* 1 if a keeper has run the command, 0 if there is none that could: then it goes the ordinary way. */
@@ -33,6 +35,7 @@ uint64_t likeness(pid_t pid, struct heritage *ret);
 struct server {
 	struct jail_server jail;
 	struct session *s;
+	const struct run_view *view;
 	struct slot_note *note; /* of its slot */
 	int lock_fd, slot;
 	const int *layers;              /* fd of the view's private places, or -EBADF */

@@ -190,6 +190,14 @@ static bool greet(int client, void *arg)
 	       peer.pid > 0 && likeness(peer.pid, &v->heritage) == v->k->like;
 }
 
+static const char *find_home(char *const *env)
+{
+	for (; *env; env++)
+		if (strncmp(*env, "HOME=", 5) == 0)
+			return *env + 5;
+	return NULL;
+}
+
 static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], void *arg)
 {
 	struct server *v = arg;
@@ -207,6 +215,10 @@ static ssize_t begin(int client, char *data, size_t *size, const int stdio[3], v
 	    run_output_is_inside(v->s, stdio[1]) || run_output_is_inside(v->s, stdio[2]) ||
 	    !jail_request_read(data + sizeof q, rest, &request, &strings))
 		return -ENOTSUP;
+	if (!run_view_hides_all(v->view, v->s, find_home(strings.env))) {
+		free(strings.all);
+		return -ENOTSUP;
+	}
 	v->began = discarded_now();
 	v->began_monotonic = clock_monotonic_ns();
 	good = come_in(v, strings.args) >= 0;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "jail/private.h"
+#include "jail/shield.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -485,11 +486,68 @@ static int build(struct view *v, struct view_failure *f)
 	return r;
 }
 
+/* A path at which the joined view has a mount of any kind is hidden already, or shown on request. */
+static bool is_late(const struct view_mount *vm, int target, bool *ret_is_file)
+{
+	struct statx st;
+
+	if (vm->kind != JAIL_MOUNT_HIDE || shield_look_at(target, "", &st) < 0)
+		return false;
+	*ret_is_file = !S_ISDIR(st.stx_mode);
+	return !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+static int make_late_stage(const struct view *v, int *stage)
+{
+	if (*stage >= 0)
+		return 0;
+	*stage = mount_stage(&v->style);
+	return *stage < 0 ? *stage : make_empty(*stage);
+}
+
+static int hide_late(const struct view *v, const struct view_mount *vm, int *stage)
+{
+	AUTO_FD target = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
+	AUTO_FD fd = -EBADF;
+	bool is_file;
+	int r;
+
+	if (target < 0)
+		return is_out_of_reach(target) ? 0 : target;
+	if (!is_late(vm, target, &is_file))
+		return 0;
+	r = make_late_stage(v, stage);
+	if (r < 0)
+		return r;
+	fd = mount_bind_at(*stage, is_file ? "empty" : "nothing", READ_ONLY);
+	return fd < 0 ? fd : mount_attach(fd, target);
+}
+
+/* Hides what the joined view shows and this run must not see. The stage is made only if there is
+ * such a path, since to close a mount takes the kernel long. */
+static int hide_all_late(const struct view *v, struct view_failure *f)
+{
+	int stage = -EBADF, r = 0;
+
+	f->step = VIEW_STEP_MOUNT;
+	for (size_t i = 0; i < v->n_mounts && r == 0; i++) {
+		f->mount = i;
+		r = hide_late(v, &v->mounts[i], &stage);
+	}
+	if (stage >= 0)
+		fd_close(mount_unstage(&v->style, stage));
+	return r;
+}
+
 int view_join(const struct view *v, struct view_failure *ret)
 {
 	AUTO_FD proc_fd = make_proc(v->root);
-	int r = attach_proc(proc_fd);
+	int r = hide_all_late(v, ret);
 
+	ret->error = -r;
+	if (r < 0)
+		return -1;
+	r = attach_proc(proc_fd);
 	ret->step = VIEW_STEP_PROC;
 	ret->error = -r;
 	return r < 0 ? -1 : 0;

@@ -105,6 +105,51 @@ def named_in_a_secret(place, tap, who, strategy):
     box.drop()
 
 
+def late_secrets(place, tap, who):
+    """A view stands while files appear, and while a user with another HOME joins it."""
+    uid, home, other = place.uid(who), place.fresh("home", who), place.fresh("other", who)
+    project = place.fresh("project", who)
+    write(home + "/.ssh/id_test", "SECRET", uid)
+    write(other + "/.ssh/id_test", "SECRET", uid)
+    box = t.Box(place, who, None, dirs=[project], environment={"HOME": home})
+    guest = t.Box(place, who, None, dirs=[project], state=box.state, environment={"HOME": other})
+    box.new()
+    look = ("cat", home + "/.ssh/id_test", home + "/.vault-token", home + "/.config/gh/hosts.yml")
+    look_other = ("cat", other + "/.ssh/id_test", home + "/.ssh/id_test")
+
+    def appear():
+        write(home + "/.vault-token", "SECRET")
+        write(home + "/.config/gh/hosts.yml", "SECRET", uid)
+        t.give(home, uid)
+
+    def vanish():
+        os.unlink(home + "/.vault-token")
+        t.remove_tree(home + "/.config")
+
+    box.atoll("run", "--keep-alive", "20", box.name, "--", "true", cwd=project)
+    done = guest.run(*look_other, cwd=project)
+    tap.check("a keeper shows a user with another HOME no secret, %s" % who, done.returncode == 1 and done.stdout == b"", t.said(done))
+    appear()
+    for what in ("a run", "a second run"):
+        done = box.run(*look, cwd=project)
+        tap.check("%s after a secret has appeared does not see it in a view that is kept, %s" % (what, who),
+                  done.returncode == 1 and done.stdout == b"" and done.stderr.count(b"cat: ") >= 1, t.said(done))
+    box.rm("--force", "--kill")
+    vanish()
+    box.new()
+    first = subprocess.Popen([box.program, "run", "box", "--", "sh", "-c", "touch begun; sleep 60"], env=box.environment, cwd=project, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **box.identity())
+    while first.poll() is None and box.run("test", "-e", "begun", cwd=project).returncode != 0:
+        time.sleep(0.05)
+    appear()
+    done = box.run(*look, cwd=project)
+    tap.check("nor does one that joins another, %s" % who, done.returncode == 1 and done.stdout == b"", t.said(done))
+    done = guest.run(*look_other, cwd=project)
+    tap.check("nor does one that joins with another HOME, %s" % who, done.returncode == 1 and done.stdout == b"", t.said(done))
+    box.rm("--force", "--kill")
+    first.wait()
+
+
 def without_home(place, tap, who, record):
     uid, home, other = place.uid(who), record[who], place.fresh("elsewhere", who)
     for each in (home, other):
@@ -302,6 +347,7 @@ def main(place, tap):
         for strategy in ("overlay", "copy_on_write"):
             renamed_between_runs(place, tap, who, strategy)
             named_in_a_secret(place, tap, who, strategy)
+        late_secrets(place, tap, who)
         by_content(place, tap, who)
         explain_agrees(place, tap, who)
     documented(tap)
