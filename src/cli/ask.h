@@ -9,8 +9,8 @@
 /* Whether there is somebody to ask. */
 bool ask_is_possible(void);
 
-/* Asks for a line. Returns it malloc'ed, without blanks in front and without its end; NULL at the
- * end of input, which Ctrl-C is too. */
+/* Prints the question and reads a line. Returns the malloc'ed line without leading blanks and
+ * without its newline; NULL at the end of input and after Ctrl-C. */
 char *ask_line(const char *question);
 
 /* Only "y" or "yes" is yes. */

@@ -111,7 +111,7 @@ static void tell_notice(bool is_warning, const char *text, void *arg)
 		message_error("%s", text);
 }
 
-/* What is said of a run, while it lasts and when it has ended. */
+/* The reports about a run, during and after it. */
 struct reports {
 	struct discarded_report discarded;
 	struct net_report net;
@@ -124,8 +124,8 @@ static void reports_release(struct reports *r)
 	untrusted_json_release(&r->json);
 }
 
-/* These come when the command has ended. If the user will be asked what to do, they wait until the
- * changes have been listed. */
+/* Callbacks after the end of the command. If Atoll will ask the user what to do, it holds their
+ * messages until it has listed the changes. */
 static void hold_refusal(const struct atoll_refusal *r, void *arg)
 {
 	message_hold(true);
@@ -166,7 +166,7 @@ static bool is_untrusted(const struct options *o)
 	return options_has(o, "untrusted") && !(value && strcmp(value, "no") == 0);
 }
 
-/* --untrusted --json, in the foreground. */
+/* Whether the options ask for the report of an untrusted command in JSON. */
 static bool wants_report(const struct options *o)
 {
 	return options_has(o, "json") && is_untrusted(o);
@@ -203,13 +203,13 @@ static int begin_run(struct cli *cli, struct runner *runner, struct atoll_run_op
 			return error_oom(err, "run");
 		report_as_json(ret, &runner->reports.json);
 	}
-	/* The hint would name options that contradict it. */
+	/* The hint would name options that contradict --untrusted. */
 	if (is_untrusted(runner->o))
 		ret->wanted_network = NULL;
 	return 0;
 }
 
-/* Runs argv, or what the options name. Returns 0, or a negative code. */
+/* Runs argv; if it is NULL, the command of the options. Returns 0, or a negative code. */
 static int run_inside(struct cli *cli, struct runner *runner, const char *name, char *const *argv,
 		      struct atoll_run_result *ret, struct atoll_error *err)
 {
@@ -239,7 +239,7 @@ static void tell_not_started(const struct atoll_run_result *result, const char *
 		      result->exit_status == 127 ? "not found" : "not executable");
 }
 
-/* Says what the command's exit status does not. */
+/* Prints how the run ended, as far as the command's exit status does not tell it. */
 static void tell_result(struct cli *cli, const struct atoll_info *info, struct runner *runner,
 			const struct atoll_run_result *result, const char *command)
 {
@@ -267,7 +267,8 @@ static void tell_result(struct cli *cli, const struct atoll_info *info, struct r
 		message_warning("what the command wrote outside the sandbox could not be looked at; it is discarded");
 }
 
-/* A decide_inside_fn: for the question after the run. Its messages, too, belong above the question. */
+/* A decide_inside_fn: runs a command that the user wants at the question after the run. Holds its
+ * messages, so that they stand above the next question. */
 static int run_again(struct cli *cli, const struct atoll_info *info, char *const *argv, struct atoll_run_result *ret,
 		     void *arg)
 {
@@ -418,7 +419,7 @@ static int find_sandbox(struct cli *cli, const char *name, const struct decide *
 	return 0;
 }
 
-/* Where there is no view to be kept, the command runs all the same. */
+/* If this machine cannot keep a view, warns, and the command still runs. */
 static int keep_view(struct cli *cli, const char *name, const struct run_settings *s, const struct decide *d,
 		     int keep_ms, struct atoll_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How wide a text is on a terminal, and texts that are cut to fit. */
+/* The width of a text on a terminal, and shortening a text to a width. */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
 

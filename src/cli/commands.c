@@ -12,7 +12,7 @@
 #define KILL { "kill", NULL, NULL, "end what runs inside first", COMPLETE_NONE, 0 }
 #define KEEP_ALIVE { "keep-alive", "SECONDS", NULL, "keep the view standing for so long after the last command: the next start sooner", COMPLETE_NONE, 0 }
 #define MESSAGE { "message", "MESSAGE", NULL, "say in the log what this commit is", COMPLETE_NONE, 'm' }
-/* What a commit refuses otherwise. */
+/* Options that allow changes which a commit refuses otherwise. */
 #define ALLOW_SET_ID \
 	{ "allow-set-id", NULL, NULL, "let files gain setuid, setgid or file capabilities", COMPLETE_NONE, 0 }
 #define ALLOW_OUTSIDE_LINKS \
@@ -35,7 +35,9 @@
 	{ "env-file", "FILE", NULL, "set the variables of FILE, one NAME=VALUE a line", COMPLETE_FILE, 0 }, \
 	{ "clear-env", "[YES|NO]", "yes no", "start with hardly any environment variable", COMPLETE_WORDS, 0 }, \
 	{ "cwd", "DIR", NULL, "the directory to start in, as seen inside", COMPLETE_DIRECTORY, 0 }, \
-	{ "untrusted", "[YES|NO]", "yes no", "for a command that you do not trust: no secrets, hardly any variable, no network, and a report", COMPLETE_WORDS, 0 }, \
+	{ "untrusted", "[YES|NO]", "yes no", \
+	  "for a command that you do not trust: no secrets, hardly any variable, no network, and a report", \
+	  COMPLETE_WORDS, 0 }, \
 	{ "user", "root|self", "root self", "who the command is inside: yourself, or root over nothing but your own files", COMPLETE_WORDS, 0 }, \
 	{ "isolation", "full|best", "full best", "best: run also where user namespaces are forbidden, without a boundary; warned", COMPLETE_WORDS, 0 }, \
 	{ "seccomp", "PROFILE", NULL, "refuse more system calls: strict, or those of a FILE as containers have them", COMPLETE_FILE, 0 }, \
@@ -48,7 +50,8 @@
 	{ "cpus", "N", NULL, "how many processors it may keep busy: 0.5, 2", COMPLETE_NONE, 0 }, \
 	{ "pids", "N", NULL, "how many processes and threads there may be", COMPLETE_NONE, 0 }, \
 	{ "disk", "SIZE", NULL, "how much the changes may take", COMPLETE_NONE, 0 }, \
-	{ "net", "none|host|PRESET,…|allow:HOST[:PORT],…", NULL, "what the command can reach; nothing without this; see atoll help presets", COMPLETE_NONE, 0 }, \
+	{ "net", "none|host|PRESET,…|allow:HOST[:PORT],…", NULL, \
+	  "the network that the command can reach; none without this; see atoll help presets", COMPLETE_NONE, 0 }, \
 	{ "publish", "PORT", NULL, "let the host connect to PORT inside; [ADDRESS:][HOSTPORT:]PORT, may be given several times", COMPLETE_NONE, 0 }, \
 	{ "nofile", "N", NULL, "how many files each process may have open", COMPLETE_NONE, 0 }, \
 	{ "keep-home", "PATH", NULL, "make PATH in your home directory a resource; for a new sandbox", COMPLETE_FILE, 0 }, \
@@ -57,7 +60,8 @@
 	{ "hide", "PATH", NULL, "keep PATH out of sight", COMPLETE_FILE, 0 }, \
 	{ "ro", "PATH", NULL, "show PATH of the host, or a part of a resource, read-only", COMPLETE_FILE, 0 }, \
 	{ "rw", "PATH", NULL, "let PATH of the host be written for real: no part of the sandbox", COMPLETE_FILE, 0 }, \
-	{ "scratch", "DIR", NULL, "let DIR of the host be written, in a private layer over it that is discarded", COMPLETE_DIRECTORY, 0 }, \
+	{ "scratch", "DIR", NULL, "let the command write to DIR of the host, in a private layer that is discarded", \
+	  COMPLETE_DIRECTORY, 0 }, \
 	{ "root", "DIR", NULL, "use DIR as the root filesystem, in place of the host's", COMPLETE_DIRECTORY, 0 }, \
 	{ "tmpfs", "DIR", NULL, "an empty, private, discarded directory in place of DIR", COMPLETE_DIRECTORY, 0 }
 /* clang-format on */
@@ -228,13 +232,14 @@ static const struct command commands[] = {
 		  "checked out. A SQLite database given with --db is cloned, and its changes land row by row; for a "
 		  "PostgreSQL database Atoll holds one transaction open from the first command on. A directory that "
 		  "happens to be a repository, given with --dir, stays a directory.\n\n"
-		  "Resources may lie within one another, but for files within directories: each path belongs to the innermost "
-		  "one, which lands before the one around it. A SQLite database below a directory that is not given "
-		  "with --db is a file like any other; while somebody has it open it is not committed.\n\n"
-		  "Directories of the system, like /etc, /usr or /var, and all that lies in those of its programs (/usr/bin, /usr/lib, "
-		  "…), are refused, unless --allow-system says that they are meant. What is hidden from commands stays so in them: "
-		  "/etc/shadow, for one, is neither seen nor changed. /, /proc, /sys, /run and the devices in /dev are refused in any "
-		  "case.\n\n"
+		  "Resources may lie within one another, but for files within directories: each path belongs to the "
+		  "innermost one, which lands before the one around it. A SQLite database below a directory that is "
+		  "not given with --db is a file like any other; while another process has it open, Atoll does not "
+		  "commit it.\n\n"
+		  "Atoll refuses directories of the system, like /etc, /usr or /var, and everything in the "
+		  "directories of its programs (/usr/bin, /usr/lib, …), unless --allow-system is given. Paths that "
+		  "Atoll hides from commands stay hidden in them: a command neither sees nor changes /etc/shadow, "
+		  "for example. Atoll always refuses /, /proc, /sys, /run and the devices in /dev.\n\n"
 		  "What a command writes in your home directory is discarded, unless it lies in a resource; --keep-home "
 		  "makes one of a directory or file there, as --dir and --file do, and can stand in a config file.\n\n"
 		  "Ctrl-C, SIGTERM and SIGHUP give it up, also in the middle of a long copy: nothing is left of it, and the "
@@ -272,15 +277,16 @@ static const struct command commands[] = {
 		  "named. A repository that cannot be taken so, in the middle of a rebase, say, is taken as a directory, after a "
 		  "notice that says why. Over your home directory, or where much would have to be copied, Atoll asks first, and "
 		  "refuses where it cannot ask; --yes answers.\n\n"
-		  "What the command changed is then "
-		  "listed on standard error and, on a terminal, Atoll asks what to do: commit all, choose what to commit from a "
-		  "list or in your editor, see the diff, go back inside with a shell, discard or keep; what is not chosen stays "
-		  "in the sandbox, and Atoll asks again (atoll help question). Above the question stand the exit status, "
-		  "refused hosts, discarded writes and locked tables. --commit, --discard and --keep answer beforehand; where nobody can be asked the changes "
-		  "are kept and the sandbox's name is printed. If there are none the sandbox is removed. Once its changes have "
-		  "landed it is kept as landed, for atoll undo: for a week, or as long as --keep-landed says, and the oldest "
-		  "go earlier if all of them take more than --keep-landed-size (10G). A later atoll run, new or list "
-		  "removes them, but for one that holds anything else.\n\n"
+		  "Atoll then lists the changes of the command on standard error and, on a terminal, asks what to "
+		  "do: commit all, choose the changes to commit from a list or in your editor, see the diff, go back "
+		  "inside with a shell, discard or keep; changes that you do not choose stay in the sandbox, and "
+		  "Atoll asks again (atoll help question). Above the question stand the exit status, refused hosts, "
+		  "discarded writes and locked tables. --commit, --discard and --keep answer beforehand; where Atoll "
+		  "can ask no user it keeps the changes and prints the sandbox's name. If there are none the sandbox "
+		  "is removed. Once its changes have landed it is kept as landed, for atoll undo: for a week, or as "
+		  "long as --keep-landed says, and the oldest go earlier if all of them take more than "
+		  "--keep-landed-size (10G). A later atoll run, new or list removes them, but for one that holds "
+		  "anything else.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given. Several commands may "
 		  "run in it at the same time; they share its files, /tmp and home directory, and see each other's writes at "
 		  "once. With --detach the command runs on in the background: see atoll ps, logs, attach and kill.\n\n"
@@ -299,16 +305,20 @@ static const struct command commands[] = {
 		  "all the same, in the copy itself and at that path, under Landlock and the filter of system calls: it writes nowhere else, "
 		  "but has your network and reads all that you can. That is no boundary, and Atoll warns.\n\n"
 		  "--ro shows what would be out of sight, as below /tmp, or keeps a part of a resource from being "
-		  "changed. --scratch lets the command write to a directory of the host, like /var/log, and to what lies there as far as "
-		  "you may: it sees what is there, and its writes go into a private layer, are discarded, and are listed as such. --rw is a hole: what is written there is written outside at once, is not listed, and "
-		  "stays if the changes are discarded; Atoll warns.\n\n"
-		  "The command has no network but a loopback of its own. With --net allow: it reaches the given hosts, by "
-		  "name or address, on PORT or else on 80 and 443; other names do not exist for it, other connections are "
-		  "refused, and both are listed when it has ended. *.example.org allows every name below example.org, but not that "
-		  "itself. An allowed address of the host's loopback "
-		  "(allow:localhost:5432) is found on the loopback inside. Presets allow the hosts of usual registries and forges: "
-		  "--net npm,github, and with further hosts --net npm,allow:api.example.com; atoll help presets lists them. --net host is the host's network, without any limit. "
-		  "--publish lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless HOSTPORT or ADDRESS say otherwise.\n\n"
+		  "changed. --scratch lets the command write to a directory of the host, like /var/log, and to those "
+		  "of its files that you may write: it sees the host's files, and its writes go into a private "
+		  "layer, which Atoll discards and lists as discarded. --rw is a hole: the command changes the "
+		  "host's own files there at once, Atoll does not list them, and they stay as they are if the "
+		  "changes are discarded; Atoll warns.\n\n"
+		  "The command has no network but a loopback of its own. With --net allow: it reaches the given "
+		  "hosts, by name or address, on PORT or else on 80 and 443; other names do not exist for it, other "
+		  "connections are refused, and both are listed when it has ended. *.example.org allows every name "
+		  "below example.org, but not example.org itself. An allowed address of the host's loopback "
+		  "(allow:localhost:5432) is found on the loopback inside. Presets allow the hosts of usual "
+		  "registries and forges: --net npm,github, and with further hosts --net npm,allow:api.example.com; "
+		  "atoll help presets lists them. --net host is the host's network, without any limit. --publish "
+		  "lets programs of the host connect to a server inside: on the same port of 127.0.0.1, unless "
+		  "HOSTPORT or ADDRESS say otherwise.\n\n"
 		  "--root takes a directory that holds a system, made by debootstrap say, in place of the host's files. The "
 		  "resources are at their own paths in it all the same, and the home directory is empty.\n\n"
 		  "When the time of --timeout has passed the command gets SIGTERM, and a second later everything "
@@ -320,16 +330,17 @@ static const struct command commands[] = {
 		  "counted. Whatever keeps it, /tmp, /dev/shm and all else that is private get no larger together than --memory of the run that made the view. "
 		  "--disk is watched: the run is ended as soon as the changes are seen to take more, and it is said by how much. Where the "
 		  "filesystem of the changes, or a quota on their directory, has no more than that left, it is what keeps the limit, and that is said.\n\n"
-		  "--untrusted is for a command that you do not trust: it sees no secret, whatever is given with --ro or as a resource, gets "
-		  "only the variables of --clear-env and what --env gives it, and no network. Atoll lists the names and addresses that it looked "
-		  "for, and what it wrote outside the sandbox; with --json as one line of JSON on standard error. --net, --publish, --rw, "
-		  "--userns, --isolation=best and variables that look like credentials contradict it, and are errors on the same command line; "
-		  "in config files they are overridden.\n\n"
+		  "--untrusted is for a command that you do not trust: it sees no secret (Atoll refuses a --ro or a "
+		  "resource that would show one), gets only the variables of --clear-env and --env, and has no "
+		  "network. Atoll lists the names and addresses that the command looked for, and the files that it "
+		  "wrote outside the sandbox; with --json as one line of JSON on standard error. --net, --publish, "
+		  "--rw, --userns, --isolation=best and variables that look like credentials contradict it: on the "
+		  "same command line they are errors, and in config files --untrusted overrides them.\n\n"
 		  "With --log the output is kept for atoll logs, as that of detached runs is, and goes on to where it went "
 		  "without: byte for byte, and a terminal stays one; only Ctrl-Z does not stop atoll run then.\n\n"
-		  "--explain runs nothing, and lists what the command could see, write, reach, call and use, and which files and variables "
-		  "are hidden; atoll help hidden lists all that ever are. atoll exec "
-		  "is another name of atoll run.\n\n"
+		  "--explain runs nothing, and lists what the command could see, write, reach, call and use, and "
+		  "which files and variables Atoll hides on this machine; atoll help hidden lists all that it may "
+		  "hide. atoll exec is another name of atoll run.\n\n"
 		  "The exit status is the command's own, 128 + n if signal n ended it, 124 if its time was over, "
 		  "126 if it cannot be executed, 127 if it is not found. 125 says that Atoll itself failed, 2 that it was called "
 		  "wrongly. If the command succeeded and the commit failed, it is that of the commit.\n\n"
@@ -503,10 +514,10 @@ static const struct command commands[] = {
 		  "--json prints the result as one object. After a commit that did not land, or a dry run, the object of a "
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
-		  "Operands are read as by atoll diff; a pattern takes every change that it matches. A PATH without changes "
-		  "is an error (5), and nothing is committed. A repository of atoll new lands as a whole: a PATH that names single "
-		  "files of it is refused (4). Of a repository that atoll run took as it is, files land alone that no commit made "
-		  "inside contains.\n\n"
+		  "Operands are read as by atoll diff; a pattern takes every change that it matches. A PATH without "
+		  "changes is an error (5), and nothing is committed. A repository of atoll new lands as a whole: Atoll "
+		  "refuses (4) a PATH that names single files of it. Files of a repository that atoll run took as it is "
+		  "land alone, unless a commit made inside contains them.\n\n"
 		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
 		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
 		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",
@@ -640,11 +651,11 @@ static const struct command commands[] = {
 	  .options = json_options,
 	  .summary = "Say what this machine can do, and what is missing",
 	  .description =
-		  "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; for "
-		  "what is missing it says how to get it. Then it tries the whole life of a sandbox in a temporary "
-		  "directory (below $TMPDIR, /var/tmp or /tmp), with a state directory of its own: new, run, diff, "
-		  "commit, undo and rm. Each step has a line of its own, try-new to try-rm, up to the one that fails "
-		  "and why.",
+		  "Checks what Atoll can use here: user namespaces, overlayfs, identity mappings and more; if "
+		  "something is missing it says how to get it. Then it tries the whole life of a sandbox in a "
+		  "temporary directory (below $TMPDIR, /var/tmp or /tmp), with a state directory of its own: new, "
+		  "run, diff, commit, undo and rm. Each step has a line of its own, try-new to try-rm, up to the one "
+		  "that fails and why.",
 	  .examples = "atoll doctor\n" },
 	{ .name = "config",
 	  .run = cmd_config,
@@ -674,7 +685,8 @@ static const struct command commands[] = {
 	  .needs_no_state = true,
 	  .options = no_options,
 	  .summary = "Explain a command or topic",
-	  .description = "Topics are changes, question, strategies, environment, files and exit-codes.",
+	  .description = "Topics are changes, question, strategies, presets, hidden, environment, files and "
+			 "exit-codes.",
 	  .examples = "atoll help commit\natoll help exit-codes\n" },
 	{ .name = "generate",
 	  .run = cmd_generate,

@@ -69,7 +69,7 @@ static void tell_status(const struct cli *cli, const struct atoll_run_result *re
 		message_error("the command ended with exit status %d", status);
 }
 
-/* Says what the list adds up to. */
+/* Prints the sum of the list. */
 static void tell_sum(struct cli *cli, const struct atoll_info *info, const struct decide *d,
 		     const struct changes_counts *counts, const struct refs_words *refs)
 {
@@ -85,7 +85,7 @@ static void tell_sum(struct cli *cli, const struct atoll_info *info, const struc
 		decide_say(cli, "folded; one by one: atoll diff %s --all", info->name);
 }
 
-/* The list stands on standard error; the output is the command's. */
+/* Prints the list on standard error, because standard output belongs to the command. */
 static int list_changes(struct cli *cli, const struct atoll_info *info, struct refs_words *refs,
 			struct changes_counts *ret, struct atoll_error *err)
 {
@@ -131,9 +131,9 @@ int decide_summarise(struct cli *cli, const struct atoll_info *info, const struc
 	return MIN(r, 0);
 }
 
-/* ---- what can be decided ---- */
+/* ---- the decisions ---- */
 
-/* The name is said in any case: without it the changes would be hard to find. */
+/* Prints the name also with --quiet: without it the user could hardly find the changes. */
 int decide_keep(const struct atoll_info *info, int status)
 {
 	fprintf(stderr, "kept as \"%s\"; atoll diff %s, atoll commit %s or atoll rm %s\n", info->name, info->name,
@@ -177,7 +177,7 @@ static int roll_back(struct cli *cli, const struct atoll_info *info, const struc
 	return status;
 }
 
-/* Of a sandbox of whose changes a part has landed, the undo record stays. */
+/* Whether a part of the changes has landed: then the sandbox stays for its undo record. */
 static bool has_commits(struct cli *cli, const char *name)
 {
 	AUTO_INFO *info = NULL;
@@ -273,8 +273,8 @@ static int commit_all(struct cli *cli, const struct atoll_info *info, const stru
 
 /* ---- deciding ---- */
 
-/* The sandbox was made for this run: it is removed if it holds no change; otherwise the user is
- * asked. */
+/* The run made the sandbox. Removes it if it holds no change; otherwise does what the options say,
+ * or asks the user. */
 static int decide_new(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	enum decide_choice choice = d->choice;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After a run: the summary, the question (question.h), and what was decided. */
+/* After a run: the summary, the question (question.h), and the decision about the changes. */
 #ifndef CLI_DECIDE_H
 #define CLI_DECIDE_H
 
@@ -22,12 +22,13 @@ struct decide {
 	bool is_new;                                      /* the command made the sandbox for this run */
 	const struct atoll_settings *defaults, *settings; /* of the run */
 	const struct atoll_run_result *result;            /* of the run, as far as it is known */
-	decide_inside_fn inside;                          /* for the question */
+	decide_inside_fn inside;                          /* runs the question's commands */
 	void *inside_arg;
 };
 
-/* Whether the user will be asked: only about a sandbox that was made for the run, and at a terminal.
- * Messages about the run then belong above the question, so the caller holds them (message.h). */
+/* Whether Atoll will ask the user: only about a sandbox that the run made, and only at a
+ * terminal. The caller then holds messages about the run (message.h), so that they stand above
+ * the question. */
 bool decide_will_ask(const struct decide *d);
 
 /* Returns the exit status of atoll run: the command's, unless Atoll itself failed afterwards. */
@@ -36,8 +37,8 @@ int decide_after_run(struct cli *cli, const struct atoll_info *info, const struc
 /* ---- What question.c and decide.c share ---- */
 
 struct changes_counts;
-/* Prints the list of changes, their number, and the lines that were held. status: the command's, or
- * negative: say nothing of it. */
+/* Prints the list of changes, their number, and the lines that were held. status: the command's
+ * exit status; a negative one is not printed. */
 int decide_summarise(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status,
 		     struct changes_counts *ret, struct atoll_error *err);
 
@@ -46,11 +47,12 @@ int decide_keep(const struct atoll_info *info, int status);
 int decide_remove(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status);
 int decide_discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status);
 
-/* Commits the selection. *ret_landed: it has landed. *ret_over: and nothing is left to decide. */
+/* Commits the selection. Sets *ret_landed to whether it landed, and *ret_over to whether no change
+ * is left to decide about. */
 int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
 		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over);
 
-/* One line for people, unless they asked for silence. */
+/* Prints one line on standard error, unless --quiet is given. */
 void decide_say(const struct cli *cli, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -66,7 +66,8 @@ int fold_add(struct fold *f, const struct atoll_change *change, bool several);
  * `columns`. Sets *ret_folded if some changes have no line of their own. */
 int fold_print(struct fold *f, const struct changes_style *style, size_t rows, size_t columns, bool *ret_folded);
 
-/* Asks git which entries it ignores, for at most a moment. Call it before the entries are sorted. */
+/* Asks git which entries it ignores, and waits only a moment for the answer. Call it before the
+ * entries are sorted. */
 void fold_find_ignored(struct fold *f);
 
 /* In fold-choose.c: sorts the entries and fills f->lines from them. */

@@ -18,9 +18,10 @@ int interrupt_new(struct cli *cli, const struct atoll_new_options *options, stru
 int interrupt_status(int status);
 
 /*
- * While Atoll only looks at the changes of a sandbox, Ctrl-C may end it at any time; but then the
- * user has to learn the sandbox's name. interrupt_guard_begin() makes it say the name, until
- * interrupt_guard_end(). Not for work that changes something.
+ * While Atoll only reads the changes of a sandbox, Ctrl-C may end it at any time, but the user must
+ * still learn the sandbox's name. Between interrupt_guard_begin() and interrupt_guard_end(), Ctrl-C
+ * prints the name before it ends the program. Do not use the guard around work that changes a
+ * sandbox.
  */
 void interrupt_guard_begin(const char *name, struct sigaction *old);
 void interrupt_guard_end(const struct sigaction *old);

@@ -26,7 +26,7 @@ bool keys_is_possible(void)
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* The signals are let in only while keys_read() waits. */
+/* Blocks the signals except while keys_read() waits. */
 static void watch_begin(struct keys *k)
 {
 	sigset_t set;
@@ -102,15 +102,15 @@ void keys_draw(const struct strbuf *text)
 
 /* ---- reading ---- */
 
-/* Ends the program as the signal would have, but with the terminal as it was. */
+/* Restores the terminal, then lets the signal end the program. */
 static void end_by(struct keys *k, int sig)
 {
 	keys_end(k);
 	raise(sig);
 }
 
-/* Waits for bytes. Returns 1; 0 if the time is over, the window has another size, or the wait was
- * interrupted; -1 at the end of input. */
+/* Waits for bytes. Returns 1; 0 after the timeout, after a change of the window's size, or if a
+ * signal interrupted the wait; -1 at the end of input. */
 static int fill(struct keys *k, int timeout_ms)
 {
 	const struct timespec limit = { .tv_nsec = timeout_ms * 1000000L };

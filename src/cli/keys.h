@@ -3,8 +3,8 @@
  * Single keys from the terminal, and a screen to draw on.
  *
  * keys_begin() sets the terminal so that a key is read as soon as it is pressed, and switches to
- * the alternate screen; keys_end() restores both. If a signal comes in between that would end the
- * program, keys_read() restores the terminal first.
+ * the alternate screen; keys_end() restores both. If a signal that ends the program arrives in
+ * between, keys_read() restores the terminal first.
  */
 #ifndef CLI_KEYS_H
 #define CLI_KEYS_H
@@ -35,11 +35,11 @@ struct keys {
 	struct termios saved;
 	sigset_t mask;
 	struct sigaction old[5];
-	char pending[64]; /* typed and not returned yet */
+	char pending[64]; /* bytes read and not returned yet */
 	size_t n_pending;
 };
 
-/* Whether standard input and error are a terminal that can be drawn on. */
+/* Whether standard input and standard error are a terminal on which Atoll can draw. */
 bool keys_is_possible(void);
 /* Returns 0 or -errno. */
 int keys_begin(struct keys *k);

@@ -9,7 +9,7 @@
 #include "base/similar.h"
 #include "cli/output.h"
 
-/* Lines that wait until the changes have been listed. */
+/* Lines that are held until Atoll has listed the changes. */
 static struct {
 	bool on;
 	struct strbuf text;

@@ -13,8 +13,8 @@
 void message_error(const char *format, ...) PRINTF_LIKE(1, 2);
 void message_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* Between message_hold(true) and message_hold(false) the lines of these functions are kept.
- * message_held() returns the kept lines, and message_release() prints them. */
+/* Between message_hold(true) and message_hold(false) these functions hold their lines.
+ * message_held() returns the held lines, and message_release() prints them. */
 void message_hold(bool on);
 const char *message_held(void);
 void message_release(void);

@@ -7,7 +7,8 @@
 
 #include "cli/message.h"
 
-/* Editors and the like draw on the whole screen; a line would spoil it. */
+/* A program such as an editor draws on the whole screen, and a printed line would spoil the
+ * picture. */
 static bool has_whole_screen(void)
 {
 	struct termios mode;
@@ -15,8 +16,8 @@ static bool has_whole_screen(void)
 	return tcgetattr(STDERR_FILENO, &mode) == 0 && !(mode.c_lflag & ICANON);
 }
 
-/* The command may have the foreground of the terminal. With "stty tostop" the kernel would then stop
- * this process for writing, unless the signal is blocked. */
+/* The command may be in the foreground of the terminal. With "stty tostop" the kernel then stops
+ * this process when it writes, unless SIGTTOU is blocked. */
 static void print_hint(void)
 {
 	sigset_t stop, old;
@@ -25,7 +26,8 @@ static void print_hint(void)
 	sigaddset(&stop, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &stop, &old);
 	message_error(
-		"the command wanted network and had none: --net host, --net allow:HOST or a preset as in --net npm gives it some");
+		"the command wanted network and had none: --net host, --net allow:HOST or a preset as in --net npm "
+		"gives it some");
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 

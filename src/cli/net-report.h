@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports what commands wanted of the network and did not get. */
+/* Reports the network access that commands wanted and did not get. */
 #ifndef CLI_NET_REPORT_H
 #define CLI_NET_REPORT_H
 

@@ -16,8 +16,8 @@ void output_init(void);
 void output_ignore_sigpipe(void);
 void output_restore_sigpipe(void); /* before another command runs inside */
 
-/* If standard error is a file, moves to its end. A command that opens /dev/stderr anew writes at a
- * position of its own, and what Atoll prints would otherwise overwrite that. */
+/* If standard error is a file, moves the position to its end. A command that opens /dev/stderr
+ * again writes at a position of its own, and Atoll's messages would overwrite that output. */
 void output_stderr_to_end(void);
 
 /* Flushes, and turns a failed write into exit status 1; a closed pipe ends the process as SIGPIPE would. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of changes as a text in the user's editor. A line that the user deletes, or whose tick
- * the user removes, stays in the sandbox.
+ * The list of changes as a text in the user's editor. A change stays in the sandbox if the user
+ * deletes its line or removes its tick.
  *
  * In a long list one line stands for a directory in which everything is new or ignored by git. The
  * user may replace such a line by lines for paths below it: any path with changes is understood.
@@ -23,8 +23,8 @@
 
 #define FOLD_ABOVE 500 /* changes */
 
-/* Five lines at both ends: editors look for instructions to themselves (modelines) in the first and last
- * five lines, and a file's name might look like one. */
+/* Five lines at both ends: editors look for instructions to themselves (modelines) in the first and
+ * last five lines, and a file's name might look like one. */
 #define HEAD                                                                         \
 	"# Changes of the sandbox \"%s\": save and quit to commit what is ticked.\n" \
 	"#\n"                                                                        \
@@ -114,8 +114,8 @@ static int spawn_editor(const char *command, const char *path, pid_t *ret)
 	return -r;
 }
 
-/* Returns the editor's exit status, or 128 + n if signal n ended it; or -errno. Interrupting is the
- * editor's business meanwhile. */
+/* Returns the editor's exit status, or 128 + n if signal n ended it; or -errno. Atoll ignores
+ * Ctrl-C while the editor runs. */
 static int run_editor(const char *command, const char *path)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old_int, old_quit;
@@ -138,7 +138,8 @@ static int run_editor(const char *command, const char *path)
 
 /* ---- reading ---- */
 
-/* "[x] M  src/a.c<TAB># remark": returns whether the line is one, with its tick and the malloc'ed path. */
+/* Parses a line such as "[x] M src/a.c<TAB># remark" into its tick and its malloc'ed path. Returns
+ * false for any other line. */
 static bool parse_line(char *line, bool *ret_ticked, char **ret_path)
 {
 	char *at = line + strspn(line, " \t");
@@ -174,7 +175,8 @@ static void tell_bad_line(unsigned number, const char *line, const char *what)
 	message_error("line %u of the list, \"%s\", %s; nothing was committed", number, strbuf_str(&shown), what);
 }
 
-/* The search for a line's path begins behind that of the line before: usually they follow each other. */
+/* Searches for the line's change behind that of the previous line, since the lines are usually in
+ * the order of the list. */
 static bool take_line(const struct pick *p, char *line, bool *marks, size_t *from, const char **ret_problem)
 {
 	AUTO_FREE char *path = NULL;
@@ -204,7 +206,7 @@ static bool is_left_out(const char *line)
 	return !line[strspn(line, " \t")] || *line == '#';
 }
 
-/* Fills marks from the text. Returns false after saying what is wrong with it. */
+/* Fills marks from the text. Returns false after printing an error. */
 static bool take_lines(const struct pick *p, char *text, bool *marks)
 {
 	const char *problem = NULL;
@@ -221,7 +223,7 @@ static bool take_lines(const struct pick *p, char *text, bool *marks)
 		number++;
 		if (is_left_out(line))
 			continue;
-		copy = strdup(line); /* of which take_line() cuts the path */
+		copy = strdup(line); /* take_line() cuts the path out of it */
 		if (!copy || !take_line(p, copy, marks, &from, &problem)) {
 			tell_bad_line(number, line, problem ? problem : "does not fit into memory");
 			return false;
@@ -246,7 +248,7 @@ static bool read_list(struct pick *p, char *text)
 	return any;
 }
 
-/* ---- all of it ---- */
+/* ---- the file and the editor ---- */
 
 static int make_file(const struct pick *p, const char *name, char **ret_dir, char **ret_path)
 {

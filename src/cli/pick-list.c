@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list in which the user ticks, one screen at a time. Directories are closed at first, so that
- * a list of any length begins short. */
+/* The list in which the user ticks changes, one screen at a time. Directories are closed at first,
+ * so that a list of any length begins short. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -142,7 +142,7 @@ static void move(struct list *l, long by)
 	l->cursor = at < 0 ? 0 : MIN((size_t)at, l->n - 1);
 }
 
-/* Closes an open directory; of anything else, goes to the directory that holds it. */
+/* Closes the current directory if it is open; otherwise moves the cursor to the directory above. */
 static void close_or_leave(struct list *l)
 {
 	size_t i = l->rows[l->cursor];
@@ -254,7 +254,7 @@ static enum pick_answer loop(struct list *l, struct keys *k)
 	}
 }
 
-/* With several resources the topmost level is short: it is open at first. */
+/* With several resources the topmost level is short, so it is open at first. */
 static void open_first(struct pick *p)
 {
 	for (size_t i = 0; i < p->n; i = p->v[i].end)

@@ -17,7 +17,7 @@ void pick_release(struct pick *p)
 	*p = (struct pick){ 0 };
 }
 
-/* ---- what lands as a whole ---- */
+/* ---- resources and directories that land as a whole ---- */
 
 bool pick_lands_whole(const struct atoll_resource_info *r)
 {
@@ -37,7 +37,7 @@ static bool is_whole_resource(const struct atoll_info *info, int seq)
 	return false;
 }
 
-/* A git directory of which only some files landed would be no repository any more. */
+/* If only some files of a git directory landed, it would no longer be a repository. */
 static bool is_git_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -392,7 +392,7 @@ size_t pick_find(const struct pick *p, const char *path, size_t from)
 struct collector {
 	const struct pick *p;
 	const struct atoll_info *info;
-	const struct pick_node **origins; /* renames that are not ticked */
+	const struct pick_node **origins; /* nodes of renames that are not ticked */
 	size_t n_origins;
 	const char **paths;
 	size_t n, capacity;
@@ -429,7 +429,7 @@ static void collect(struct collector *c, const struct pick_node *node, const cha
 	c->n++;
 }
 
-/* To name a directory above another resource would name that resource too. */
+/* The path of a directory above another resource would select that resource too. */
 static bool holds_resource(const struct collector *c, const struct pick_node *node)
 {
 	AUTO_FREE char *dir = absolute(node, node->path);
@@ -450,7 +450,7 @@ static void find_unticked_origins(struct collector *c)
 			c->origins[c->n_origins++] = &c->p->v[i];
 }
 
-/* To name a directory names also what was renamed out of it. */
+/* The path of a directory also selects the files that were renamed out of it. */
 static bool holds_unticked_origin(const struct collector *c, const struct pick_node *node)
 {
 	for (size_t i = 0; i < c->n_origins; i++)
@@ -460,7 +460,7 @@ static bool holds_unticked_origin(const struct collector *c, const struct pick_n
 	return false;
 }
 
-/* Whether one path can stand for the node with everything below. */
+/* Whether one path selects the node with everything below it, and nothing else. */
 static bool can_be_named(const struct collector *c, size_t i)
 {
 	const struct pick_node *node = &c->p->v[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The changes of a sandbox as a tree in which the user ticks what shall land.
+ * The changes of a sandbox as a tree in which the user ticks the changes that shall land.
  *
  * The tree has a node for each change and for each directory above one, in the order of a listing:
  * a directory, then its content. With several resources the topmost nodes are the resources. A
@@ -28,8 +28,8 @@ struct pick_node {
 	unsigned depth;
 	struct changes_counts counts; /* at and below the node */
 	uint64_t n, n_ticked, n_ignored;
-	bool is_whole; /* nothing below is ticked alone */
-	bool ticked;   /* of a node without other nodes below */
+	bool is_whole; /* the nodes below are ticked only together */
+	bool ticked;   /* only for a node without nodes below */
 	bool is_open;  /* the list shows the nodes below */
 };
 
@@ -37,27 +37,28 @@ struct pick {
 	struct pick_node *v;
 	size_t n, capacity;
 	struct fold *changes;
-	char **dirs; /* paths of directories that are no change */
+	char **dirs; /* paths of directories without a change of their own */
 	size_t n_dirs;
-	bool several;     /* resources */
+	bool several;     /* there are several resources */
 	uint64_t skipped; /* number of changes that are left out */
 };
 
 /* Lists the changes of the sandbox; all are ticked. */
 int pick_load(struct cli *cli, const struct atoll_info *info, struct pick *ret, struct atoll_error *err);
 void pick_release(struct pick *p);
-/* Copies the ticks of `before`, an earlier list of the sandbox. Returns false if its changes were
- * others. */
+/* Copies the ticks of `before`, an earlier list of the sandbox. Returns false if the changes
+ * differ. */
 bool pick_copy_ticks(struct pick *p, const struct pick *before);
 
-/* Ticks or unticks everything at and below node i, and all of the whole node above it, if any. */
+/* Ticks or unticks node i and everything below it. If a node above it is_whole, does this for all
+ * of that node. */
 void pick_set(struct pick *p, size_t i, bool ticked);
 void pick_set_all(struct pick *p, bool ticked);
 void pick_set_marks(struct pick *p, const bool *ticked); /* an element for each node */
 uint64_t pick_total(const struct pick *p);
 uint64_t pick_ticked(const struct pick *p);
 bool pick_has_below(const struct pick *p, size_t i); /* whether there are nodes below node i */
-/* Returns the node whose path is written so in a listing; PICK_NONE if there is none. The search
+/* Returns the node whose path a listing writes like this; PICK_NONE if there is none. The search
  * begins at node `from` and ends before it. */
 size_t pick_find(const struct pick *p, const char *path, size_t from);
 
@@ -73,19 +74,21 @@ char pick_letter(const struct pick *p, size_t i, enum atoll_change_kind *ret_kin
 int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_selection *ret);
 void pick_selection_release(struct atoll_selection *s);
 
-/* A resource of this kind lands as a whole. */
+/* Whether a resource of this kind lands as a whole. */
 bool pick_lands_whole(const struct atoll_resource_info *r);
 /* Whether no part of the changes can be chosen: the only resource lands as a whole. */
 bool pick_is_impossible(const struct atoll_info *info);
 
-/* What the user did in the list or in the editor. */
+/* The user's answer in the list or in the editor. */
 enum pick_answer { PICK_COMMIT, PICK_BACK, PICK_EDIT, PICK_DIFF, PICK_END };
-/* In pick-list.c: lets the user tick in a list that fills the screen. *cursor is the node at which it
- * begins and ended. PICK_DIFF asks for the lines of that node; PICK_END: the end of input, or Ctrl-C. */
+/* In pick-list.c: shows a list that fills the screen, in which the user ticks changes. *cursor is
+ * the node at which the list begins, and then the one at which it ended. PICK_DIFF: the user wants
+ * the diff of that node. PICK_END: the end of input, or Ctrl-C. */
 enum pick_answer pick_list(struct pick *p, const char *name, size_t *cursor);
 /* Whether the terminal can show that list. */
 bool pick_list_is_possible(void);
-/* In pick-editor.c: the list as a text in the user's editor. PICK_COMMIT, or PICK_BACK after saying why. */
+/* In pick-editor.c: opens the list in the user's editor. Returns PICK_COMMIT, or PICK_BACK after
+ * printing an error. */
 enum pick_answer pick_editor(struct pick *p, const char *name);
 
 #define AUTO_PICK CLEANUP(pick_release) struct pick

@@ -22,9 +22,9 @@ struct question {
 	struct cli *cli;
 	const struct atoll_info *info;
 	struct decide d;
-	struct atoll_run_result result; /* of the command, with what shells added to it */
+	struct atoll_run_result result; /* of the command; later commands and shells add to it */
 	int exit_status;                /* the command's */
-	int status;                     /* to return: exit_status, or that of the latest commit, which failed */
+	int status;                     /* to return: exit_status, or that of the latest commit if it failed */
 	bool is_over;
 	struct pick pick; /* the latest list, for its ticks */
 	size_t cursor;
@@ -34,12 +34,12 @@ struct answer {
 	char letter;
 	const char *word;
 	bool takes_words;
-	void (*run)(struct question *q, const struct words *words); /* words: behind the letter */
+	void (*run)(struct question *q, const struct words *words); /* words: those after the letter */
 };
 
-/* ---- after something has changed ---- */
+/* ---- after an answer ---- */
 
-/* Lists what is left. If that is nothing, there is nothing more to ask. */
+/* Lists the changes that are left. If there are none, the question is over. */
 static void look_again(struct question *q)
 {
 	struct changes_counts counts = { 0 };
@@ -54,7 +54,7 @@ static void look_again(struct question *q)
 	q->status = decide_remove(q->cli, q->info, &q->d, q->exit_status);
 }
 
-/* A path that names nothing is a slip of the finger, which the next answer mends. */
+/* A path without a change is a typing error, which the user corrects in the next answer. */
 static bool is_misspelt(int status)
 {
 	return status == atoll_code_exit_status(ATOLL_NOT_FOUND) || status == atoll_code_exit_status(ATOLL_INVALID);
@@ -165,7 +165,7 @@ static void refuse_choosing(const struct question *q)
 		r->kind == ATOLL_KIND_GIT ? "repository" : "database", path ? path : "");
 }
 
-/* Lists the changes anew; keeps the ticks of the list before if the changes are the same. */
+/* Reads the changes again; keeps the ticks of the previous list if the changes are the same. */
 static int load(struct question *q)
 {
 	AUTO_PICK before = q->pick;
@@ -216,8 +216,8 @@ static void commit_ticked(struct question *q)
 	pick_selection_release(&selection);
 }
 
-/* From the list the user may go to the editor. What goes wrong there leads back to the question,
- * where its message can be read. */
+/* The user may go from the list to the editor. An error there leads back to the question, so that
+ * the user can read its message. */
 static void choose(struct question *q, bool in_editor)
 {
 	enum pick_answer answer;
@@ -248,8 +248,8 @@ static void answer_choose(struct question *q, const struct words *words)
 		refuse_choosing(q);
 	else if (!pick_list_is_possible())
 		message_error(
-			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, and "
-			"c PATH commits what lies at PATH");
+			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, "
+			"and c PATH commits what lies at PATH");
 	else
 		choose(q, false);
 }

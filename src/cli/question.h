@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The question after a run in a new sandbox: what shall become of its changes. The user answers with
- * a letter or word, and words behind it: "c src/price.ts", "d '*.ts'". atoll help question explains
- * them (topics.c).
+ * The question after a run in a new sandbox: what to do with its changes. The user answers with a
+ * letter or word, and further words after it: "c src/price.ts", "d '*.ts'". atoll help question
+ * explains them (topics.c).
  *
- * Whatever goes wrong, and whatever is not understood, leaves the sandbox as it is, and the question
- * is asked again. The end of input and Ctrl-C keep the sandbox.
+ * An answer that fails, or that Atoll does not understand, leaves the sandbox as it is, and Atoll
+ * asks again. The end of input and Ctrl-C keep the sandbox.
  */
 #ifndef CLI_QUESTION_H
 #define CLI_QUESTION_H

@@ -7,8 +7,8 @@
 
 #define SHELL_WORDS 4
 
-/* Fills argv, ended by NULL, and returns the number of words. At a terminal it sets cli->before_run,
- * which marks the prompt and prints what the sandbox holds. */
+/* Fills argv, ended by NULL, and returns the number of words. At a terminal it sets
+ * cli->before_run, which marks the prompt and prints what the sandbox holds. */
 size_t shell_command(struct cli *cli, char *argv[SHELL_WORDS]);
 
 #endif

@@ -136,13 +136,13 @@ static bool question_row(size_t i, struct topic_row *ret)
 	static const struct pair pairs[] = {
 		{ "c", "commit all changes." },
 		{ "c PATH…",
-		  "commit what lies at these paths, or matches these patterns: c src/price.ts '*.md'. The rest stays "
-		  "in the sandbox, and the question is asked again." },
+		  "commit the changes at these paths, or that match these patterns: c src/price.ts '*.md'. The rest "
+		  "stays in the sandbox, and Atoll asks again." },
 		{ "t",
-		  "choose from a list what to commit: space ticks a line, → and ← open and close a directory, enter "
-		  "commits what is ticked. The rest stays in the sandbox, and the question is asked again." },
-		{ "e",
-		  "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the sandbox." },
+		  "choose the changes to commit from a list: space ticks a line, → and ← open and close a directory, "
+		  "enter commits the ticked changes. The rest stays in the sandbox, and Atoll asks again." },
+		{ "e", "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the "
+		       "sandbox." },
 		{ "d [PATH…]", "show the changed lines, in the pager: d '*.ts'." },
 		{ "s [COMMAND…]", "start your shell in the sandbox, or run a command there, and ask again." },
 		{ "x", "discard all changes that are in the sandbox." },
@@ -152,8 +152,8 @@ static bool question_row(size_t i, struct topic_row *ret)
 		  "commit, choose, edit, diff, shell, discard, keep and help are answers too. Quotes and backslashes "
 		  "work as in a shell." },
 		{ "REPOSITORIES",
-		  "and databases land as a whole: where one is all that the sandbox holds, nothing of it can be "
-		  "chosen." },
+		  "and databases land as a whole: if the sandbox holds nothing else, you cannot choose a part of the "
+		  "changes." },
 	};
 
 	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);

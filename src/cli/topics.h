@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What help and man pages say beside the commands: exit codes, strategies, presets of --net, what is hidden, environment,
- * files, kinds of changes, answers to the question after a run. */
+/* The topics of help and man pages beside the commands: exit codes, strategies, presets of --net,
+ * hidden paths and variables, environment, files, kinds of changes, answers to the question after a
+ * run. */
 #ifndef CLI_TOPICS_H
 #define CLI_TOPICS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of an untrusted command (docs/untrusted.md): a line for people, or a line of JSON for programs. */
+/* The report of an untrusted command (docs/untrusted.md): a line for people, or a line of JSON for
+ * programs. */
 #ifndef CLI_UNTRUSTED_REPORT_H
 #define CLI_UNTRUSTED_REPORT_H
 
@@ -7,7 +8,7 @@
 
 #include "base/json.h"
 
-/* Begin, run with the two callbacks, finish or release. */
+/* Calling sequence: begin, run with the two callbacks, then finish or release. */
 struct untrusted_json {
 	FILE *out; /* NULL: no JSON is wanted */
 	char *text;

@@ -31,8 +31,8 @@ static bool is_octal(char c)
 	return c >= '0' && c <= '7';
 }
 
-/* Adds the character that an escape in double quotes stands for. `at` is behind the backslash.
- * Returns what follows the escape; NULL at the end of the text. */
+/* Adds the character that an escape in double quotes stands for. `at` points behind the backslash.
+ * Returns the position after the escape; NULL at the end of the text. */
 static const char *add_escape(struct strbuf *s, const char *at)
 {
 	static const char letters[] = "abtnvfr"; /* of 0x07 to 0x0d */
@@ -75,7 +75,7 @@ static const char *add_single_quoted(struct strbuf *s, const char *at)
 	return end ? end + 1 : NULL;
 }
 
-/* Adds one word; returns what follows it, or NULL if it does not end. */
+/* Adds one word. Returns the position after it, or NULL if it does not end. */
 static const char *add_word(struct strbuf *s, const char *at)
 {
 	while (at && *at && !strchr(" \t\r\n", *at)) {
