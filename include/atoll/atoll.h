@@ -250,14 +250,17 @@ void atoll_info_list_free(struct atoll_info **list, size_t n);
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-/* What commands do not see or get of the host: a path ("~/" is the home directory) or a variable, and when. False past the end. */
+/* A path of the host that views hide, or a variable of the caller that commands do not get. "~/" at
+ * the beginning of a path stands for each home directory of the user. text says when Atoll hides
+ * the path, or why it drops the variable. atoll_hidden_at() returns false past the end. */
 struct atoll_hidden {
 	const char *name, *text;
-	bool is_variable; /* a "*" at the end of its name stands for anything */
+	bool is_variable; /* a "*" at the end of the name matches any characters */
 };
 bool atoll_hidden_at(size_t i, struct atoll_hidden *ret);
 
-/* Presets of the setting "net": usual registries and forges, with the hosts that they allow, separated by spaces. */
+/* A preset of the setting "net": a usual registry or forge. hosts: the hosts that the preset
+ * allows, separated by spaces. */
 struct atoll_net_preset {
 	const char *name, *summary, *hosts;
 };
@@ -327,8 +330,8 @@ struct atoll_run_options {
 	void *notice_arg;
 	atoll_refusal_fn refusal; /* NULL, or called for each of them when the command has ended */
 	void *refusal_arg;
-	/* NULL, or called once, while the command runs, as soon as it is seen to look for a network though
-	 * it has none. (In a view that is kept: when it has ended.) */
+	/* NULL, or called once if a command without network looks for one: while the command runs,
+	 * or, in a view that a keeper holds, after the command has ended. */
 	atoll_wanted_network_fn wanted_network;
 	void *wanted_network_arg;
 	atoll_discarded_fn discarded; /* NULL, or called for each group after the command has ended */
@@ -340,8 +343,8 @@ struct atoll_run_result {
 	int signal;       /* 0, or the signal that ended it */
 	bool not_started; /* exit_status is 126 or 127 because exec failed */
 	bool timed_out;   /* exit_status is 124: the time limit passed, and every process inside was ended */
-	bool ended_from_outside; /* somebody killed its pid 1, and with that everything inside */
-	bool wanted_network;     /* it had none, and something inside looked for it */
+	bool ended_from_outside; /* another process killed its pid 1, and thereby everything inside */
+	bool wanted_network;     /* the command had no network, and a process inside looked for one */
 	char limited[200];       /* "", or in one line which limit of memory, disk or processes was run into */
 	bool unconfined; /* no namespaces here: it ran in the workspace itself, at another path, kept from writing elsewhere by
 			   * Landlock alone */
@@ -354,8 +357,8 @@ struct atoll_run_result {
 	bool discards_own;      /* some discarded entries lie outside of caches */
 	bool discards_more;     /* these counts are lower bounds */
 	bool discards_unknown;  /* the library could not look at these places */
-	bool untrusted;         /* by its settings */
-	bool lists_refusals;    /* a gateway has listed what was refused */
+	bool untrusted;         /* the settings of the run say so */
+	bool lists_refusals;    /* a gateway reported every refused name and connection */
 };
 
 /* What a command could do with these options (argv may be NULL): one call of fn for each thing, nothing is run. */
@@ -407,9 +410,11 @@ int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discar
  */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);
-/* Keeps the view standing for so long after the last command has ended, with /tmp and all: the next one starts sooner. Of the options
- * settings and defaults count. It ends by itself when the sandbox is changed. ATOLL_UNSUPPORTED with the operation "keep": commands run
- * without namespaces here (isolation "best"), where there is no view. */
+/* Keeps the view, with its /tmp, until idle_ms have passed since the last command ended, so that
+ * the next command starts sooner. Uses only the settings and defaults of the options. The keeper
+ * ends earlier when a caller changes the sandbox. Fails with ATOLL_UNSUPPORTED and the operation
+ * "keep" if commands run without namespaces here (isolation "best"): then there is no view to
+ * keep. */
 int atoll_keep(struct atoll *a, const char *name, const struct atoll_run_options *options, int idle_ms,
 	       struct atoll_error *err);
 /* A path by which other programs of the same user reach the sandbox's own files, as malloc'ed string: of a path within a resource
@@ -486,8 +491,9 @@ struct atoll_selection {
 			* A path with a star or a question mark is a pattern as in a .gitignore, unless
 			* a file has exactly that name: "*.c" matches at any depth */
 	size_t n_paths; /* 0: everything */
-	/* Each path is exactly one that atoll_changes() told: resource_path, a slash and path, or
-	 * resource_path alone. Stars mean themselves, and links outside are not followed. */
+	/* Take each path literally: it is the resource_path of a change, alone or followed by a
+	 * slash and a path in the resource, as atoll_changes() reports them. Stars are ordinary
+	 * characters, and the library does not follow links of the host. */
 	bool exact;
 };
 /* For a path that is neither in the original nor in the sandbox nor among its changes, the call
@@ -711,8 +717,10 @@ struct atoll_check {
 	char *finding; /* what was seen */
 	char *advice;  /* NULL, or how to get it */
 };
-/* Also tries the whole life of a sandbox in a temporary directory, with a state directory of its own: a check for each step, "try-new",
- * "try-run", "try-diff", "try-commit", "try-undo", "try-rm", up to the first that fails (ATOLL_CHECK_MISSING, with the cause). */
+/* Checks what the machine can do, then tries the whole life of a sandbox in a temporary directory,
+ * with a state directory of its own. Each step of that life is one check, "try-new", "try-run",
+ * "try-diff", "try-commit", "try-undo" and "try-rm", up to the first step that fails: its status is
+ * ATOLL_CHECK_MISSING, and its finding the cause. */
 int atoll_doctor(struct atoll *a, struct atoll_check **ret, size_t *ret_n, struct atoll_error *err);
 void atoll_checks_free(struct atoll_check *checks, size_t n);
 

@@ -33,15 +33,15 @@ static uint32_t project_of(int fd)
 	return ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0 && (x.fsx_xflags & FS_XFLAG_PROJINHERIT) ? x.fsx_projid : 0;
 }
 
-/* What was found out about a place. */
+/* The findings about a place. */
 struct trial {
 	bool same;           /* entries can be exchanged with the original's */
-	bool lacks_exchange; /* they could be, if the filesystem knew how */
-	char *area;          /* in it */
+	bool lacks_exchange; /* they could be if the filesystem had RENAME_EXCHANGE */
+	char *area;          /* the area in the place */
 };
 
-/* A rename stays within one mount, one device (subvolume) and one quota project; whether the filesystem exchanges is tried in the
- * place itself, so that nothing is written into the original. */
+/* A rename stays within one mount, one device (subvolume) and one quota project. Atoll tries
+ * RENAME_EXCHANGE in the place itself, so that it writes nothing into the original. */
 static int look_whether_same(int place_fd, int root_fd, struct trial *ret)
 {
 	struct tree_stat a, b;
@@ -288,9 +288,9 @@ static bool is_safe_place(struct atoll *a, const char *place, char **unsafe)
 	return r == 0;
 }
 
-/* Why no place serves, as far as it is more than that none can be written. */
+/* Why no place serves, if there is a better reason than that Atoll can write to none. */
 struct refusal {
-	int error; /* of the process, not of a place; or 0 */
+	int error; /* an error of the process, not of a place; or 0 */
 	bool lacks_exchange, only_outside;
 	char *unsafe;
 };
@@ -316,9 +316,9 @@ static int refuse_place(const char *root_path, const struct refusal *f, struct a
 	if (f->lacks_exchange)
 		return error_set(
 			err, ATOLL_UNSUPPORTED, EOPNOTSUPP, "new", root_path,
-			"the filesystem of \"%s\" cannot exchange two files in one step (RENAME_EXCHANGE; FUSE and network filesystems "
-			"often cannot), so that nothing could be committed to it atomically; work on a copy that lies on ext4, XFS, btrfs "
-			"or tmpfs",
+			"the filesystem of \"%s\" cannot exchange two files in one step (RENAME_EXCHANGE; FUSE and "
+			"network filesystems often cannot), so that nothing could be committed to it atomically; "
+			"work on a copy that lies on ext4, XFS, btrfs or tmpfs",
 			root_path);
 	if (unsafe)
 		return error_set(
@@ -383,7 +383,7 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 		else if (!inside && !work)
 			work = TAKE_PTR(found.area);
 		else if (!work ||
-			 strcmp(work, found.area) != 0) /* the mount's root may be what is beside the original */
+			 strcmp(work, found.area) != 0) /* the mount's root may be the directory beside the original */
 			area_remove(found.area);
 	}
 	if (!work || !stage) {

@@ -58,7 +58,7 @@ static const struct change *first_below(const struct changes *c, const char *pat
 	return NULL;
 }
 
-/* Whether the path went with a directory above it. */
+/* Whether the sandbox removed or replaced the path together with a directory above it. */
 static bool went_with_directory(const struct changes *c, const char *path)
 {
 	AUTO_FREE char *at = strdup(path);
@@ -82,7 +82,7 @@ static bool has_part(const struct changes *c)
 	return false;
 }
 
-/* Whether a path that was named means a change. */
+/* Whether a selected path stands for a change. */
 static bool is_of_use(const struct op *op, size_t index, const char *path, bool whole)
 {
 	const struct changes *c = op->changes[index];
@@ -90,7 +90,7 @@ static bool is_of_use(const struct op *op, size_t index, const char *path, bool 
 	return !*path || (c && (whole || first_below(c, path) || went_with_directory(c, path)));
 }
 
-/* A path that was named and has no change is a mistake, not an empty commit. */
+/* A selected path without a change is the caller's mistake, not an empty commit. */
 static int check_selected(const struct op *op, size_t index, struct atoll_error *err)
 {
 	const struct selection *v = &op->selections[index];

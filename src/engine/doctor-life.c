@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole life of a sandbox, tried with a state directory of its own: what each step does to the files is compared with what
- * it should do. The other checks ask whether the parts are there; this one also finds faults that no other check looks for.
+ * Tries the whole life of a sandbox, with a state directory of its own, and compares the files
+ * after each step with the expected ones. The other checks test single features of the machine;
+ * this one also finds faults that no other check looks for.
  */
 #include "engine/doctor.h"
 
@@ -18,7 +19,7 @@
 #define AFTER "after\n"
 
 struct life {
-	int above; /* in which the temporary directory lies */
+	int above; /* the directory in which the temporary directory lies */
 	char name[64];
 	char *dir, *original, *state;
 	int dir_fd, original_fd;
@@ -83,7 +84,8 @@ static int find_place(struct life *l)
 	return r < 0 ? r : fill_place(l);
 }
 
-/* A step that failed may leave the sandbox, whose area need not lie in the temporary directory. */
+/* A step that failed may leave the sandbox, whose area may lie outside of the temporary
+ * directory. */
 static void life_release(struct life *l)
 {
 	if (l->a)
@@ -99,7 +101,7 @@ static void life_release(struct life *l)
 	free(l->state);
 }
 
-/* ---- what the files should be ---- */
+/* ---- the expected files ---- */
 
 static bool holds(const struct life *l, const char *name, const char *wanted)
 {
@@ -124,7 +126,7 @@ static int as_after(const struct life *l, struct atoll_error *err)
 			 l->original);
 }
 
-/* ---- the steps: 0 and what was seen, or a negative code ---- */
+/* ---- the steps: each returns 0 and its finding, or a negative code ---- */
 
 static int try_new(struct life *l, char **ret, struct atoll_error *err)
 {
@@ -163,7 +165,8 @@ static int run(struct life *l, struct atoll_settings *settings, struct atoll_err
 	return as_before(l, err);
 }
 
-/* Where no namespace can be made the weaker way is tried too, so that the steps after this one are. */
+/* If Atoll can make no namespaces, also tries a run without a view (isolation "best"), so that the
+ * later steps have changes. */
 static int run_in_copy(struct life *l, struct atoll_error *err)
 {
 	struct atoll_settings *settings = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files behind atoll_doctor() share. */
+/* Shared by the files behind atoll_doctor(). */
 #ifndef ENGINE_DOCTOR_H
 #define ENGINE_DOCTOR_H
 
@@ -10,11 +10,12 @@ struct checks {
 	size_t n;
 };
 
-/* Takes the finding over, also on failure, which is -ENOMEM; a finding of NULL is such a failure. advice may be NULL. */
+/* Takes ownership of the finding, also on failure. Returns 0, or -ENOMEM, also for a finding of
+ * NULL. advice may be NULL. */
 int checks_add(struct checks *c, const char *name, enum atoll_check_status status, char *finding, const char *advice);
 
-/* doctor-life.c: tries a whole life of a sandbox in a temporary directory; one check for each step, "try-new" to "try-rm", up
- * to the one that failed. */
+/* doctor-life.c: tries a whole life of a sandbox in a temporary directory; one check for each step,
+ * "try-new" to "try-rm", up to the step that failed. */
 int doctor_life(struct checks *c);
 
 #endif

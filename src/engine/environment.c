@@ -13,7 +13,8 @@
 /* What a cleared environment still has. */
 static const char *const basic[] = { "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER" };
 
-/* They make a program load code that another program chose. Whoever wants one inside gives it as a setting. */
+/* These variables make a program load code that another program chose. A user who wants one of them
+ * inside sets it by the setting "env". */
 static const char *const loader_prefixes[] = { "LD_",      "GCONV_PATH=",  "GETCONF_DIR=", "LOCPATH=",
 					       "NLSPATH=", "HOSTALIASES=", "MALLOC_TRACE=" };
 

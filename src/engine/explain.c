@@ -37,7 +37,7 @@ static void tell_writable(const struct explainer *e, const struct session *s, co
 		tell(e, "write", path, "a private copy, kept in the sandbox until it is committed or rolled back");
 }
 
-/* Inside, root may open anything. */
+/* Root can open a hidden file or directory inside, and finds it empty. */
 static void tell_hidden(const struct explainer *e, const struct run_view *v, const struct run_options *o,
 			const char *path)
 {

@@ -99,8 +99,8 @@ static int open_state(struct atoll *a, const char *wanted, struct atoll_error *e
 	return 0;
 }
 
-/* Old filters of containers refuse calls that they do not know; what then looks like "no such file" or "may not be written" is
- * neither. */
+/* An old filter of a container refuses system calls that it does not know. Without this check,
+ * later errors would wrongly say "no such file" or "may not be written". */
 static int check_calls(struct atoll_error *err)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC };
@@ -117,8 +117,9 @@ static int check_calls(struct atoll_error *err)
 		return 0;
 	return error_sys(
 		err, error, "open", NULL,
-		"a filter of system calls refuses %s, without which Atoll cannot tell what it may do to a file; use a container runtime "
-		"that knows the calls of Linux 5.12, or start the container with --security-opt seccomp=unconfined",
+		"a filter of system calls refuses %s, which Atoll needs to check its access to files; use a "
+		"container runtime that knows the calls of Linux 5.12, or start the container with --security-opt "
+		"seccomp=unconfined",
 		missing);
 }
 
@@ -129,7 +130,7 @@ static int check_proc(struct atoll_error *err)
 	if (stat("/proc/self/fd", &st) == 0)
 		return 0;
 	return error_sys(err, errno, "open", "/proc",
-			 "/proc is not mounted here, and Atoll cannot do without (mount -t proc proc /proc)");
+			 "/proc is not mounted here, and Atoll needs it (mount -t proc proc /proc)");
 }
 
 int atoll_open(const struct atoll_options *options, struct atoll **ret, struct atoll_error *err)

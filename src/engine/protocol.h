@@ -138,7 +138,7 @@ int plan_find_shared(struct changes *changes, const struct selection *selection,
 void plan_identify(struct changes *changes, const struct selection *selection, int original_fd, int workspace_fd);
 
 /* part.c: what resources land by their strategies' own doing */
-/* After the steps of the resource's files. has_steps: there are some. */
+/* Called after the planning of the resource's files. has_steps: the plan has steps for them. */
 int part_plan(struct op *op, size_t index, bool has_steps, struct atoll_error *err);
 /* Whether something is to land that is no file, or must not be left behind. refs: what otherwise stays inside is meant too. */
 bool part_is_changed(const struct changes *c, bool refs);

@@ -2,7 +2,7 @@
 /*
  * Programs that build a filesystem of their own for what they start. None of them works inside: the
  * second wall, Landlock, refuses every mount to a command, also in a user namespace that the
- * command makes, and the filter of system calls refuses it too. What they print then blames the
+ * command makes, and the filter of system calls refuses it too. Their own messages then blame the
  * machine ("No permissions to create new namespace"), so Atoll says the reason beforehand.
  */
 #include "engine/run-options.h"
@@ -19,8 +19,8 @@ void run_mounters_tell(const struct atoll_run_options *options)
 	for (size_t i = 0; i < ARRAY_SIZE(mounters) && !text && options->notice; i++)
 		if (strcmp(mounters[i], program) == 0)
 			text = str_format(
-				"\"%s\" does not work inside: it mounts filesystems, which a command may not do here, nor in "
-				"user namespaces of its own (--userns); run its command without it",
+				"\"%s\" does not work inside: it mounts filesystems, which a command may not do "
+				"here, nor in user namespaces of its own (--userns); run its command without it",
 				program);
 	if (text)
 		options->notice(true, text, options->notice_arg);

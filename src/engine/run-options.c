@@ -189,7 +189,8 @@ static int find_net(const struct atoll_settings *settings, struct run_options *r
 	const struct atoll_setting *s;
 	int r = net_policy_parse(&ret->net, net ? net : "none", err);
 
-	/* A gateway that lets nothing through says what was looked for. */
+	/* A gateway that lets nothing through reports the names and addresses that the command
+	 * asked for. */
 	if (r >= 0 && ret->untrusted && jail_probe_net() == 0)
 		ret->net.mode = NET_ALLOW;
 	for (size_t i = 0; r >= 0 && (s = atoll_settings_get(settings, i)); i++)

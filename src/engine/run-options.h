@@ -31,11 +31,11 @@ struct run_options {
 	char **kept; /* parts of the home directory that the caller takes to be resources */
 	size_t n_kept;
 	bool terminal;
-	bool as_root;   /* inside */
-	bool userns;    /* may make user namespaces */
-	bool log;       /* keeps its output */
-	bool best;      /* also where there can be no namespaces */
-	bool untrusted; /* nothing may show a secret */
+	bool as_root;   /* the command is root inside */
+	bool userns;    /* the command may make user namespaces */
+	bool log;       /* keep the output of the run */
+	bool best;      /* run also where Atoll can make no namespaces */
+	bool untrusted; /* neither an option nor a resource may show a secret */
 	bool clear_env;
 	char *profile_name;
 	struct jail_profile *profile; /* NULL: none but the default */
@@ -55,14 +55,14 @@ enum jail_mount_kind run_places_mount(const struct run_place *p);
 /* Warns of those that are no part of the sandbox. */
 void run_places_tell(const struct run_options *o, const struct atoll_run_options *options);
 
-/* run-mounters.c. Warns of a command that cannot work inside, since it mounts filesystems. */
+/* run-mounters.c: warns of a command that cannot work inside because it mounts filesystems. */
 void run_mounters_tell(const struct atoll_run_options *options);
 
 /* environment.c: the environment of the command, ended by NULL: the caller's (or with clear only the few variables without which hardly
  * anything works), without those that steer the dynamic loader; then the files, then the single variables. PWD is cwd, unless that is NULL. */
 struct environment_spec {
 	bool clear;
-	bool untrusted; /* a file that holds a credential is refused */
+	bool untrusted; /* refuse a file that holds a credential */
 	const char *const *files, *const *single;
 	const char *cwd;
 };
@@ -73,9 +73,10 @@ int environment_make(const struct environment_spec *spec, char ***ret, struct at
 bool environment_names_run(const char *assignment);                     /* one of these two */
 int environment_set_run(char ***env, const char *sandbox, int64_t run); /* 0 or -ENOMEM */
 void environment_free(char **env);
-/* A variable (or, with "*" at the end, several) that no command inherits, and why. False past the end. */
+/* Returns the i-th variable (with "*" at the end: several) that no command inherits, and why; false
+ * past the end. */
 bool environment_hidden_at(size_t i, const char **ret_name, const char **ret_why);
-/* Calls fn for each variable of the caller's that a command does not get. */
+/* Calls fn for each variable of the caller that a command does not get. */
 void environment_left_out(bool clear, void (*fn)(const char *name, const char *why, void *arg), void *arg);
 /* "NAME=value" in place of what there is of that name; "NAME" takes it out. 0 or -ENOMEM. */
 int environment_adapt(char ***env, const char *assignment);

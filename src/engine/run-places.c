@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places that a run hides, shows, lends, empties or covers: how they go together with the resources, and the mounts they become. */
+/* Places that a run hides, shows, lends, empties or covers: checks them against the resources, and
+ * plans a mount for each. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ bool run_places_kind(const char *setting, enum run_place_kind *ret)
 	return false;
 }
 
-/* All that a view has mounts for. */
+/* The options and resources for which a view has mounts. */
 struct scene {
 	const struct run_options *o;
 	const struct session *s;
@@ -104,7 +105,8 @@ static bool is_replaced(const char *path, const void *arg)
 	return false;
 }
 
-/* A layer over a directory shows nothing of what the host has mounted below it. */
+/* A layer over a directory does not show the filesystems that the host has mounted below the
+ * directory. */
 static int check_mounts_below(const struct run_place *p, const struct run_options *o, const struct session *s,
 			      struct atoll_error *err)
 {

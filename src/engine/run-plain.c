@@ -79,7 +79,8 @@ static int refuse_places(const struct run_options *o, struct atoll_error *err)
 		return 0;
 	return error_set(
 		err, ATOLL_UNSUPPORTED, 0, "run", o->root ? o->root : o->places[0].path,
-		"root, hide, ro, rw, scratch and tmpfs need a mount namespace, which this machine does not give; atoll doctor says why");
+		"root, hide, ro, rw, scratch and tmpfs need a mount namespace, which this machine does not give; "
+		"atoll doctor says why");
 }
 
 /* There is no pid 1 to be put into a control group, and all processes of the user count together. */
@@ -203,7 +204,7 @@ static int open_channels(struct command *c)
 
 /* Why the command did not start. */
 struct refusal {
-	const char *step; /* static text; NULL: it was confined, and could not be executed */
+	const char *step; /* static text; NULL: the command was confined, and exec failed */
 	int error;
 };
 
@@ -236,7 +237,7 @@ static int apply_limits(const struct command *c)
 	return jail_limit_apply(&c->p->o->limits);
 }
 
-/* The last, since it refuses what the others need. */
+/* Must be the last step, because the filter refuses system calls that the other steps need. */
 static int raise_filter(const struct command *c)
 {
 	return jail_filter(c->p->o->profile);

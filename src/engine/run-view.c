@@ -168,7 +168,8 @@ static int add_place(struct run_view *v, const struct run_place *p, struct atoll
 
 	if (p->kind == RUN_PLACE_RW && fd < 0)
 		return error_sys(err, errno, "run", p->path, "cannot open \"%s\"", p->path);
-	/* The home directory, or one that was named twice. */
+	/* The view already has a layer there: over the home directory, or because an option names
+	 * it twice. */
 	if (p->kind == RUN_PLACE_SCRATCH && has_mount(v, p->path))
 		return 0;
 	m = add_mount(v, run_places_mount(p), p->path);
@@ -247,7 +248,8 @@ static int hide_secret(struct run_view *v, const struct session *s, const char *
 	return has_mount(v, path) || add_mount(v, JAIL_MOUNT_VEIL, path) ? 0 : error_oom(err, "run");
 }
 
-/* 1: the file holds no credential, and the view shows what was read. */
+/* Returns 1 if the file holds no credential; the view then shows the content that Atoll has
+ * read. */
 static int show_harmless(struct run_view *v, const char *path, struct atoll_error *err)
 {
 	size_t size;
@@ -349,7 +351,7 @@ static bool is_empty_place(const struct jail_mount *m)
 
 bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path)
 {
-	/* Of every view, unless a mount of this one lies between. */
+	/* These places are empty in every view, unless this view has a mount in between. */
 	static const char *const standard[] = { "/dev", "/run", "/tmp" };
 	AUTO_FREE char *in_root = o->root ? str_format("%s%s", o->root, path) : NULL;
 	const struct jail_mount *inner = NULL;

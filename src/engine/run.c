@@ -229,12 +229,13 @@ static void let_others_in(void *arg)
 	const struct inside *in = arg;
 
 	slot_open_door(in->lock_fd);
-	/* One that only holds the view has begun now. */
+	/* A keeper that only holds the view has started now. */
 	if (in->keeper && in->keeper->holds)
 		keeper_tell_started(in->keeper, in->record.number);
 }
 
-/* Only now can the caller of a detached run be told that its command runs: until here the walls may fail. */
+/* Tells the caller of a detached run that its command runs. Until now the walls could still
+ * fail. */
 static void tell_begun(void *arg)
 {
 	const struct inside *in = arg;
@@ -295,7 +296,7 @@ static int run_without(struct session *s, struct inside *in, const struct atoll_
 	uint64_t tag;
 	int r = process_tag(getpid(), &tag);
 
-	/* There is no view that it could keep, and nothing would end it. */
+	/* Without namespaces the keeper has no view to keep, and nothing would end the keeper. */
 	if (in->keeper && in->keeper->holds)
 		return error_set(err, ATOLL_UNSUPPORTED, ENOTSUP, "keep", in->name,
 				 "without user namespaces there is no view that could be kept between runs");
@@ -474,8 +475,8 @@ int run_start(struct atoll *a, const char *name, const struct atoll_run_options 
 	struct session s = { .lock_fd = -EBADF };
 	CLEANUP(run_options_release) struct run_options o = { 0 };
 	struct atoll_error local = { 0 };
-	/* A run holds several files of each resource open. A keeper keeps the limit of its caller, so that
-	 * it can tell which clients have the same one. */
+	/* A run holds several files of each resource open. A keeper keeps the limit of its caller,
+	 * so that it can tell which clients have the same one. */
 	uint64_t nofile = keeper ? 0 : fd_raise_limit();
 	int r;
 

@@ -29,7 +29,8 @@ void run_areas_release(struct run_areas *areas);
 /* Does not read the state database, so the session may be paused. */
 int run_view_build(struct run_view *v, struct session *s, const struct run_options *o, const struct run_areas *areas,
 		   struct atoll_error *err);
-/* Whether a path that the view hides is not even there, since it lies in a place that is empty inside. */
+/* Whether a path that the view hides does not even exist inside, because it lies in a place that is
+ * empty there. */
 bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path);
 /* The last step of run_view_build(): makes the directories above hidden and read-only mounts mount points. */
 int run_hold_directories(struct run_view *v, const struct run_options *o, struct atoll_error *err);
@@ -43,8 +44,8 @@ struct run_plain {
 	char *const *argv;
 	const struct run_options *o;
 	const int *stdio; /* as in jail_spec */
-	void (*begun)(
-		void *arg); /* called once the command is confined, before it is known whether it can be executed */
+	/* Called once the command is confined, before exec succeeds or fails. */
+	void (*begun)(void *arg);
 	void *arg;
 };
 int run_plain(struct session *s, const struct run_plain *p, struct atoll_run_result *ret, struct atoll_error *err);
@@ -75,18 +76,19 @@ size_t secrets_count(void);
 /* Returns secret i below the given home, malloc'ed, or NULL. A secret outside of any home belongs
  * to the first home, number 0. */
 char *secrets_path(size_t i, const struct homes *homes, size_t number);
-/* How secret i is hidden. A file whose content decides is shown as a copy of what was read, so that a
- * credential that comes later does not show. */
+/* How Atoll hides a secret. If the content of a file decides, the view shows a copy of the content
+ * that Atoll has read, so that a credential written later does not show. */
 enum secret_kind {
 	SECRET_ALWAYS,
 	SECRET_BY_CONTENT, /* a file: shown if it holds no credential */
 	SECRET_EXCEPTION,  /* the same, below a secret directory, which hides it otherwise */
 };
 enum secret_kind secrets_kind(size_t i);
-/* The content of a file that holds no credential, malloc'ed; NULL of any other. */
+/* Returns the malloc'ed content of a file that holds no credential; NULL for any other file. */
 char *secrets_read_harmless(const char *path, size_t *ret_size);
 
-/* secret-content.c: whether a configuration file (INI, JSON, netrc and the like) holds no credential. When in doubt: false. */
+/* secret-content.c: whether a configuration file (INI, JSON, netrc and the like) holds no
+ * credential. Returns false when in doubt. */
 bool secret_content_is_harmless(const char *text, size_t size);
 
 #endif

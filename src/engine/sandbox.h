@@ -17,7 +17,8 @@ void area_remove_candidates(struct session *s, int seq, int root_fd, const char 
 /* spec.c: a resource as given by a user, resolved and accepted, or refused with the reason. */
 int spec_resolve(struct atoll *a, struct store *store, const struct atoll_resource_spec *spec,
 		 struct store_resource *ret, struct atoll_error *err);
-/* The first mount point strictly below path, malloc'ed, or NULL. skip: NULL, or whether one does not count. */
+/* Returns the malloc'ed first mount point strictly below path, or NULL. skip: NULL, or returns true
+ * for mount points to ignore. */
 char *spec_find_submount(const char *path, bool (*skip)(const char *mount, const void *arg), const void *arg);
 int spec_check_overlap(const struct store_resource *rows, size_t n, struct atoll_error *err);
 /* Why a strategy cannot serve this resource: 0 and the reason stays empty, or 1; negative on failure. */

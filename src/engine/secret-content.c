@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a file of settings holds a credential. The formats differ, but their keys are words that
- * say what they hold: no format is parsed, every word of the text is looked at, comments included.
- * A file is harmless only if no word looks like the key of a credential, or like a credential
- * itself.
+ * Decides whether a configuration file holds a credential. The formats differ, but in all of them a
+ * word before a credential says that it is one. So this code parses no format, but looks at every
+ * word of the text, comments included. A file is harmless only if no word looks like the key of a
+ * credential, or like a credential itself.
  */
 #include "engine/run.h"
 
@@ -12,11 +12,11 @@
 
 #define LONGEST_WORD 29 /* with letters and digits in it: a longer one may be a token */
 
-/* Anywhere in a word, in lower case. */
+/* A word with one of these in it is the key of a credential. In lower case. */
 static const char *const parts[] = { "token",   "passw",   "passphrase",  "secret", "apikey",       "api_key",
 				     "api-key", "private", "httpheaders", "cookie", "authorization" };
-/* The whole word, without underscores in front: "_auth", but not "always-auth" and "auths".
- * "account" is a second password in ~/.netrc. */
+/* So is one of these words, also with underscores in front: "_auth", but not "always-auth" or
+ * "auths". "account" is a second password in ~/.netrc. */
 static const char *const words[] = { "account", "auth", "key", "otp", "pass", "pwd" };
 
 static bool is_word_byte(char c)

@@ -168,8 +168,7 @@ static int compare_words(const void *a, const void *b)
 	return path_compare(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A list that a user has ticked may name tens of thousands of paths, and each change looks for
- * its own. */
+/* A user may tick tens of thousands of paths, and Atoll looks up each change among them. */
 static int sort_paths(struct selection *v)
 {
 	if (v->n == 0)
@@ -202,8 +201,8 @@ static int compare_beginning(const char *path, const char *other, size_t size)
 	return x < y ? -1 : 1;
 }
 
-/* Returns the index of the first selected path that does not stand before the first `size` bytes
- * of path. */
+/* Returns the index of the first selected path that does not sort before the first `size` bytes of
+ * path. */
 static size_t find_place(const struct selection *v, const char *path, size_t size)
 {
 	size_t low = 0, high = v->sorted ? v->n : 0;
@@ -254,8 +253,8 @@ bool selection_has_below(const struct selection *v, const struct changes *change
 	       selection_has_pattern_below(v, changes, top);
 }
 
-/* Resources lie at resolved paths, so the path of a change needs no link followed. What the sandbox
- * sees as a directory may be a link outside. */
+/* Resources lie at resolved paths, so the path of a change contains no link to follow. Resolving it
+ * would be wrong: a directory in the sandbox may be a link in the original. */
 static int add_exact(struct session *s, struct selection *v, const char *path)
 {
 	AUTO_FREE char *clean = normalise(path);

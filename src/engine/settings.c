@@ -235,8 +235,8 @@ static bool is_in_home(const char *value)
 struct kind {
 	struct atoll_setting_kind public;
 	bool (*check)(const char *value);
-	const char *wanted;                                       /* what it must be, for people */
-	int (*parse)(const char *value, struct atoll_error *err); /* NULL, or says more exactly what is wrong */
+	const char *wanted;                                       /* the values that it can have, for messages */
+	int (*parse)(const char *value, struct atoll_error *err); /* NULL, or a parser with more exact errors */
 };
 
 static const char a_path[] = "it must be a path";

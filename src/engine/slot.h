@@ -30,10 +30,10 @@ enum slot_kind {
 
 struct slot_note {
 	char boot_id[40];
-	int64_t pid, holder;      /* pid 1 (SLOT_PLAIN, SLOT_KEEPER: the holder itself), and who started it */
+	int64_t pid, holder; /* pid 1 (SLOT_PLAIN, SLOT_KEEPER: the holder itself), and the process that started it */
 	uint64_t tag, holder_tag; /* base/process.h */
 	int64_t run;              /* its number; 0: none; SLOT_DISMISSED */
-	uint64_t view_key;        /* of the options that make the view: only those with the same share one */
+	uint64_t view_key;        /* of the options that make the view: only runs with the same key share one */
 	int32_t kind, n_namespaces;
 	int32_t namespaces[JAIL_NAMESPACES_MAX]; /* fds of the holder */
 	int32_t layers;                          /* fd of the holder: the private places; 0: none */
@@ -67,6 +67,6 @@ bool slot_is_shared(int lock_fd);   /* whether any slot is held */
 bool slot_is_command(const struct slot_note *note);
 void slot_dismiss(int lock_fd, int slot, const struct slot_note *note); /* with the door closed */
 bool slot_is_dismissed(int lock_fd, int slot);
-bool slot_is_alive(const struct slot_note *note); /* pid 1, if its boot, number and tag are those noted */
+bool slot_is_alive(const struct slot_note *note); /* whether a process with the noted boot, number and tag lives */
 
 #endif

@@ -8,20 +8,20 @@
 
 #include "jail/jail.h"
 
-/* Need allow_system themselves; directories in them do not. */
+/* These directories need allow_system, but directories in them do not. */
 static const char *const system_dirs[] = { "/bin",   "/boot",    "/dev/shm", "/etc",     "/home",      "/lib",
 					   "/lib32", "/lib64",   "/libx32",  "/media",   "/mnt",       "/opt",
 					   "/sbin",  "/srv",     "/tmp",     "/usr",     "/usr/local", "/usr/src",
 					   "/var",   "/var/lib", "/var/log", "/var/tmp", "/var/cache", "/var/spool" };
-/* Need allow_system with all that lies in them. */
+/* These directories and everything in them need allow_system. */
 static const char *const system_trees[] = { "/bin",         "/boot",      "/lib",        "/lib32",    "/lib64",
 					    "/libx32",      "/sbin",      "/usr/bin",    "/usr/sbin", "/usr/lib",
 					    "/usr/libexec", "/usr/share", "/usr/include" };
 
-/* Refused in any case, and why. */
+/* Paths that Atoll refuses in any case, and why. */
 static const struct {
 	const char *path, *but; /* but: NULL, or the one directory in it that is not refused */
-	bool tree;              /* with all that lies in it */
+	bool tree;              /* together with everything in it */
 	const char *why;
 } impossible[] = {
 	{ "/", NULL, false, "it holds all filesystems, and Atoll's own files; name directories in it" },

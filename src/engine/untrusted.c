@@ -10,9 +10,9 @@
 
 /* ---- variables that look like credentials ---- */
 
-/* Anywhere in a name, in capitals. */
+/* The name of a credential contains one of these parts. In capitals. */
 static const char *const parts[] = { "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY" };
-/* Between underscores. */
+/* Or it contains one of these words between underscores. */
 static const char *const words[] = { "AUTH", "COOKIE", "CREDS", "DSN", "KEY",    "PASS",
 				     "PAT",  "PIN",    "PSK",   "PWD", "WEBHOOK" };
 static const char *const harmless[] = { "PWD", "OLDPWD" };
@@ -68,9 +68,10 @@ bool untrusted_is_credential(const char *assignment)
 	return is_credential_name(name);
 }
 
-/* ---- settings that contradict it ---- */
+/* ---- settings that contradict "untrusted" ---- */
 
-/* What another setting says against it. value: the one that does not; NULL: none. */
+/* Settings that contradict "untrusted", and why. value: the only value that does not; NULL: every
+ * value contradicts. */
 static const struct {
 	const char *name, *value, *why;
 } contradictions[] = {
@@ -121,7 +122,7 @@ static int origin_of(size_t i, const size_t numbers[ORIGIN_COUNT])
 	return origin;
 }
 
-/* The origin of the last word about it, or -1 if that is no. */
+/* Returns the origin of the last setting "untrusted"; -1 if there is none, or if it is "no". */
 static int find_origin(const struct atoll_settings *settings, const size_t numbers[ORIGIN_COUNT])
 {
 	const struct atoll_setting *s;
