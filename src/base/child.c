@@ -144,7 +144,8 @@ static int remaining_ms(int64_t deadline)
 	return left <= 0 ? 0 : (int)MIN((left + 999999) / 1000000, (int64_t)1 << 30);
 }
 
-/* Without a pidfd, which a container's filter of system calls may refuse, it has to be looked for now and again. */
+/* A container's filter of system calls may refuse pidfds. Without one, this file polls for the
+ * child's end at this interval. */
 #define LOOK_MS 5
 
 static int look_ms(const struct child *c, int wait)

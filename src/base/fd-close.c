@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing many files, by system calls alone. A container's filter of system calls may refuse close_range(): /proc/self/fd, and
- * without that all numbers below the limit, take its place.
+ * Closes many files, by system calls alone. If a container's filter of system calls refuses
+ * close_range(), takes the numbers from /proc/self/fd; without /proc, tries all numbers below the
+ * limit.
  */
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -22,7 +23,7 @@ static void treat(unsigned fd, unsigned flags)
 		(void)close((int)fd);
 }
 
-/* What getdents64() answers. */
+/* An entry as getdents64() returns it. */
 struct entry {
 	uint64_t ino;
 	int64_t offset;
@@ -93,7 +94,7 @@ void fd_close_on_exec(unsigned from)
 	treat_range(from, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
-/* The lowest of them that is not below `from`, or -1. */
+/* Returns the lowest fd of keep that is not below from, or -1. */
 static int next_kept(const int *keep, size_t n, int from)
 {
 	int next = -1;

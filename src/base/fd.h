@@ -41,26 +41,30 @@ int fd_path(int fd, char **ret);
 
 /* Closes all from `from` on but those of two lists, in which negative ones say nothing. By system calls alone. */
 void fd_close_others(int from, const int *keep, size_t n, const int *also, size_t n_also);
-void fd_close_range(unsigned from, unsigned to); /* both included; by system calls alone, like the next one */
-void fd_close_on_exec(unsigned from);            /* that one and all above, once the process executes another program */
+/* Closes the fds `from` to `to`, both included. By system calls alone. */
+void fd_close_range(unsigned from, unsigned to);
+/* Marks `from` and all fds above it as close-on-exec. By system calls alone. */
+void fd_close_on_exec(unsigned from);
 
-/* Files that are held open for nothing, so that what takes an operation back does not fail for want of descriptors. */
+/* Spare descriptors: held open during an operation and released before its rollback, so that the
+ * rollback has enough of them. */
 #define FD_SPARE 24
 struct fd_spare {
 	int fds[FD_SPARE];
 	size_t n;
 };
-int fd_spare_take(struct fd_spare *s); /* 0, or -EMFILE, -ENFILE: there are not so many left */
+int fd_spare_take(struct fd_spare *s); /* 0, or -EMFILE or -ENFILE if too few are left */
 void fd_spare_release(struct fd_spare *s);
 
 /* Makes the table of open files large enough for so many more, as far as the limit goes. The kernel makes a table that threads share wait for
  * all processors whenever it grows: this is for before there are threads. */
 void fd_reserve(size_t n);
 
-/* Raises the soft limit of open files to the hard one. Returns the limit before, or 0 if it stays as
- * it was. A caller that runs the user's program gives it that limit with fd_restore_limit(). */
+/* Raises the soft limit of open files to the hard one. Returns the limit before, or 0 if it stays
+ * as it was. A caller that runs the user's program gives it that limit with fd_restore_limit(). */
 uint64_t fd_raise_limit(void);
-/* Sets the soft limit to what fd_raise_limit() returned; does nothing for 0. Returns 0 or -errno. */
+/* Sets the soft limit to what fd_raise_limit() returned; does nothing for 0. Returns 0 or
+ * -errno. */
 int fd_restore_limit(uint64_t soft);
 
 #endif

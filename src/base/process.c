@@ -28,8 +28,8 @@ struct stat_line {
 	bool alive;
 };
 
-/* The command name may hold anything, so the fields begin behind the last ')'. A process whose first thread has ended is
- * no zombie as long as it has others. */
+/* The command name may hold any byte, so the fields begin behind the last ')'. A process whose
+ * first thread has ended is no zombie as long as it has other threads. */
 static int read_stat(pid_t pid, struct stat_line *ret)
 {
 	AUTO_FREE char *text = NULL;
@@ -67,7 +67,7 @@ static int open_pidfd(pid_t pid)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Readable as soon as the process has ended. */
+/* A pidfd is readable as soon as its process has ended. */
 static bool has_ended(int pidfd)
 {
 	struct pollfd fd = { .fd = pidfd, .events = POLLIN };
@@ -75,7 +75,7 @@ static bool has_ended(int pidfd)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* 0 on kernels whose pidfds all have the same inode. */
+/* Returns 0 on kernels whose pidfds all have the same inode. */
 static uint64_t inode_tag(int pidfd)
 {
 	struct statfs fs;
@@ -108,7 +108,8 @@ static bool has_inode_tag(uint64_t tag)
 	return tag == 0 || (tag & PROCESS_TAG_INODE) != 0;
 }
 
-/* Of two inode tags: where either kernel gave none, they cannot differ. */
+/* Compares the inode tag of the pidfd with tag. If either of them is unknown, they count as
+ * equal. */
 static bool inode_matches(int pidfd, uint64_t tag)
 {
 	uint64_t found = inode_tag(pidfd);
@@ -116,7 +117,8 @@ static bool inode_matches(int pidfd, uint64_t tag)
 	return !(tag & PROCESS_TAG_INODE) || found == 0 || found == tag;
 }
 
-/* Only a process of this user can be the hidden one: every signal to it is allowed. */
+/* Whether the hidden process of this number can be the tagged one. It must be a process of this
+ * user, who may signal it. */
 static bool hidden_is(pid_t pid, int pidfd, uint64_t tag)
 {
 	if (kill(pid, 0) < 0)
@@ -133,7 +135,8 @@ static bool is_it(pid_t pid, int pidfd, uint64_t tag)
 	return line.alive && (has_inode_tag(tag) ? inode_matches(pidfd, tag) : line.start == tag);
 }
 
-/* Judged while the pidfd is open: the number cannot have become another process's since. */
+/* Checks the tag after opening the pidfd: if the process of this number matches then, the pidfd is
+ * of the same process. */
 int process_open(pid_t pid, uint64_t tag, int *ret_pidfd)
 {
 	AUTO_FD pidfd = pid > 0 ? open_pidfd(pid) : -ESRCH;
@@ -182,7 +185,8 @@ static int parse_children(const char *text, struct list *l)
 	return r;
 }
 
-/* Of a hidden process, and on kernels without lists of children: those in /proc that name it as their parent. */
+/* For a hidden process, and on kernels without lists of children: searches /proc for processes with
+ * this parent. */
 static int search_children(pid_t pid, struct list *l)
 {
 	DIR *dir = opendir("/proc");

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes by number, told apart from later ones that get the same number.
+ * Identifies a process by its number and a tag, which later processes of the same number do not
+ * have.
  *
- * A tag names a process for as long as the machine runs. It is the start time that /proc/PID/stat shows. A /proc that is
- * mounted with hidepid shows an ordinary user no process that this user may not inspect, and the first process of a view is such
- * a process. The tag is then the inode number of a pidfd, which Linux does not reuse since 6.9 (PROCESS_TAG_INODE is set in
- * it), or 0 on older kernels: a hidden process of this user with that number then counts as the one that was meant.
+ * A tag is valid until the machine restarts. It is the start time that /proc/PID/stat shows. If
+ * /proc is mounted with hidepid, it shows an ordinary user only the processes that this user may
+ * inspect, and not the first process of a view. The tag of a hidden process is the inode number of
+ * a pidfd, with PROCESS_TAG_INODE set; Linux does not reuse these numbers since 6.9. On older
+ * kernels the tag is 0, and any hidden process of this user with the same number counts as the
+ * tagged one.
  *
- *	process_tag(pid, &tag)           of a process that is certain to be the one, such as a child
+ *	process_tag(pid, &tag)           while pid is certain to be the process, such as a child
  *	process_is_alive(pid, tag)       later, from any process of the same user
  *	process_open(pid, tag, &pidfd)   to signal it
  */
@@ -23,14 +26,15 @@
 
 /* All return 0 or -errno. */
 int process_tag(pid_t pid, uint64_t *ret);
-/* Not true for a process that has ended and that its parent has not waited for. */
+/* False for a zombie, too. */
 bool process_is_alive(pid_t pid, uint64_t tag);
-/* 0 if there is such a process, -ESRCH if not. *ret_pidfd is -EBADF where the kernel, or a filter of system calls, gives no
- * pidfd: signal the number then. */
+/* 0 if the process is alive, -ESRCH if not. *ret_pidfd is -EBADF if the kernel or a filter of
+ * system calls refuses pidfds: the caller then signals the number. */
 int process_open(pid_t pid, uint64_t tag, int *ret_pidfd);
-/* Of the process or task, in clock ticks since boot; fails for a hidden one. */
+/* The start time of the process or task, in clock ticks since boot. Fails for a hidden process. */
 int process_start_time(pid_t pid, uint64_t *ret);
-/* The children of the process's first thread; an empty list if there are none. *ret is malloc'ed. */
+/* The children of the process's first thread; an empty list if there are none. *ret is
+ * malloc'ed. */
 int process_children(pid_t pid, pid_t **ret, size_t *ret_n);
 
 #endif

@@ -9,7 +9,8 @@
 
 #define WORD_MAX 4096 /* longer words are not compared: filling the rows would take long */
 
-/* With more mistakes than these, most of the candidates found are other words, e.g. "web2" for "box". */
+/* With more mistakes than these, most of the candidates found are other words, e.g. "web2" for
+ * "box". */
 #define MISTAKES_MOST 3
 #define LETTERS_LEAST 3
 #define LETTERS_PER_MISTAKE 4

@@ -9,9 +9,9 @@
  *		… did you mean s.best?
  *
  * The distance counts letters added, left out, replaced and exchanged with their neighbour. A word
- * of three to seven letters may have one mistake, a longer one up to three; a candidate that differs
- * in more is another word, and is never the best. Nothing is near a word of one or two letters. The
- * struct borrows the candidates.
+ * of three to seven letters may have one mistake, a longer one up to three; a candidate that
+ * differs in more is another word, and is never the best. Nothing is near a word of one or two
+ * letters. The struct borrows the candidates.
  */
 #ifndef BASE_SIMILAR_H
 #define BASE_SIMILAR_H

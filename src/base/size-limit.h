@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A write beyond the limit of a file's size (RLIMIT_FSIZE) raises SIGXFSZ, which ends the process: the program, or the host of the
- * library. With the signal blocked the write fails with EFBIG, as one on a full filesystem does, and what was begun is taken back.
+ * A write beyond the limit on the size of files (RLIMIT_FSIZE) raises SIGXFSZ, which ends the
+ * process: the program, or the host of the library. With the signal blocked the write fails with
+ * EFBIG, and Atoll rolls the operation back, as it does on a full filesystem.
  *
- * Every public function that writes begins with SIZE_LIMIT_GUARD: until it returns, the signal is blocked in the calling thread and
- * in what that starts. Nothing is done where there is no limit, or where the caller blocks or ignores the signal.
+ * Every public function that writes begins with SIZE_LIMIT_GUARD: until the function returns, the
+ * signal is blocked in the calling thread and in the threads and processes that it starts. The
+ * guard does nothing if there is no limit, or if the caller blocks or ignores the signal.
  */
 #ifndef BASE_SIZE_LIMIT_H
 #define BASE_SIZE_LIMIT_H
@@ -21,7 +23,8 @@ struct size_limit {
 };
 struct size_limit size_limit_begin(void);
 void size_limit_end(struct size_limit *s); /* drops a pending signal */
-/* Takes the signal out of a mask that was read meanwhile, and that a command is to start with. */
+/* Removes the signal from a mask that was read under the guard and with which a command will
+ * start. */
 void size_limit_restore(sigset_t *mask);
 
 #define SIZE_LIMIT_GUARD \

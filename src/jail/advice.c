@@ -27,7 +27,8 @@ static const struct {
 	  "to make user namespaces" },
 };
 
-/* Since Linux 5.12 root may map itself into a namespace only with this capability, which a container may have taken. */
+/* Since Linux 5.12 root may map itself into a namespace only with this capability, which a
+ * container may have dropped. */
 static bool is_root_without_setfcap(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -36,13 +37,13 @@ static bool is_root_without_setfcap(void)
 	return geteuid() == 0 && syscall(SYS_capget, &header, data) == 0 && !(data[0].effective & (1U << CAP_SETFCAP));
 }
 
-/* What the caller is, rather than the machine. */
+/* Looks for the cause in the calling process, before blaming the machine. */
 static bool find_own_cause(int error, const char **ret_finding, const char **ret_advice)
 {
 	const char *sandbox = getenv("ATOLL_SANDBOX");
 
 	if (sandbox && *sandbox) {
-		*ret_finding = "this is inside another sandbox of Atoll, which lets its commands make no view";
+		*ret_finding = "Atoll runs inside another sandbox of its own, in which no command can make a view";
 		*ret_advice = "run Atoll outside of that sandbox";
 		return true;
 	}

@@ -29,7 +29,8 @@
 static const unsigned namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
 				       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
 static const unsigned terminal_requests[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
-/* The filter reports these calls to the caller (rename.c, refine.c): those of root's commands first. */
+/* The filter reports these calls to the caller (rename.c, refine.c): the first N_REPORTED_OF_ROOT
+ * also for root's commands. */
 static const char *const reported[] = { "rename", "renameat", "renameat2", "link",    "linkat",
 					"chown",  "fchown",   "lchown",    "fchownat" };
 #define N_REPORTED_OF_ROOT 5

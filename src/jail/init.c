@@ -100,7 +100,7 @@ static bool raise_walls(const struct init *in, struct wall_failure *ret)
 	if (wall_raise(&in->wall, &listener, NULL, ret) < 0)
 		return false;
 	init_hand_over(in, listener);
-	/* The last: it may refuse what is needed for the others. */
+	/* The last wall, because the profile may refuse system calls that the others need. */
 	r = wall_profile(in->wall.profile);
 	if (r < 0)
 		*ret = (struct wall_failure){ .means = "the profile of system calls (seccomp)", .error = -r };
@@ -208,8 +208,8 @@ void init_take_signals(int signal_fd, pid_t command)
 			(void)kill(command, info.ssi_int);
 }
 
-/* Pid 1 looks at the kernel's counters of failed attempts again and again, since no event tells of
- * them: soon at first, because a user may wait, and at most once a second later. */
+/* No event reports failed attempts to reach a network, so pid 1 polls the kernel's counters: first
+ * after a short time, because a user may be waiting, and later at most once a second. */
 #define LOOK_FIRST_MS 50
 #define LOOK_LAST_MS 1000
 #define LOOK_SHARE 16 /* of the time that has passed */

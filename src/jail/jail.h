@@ -60,9 +60,11 @@ enum jail_mount_kind {
 	JAIL_MOUNT_BIND,    /* the tree lower_fds[0], writable */
 	JAIL_MOUNT_BIND_RO, /* the same, read-only */
 	JAIL_MOUNT_TMPFS,   /* an empty, private, writable tmpfs, mode 01777 for /tmp, else 0755 */
-	JAIL_MOUNT_SCRATCH, /* an overlay over what the host has there, upper in a private tmpfs: writable, discarded ($HOME); passed
-			     * over if there is no such directory, or if a user namespace may not cover it because the host has
-			     * mounted something below it: it is read-only then, like the rest, unless it is required */
+	/* an overlay over the host's directory, with its upper layer in a private tmpfs: writable,
+	 * discarded ($HOME). Passed over if there is no such directory, or if a user namespace may
+	 * not cover it because the host has mounted a filesystem below it; the directory is then
+	 * read-only, like the rest. If the mount is required, the run fails instead */
+	JAIL_MOUNT_SCRATCH,
 	JAIL_MOUNT_HIDE, /* an empty read-only tmpfs, mode 0 (or, over a file, an empty file); passed over if nothing is there */
 	/* an empty read-only tmpfs, mode 0755, with only the mount points that the view has below
 	 * it; passed over if no directory is there */
@@ -174,21 +176,24 @@ struct jail_spec {
 	const struct net_policy *net; /* what it reaches; NULL: nothing but its own loopback */
 	atoll_refusal_fn refusal;     /* may be NULL */
 	void *refusal_arg;
-	/* NULL, or called once, as soon as a command without network is seen to look for one. Not with a server. */
+	/* NULL, or called once, as soon as a command without network looks for one. Never called
+	 * with a server. */
 	atoll_wanted_network_fn wanted_network;
 	void *wanted_network_arg;
 	int64_t timeout_ms; /* from the start of the command on; 0: none. It is asked to end, and all of it is ended a second later */
 	/* NULL, or those of a run whose view is shared: nothing is mounted then but a new /proc. They must be open already. */
 	const struct jail_namespaces *join;
-	/* Called in the parent once pid 1 exists and before the command starts: its pid and tag (base/process.h),
-	 * and its namespaces, which stay open until jail_run() returns. A negative code ends the run. */
+	/* Called in the parent once pid 1 exists and before the command starts: its pid and tag
+	 * (base/process.h), and its namespaces, which stay open until jail_run() returns. A
+	 * negative code ends the run. */
 	int (*started)(pid_t pid, uint64_t tag, const struct jail_namespaces *namespaces, void *arg,
 		       struct atoll_error *err);
 	/* Called in pid 1 after that, once the view stands; makes system calls and nothing else. */
 	void (*stands)(void *arg);
-	/* The same, once the command's walls stand and it was executed, or could not be found. May be NULL. */
+	/* Called in pid 1 as well, once the command's walls stand and exec was tried. Only system
+	 * calls. May be NULL. */
 	void (*begun)(void *arg);
-	void *started_arg; /* of all three */
+	void *started_arg; /* the arg of all three */
 	/* Standard input, output and error are the controlling terminal, the caller's group is in the foreground, and the caller is a
 	 * program of its own: the command gets the terminal for itself, and the caller stops when it does. */
 	bool terminal;
@@ -281,8 +286,8 @@ struct jail_usage {
 	uint64_t tasks;
 };
 void jail_usage(pid_t pid, struct jail_usage *ret);
-/* What the System V segments of a run's IPC namespace take, in bytes, also those that no process has attached. segments: an fd that pid 1
- * opened, or -EBADF: 0. */
+/* Returns the size of all System V segments of a run's IPC namespace in bytes, including those that
+ * no process has attached. segments: the fd that pid 1 opened; returns 0 for -EBADF. */
 uint64_t jail_segments(int segments);
 
 /* Measures the open files of these processes that have no name (any more): memfds, and files on any

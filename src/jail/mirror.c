@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mirror: a directory of the view's own tmpfs that stands for a directory of the host, since no overlay of that can be made
- * (shield.c). Child side.
+ * A mirror is a directory of the view's own tmpfs that stands for a directory of the host of which
+ * the kernel makes no overlay (shield.c). It has an entry for each entry of the host's directory.
+ * Child side.
  *
  *	directory		an overlay of it, or a mirror again if something is mounted below it
  *	plain file		a mount of it
@@ -9,7 +10,7 @@
  *	socket, FIFO		a new node, with no process at the other end
  *	device			nothing: the view does not open devices
  *
- * A mirror does not change any more: what the host makes there later is not seen.
+ * Atoll fills a mirror once: the view does not show entries that the host makes there later.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,7 +48,8 @@ static int attach_at(int fd, int dir, const char *name)
 	return fd < 0 ? fd : move_mount(fd, "", dir, name, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* Access lists apart, which may still refuse: a directory is empty then either way. */
+/* Whether the user may access the entry. Trusts the mode's bits for others, although an access list
+ * may still refuse: the view shows an empty directory in either case. */
 static bool may(int dir, const char *name, const struct statx *st, int what)
 {
 	const unsigned for_all = what == R_OK ? S_IROTH : S_IXOTH;
@@ -71,7 +73,7 @@ static bool is_gone(int dir, const char *name)
 	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
-/* A file that the user may not read is there, and empty. */
+/* A file that the user may not read is an empty file in the mirror. */
 static int mirror_file(struct shield_work *s, int from, int to, const char *name, const struct statx *st)
 {
 	AUTO_FD fd = -EBADF;
@@ -85,13 +87,13 @@ static int mirror_file(struct shield_work *s, int from, int to, const char *name
 	s->files++;
 	fd = shield_bind(from, name, 0);
 	r = fd < 0 ? fd : shield_look_at(fd, "", &now);
-	/* The host may have put something else there. */
+	/* The host may have replaced the file meanwhile. */
 	if (r == 0 && S_ISREG(now.stx_mode))
 		r = attach_at(fd, to, name);
 	return r < 0 && is_gone(from, name) ? 0 : r;
 }
 
-/* On most filesystems a directory has a name for each directory in it, and two more. */
+/* On most filesystems a directory's link count is the number of directories in it plus two. */
 static bool is_empty(int dir, const struct statx *st)
 {
 	AUTO_FD fd = st->stx_nlink > 2 ? -EBADF : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -101,7 +103,8 @@ static bool is_empty(int dir, const struct statx *st)
 	return n == 2 * 24; /* "." and ".." */
 }
 
-/* A filesystem that is no layer, as it is; but what is mounted below it may be local. */
+/* Shows a filesystem that cannot be a layer of an overlay as it is, but local filesystems mounted
+ * below it through overlays. */
 static int mirror_foreign(struct shield_work *s, int node, int to, const char *name)
 {
 	const struct shield *shield = s->view->shield;
@@ -119,7 +122,7 @@ static int mirror_foreign(struct shield_work *s, int node, int to, const char *n
 	return r;
 }
 
-/* What is in a directory that is there, empty, in the mirror. */
+/* Gives an empty directory of the mirror the content of the host's directory. */
 static int mirror_content(struct shield_work *s, int node, const struct statx *st, int to, const char *name,
 			  unsigned depth)
 {
@@ -142,7 +145,7 @@ static int mirror_content(struct shield_work *s, int node, const struct statx *s
 	return attach_at(inner, to, name);
 }
 
-/* A directory that the user may not enter is there, and empty. */
+/* A directory that the user may not enter is an empty directory in the mirror. */
 static int mirror_directory(struct shield_work *s, int from, int to, const char *name, const struct statx *st,
 			    unsigned depth)
 {
@@ -152,7 +155,7 @@ static int mirror_directory(struct shield_work *s, int from, int to, const char 
 
 	if (mkdirat(to, name, closed ? 0 : st->stx_mode & 07777) < 0)
 		return -errno;
-	/* Owners that the user namespace does not map cannot be given. */
+	/* A user namespace cannot set owners that it does not map. */
 	if (s->view->root)
 		(void)!fchownat(to, name, st->stx_uid, st->stx_gid, AT_SYMLINK_NOFOLLOW);
 	if (closed || shield_is_covered(s, s->path))
@@ -180,7 +183,7 @@ static int mirror_node(struct shield_work *s, int from, int to, const char *name
 	case S_IFIFO:
 		return mknodat(to, name, st.stx_mode, 0) < 0 ? -errno : 0;
 	default:
-		return 0; /* devices, which the view would not open */
+		return 0; /* a device: the view would not open it */
 	}
 }
 
@@ -195,10 +198,10 @@ static int mirror_entry(struct shield_work *s, int from, int to, const char *nam
 	memcpy(s->path + length + 1, name, more + 1);
 	r = mirror_node(s, from, to, name, depth);
 	s->path[length] = '\0';
-	return r == -EEXIST ? 0 : r; /* a directory that changes may name an entry twice */
+	return r == -EEXIST ? 0 : r; /* a directory that changes meanwhile may list an entry twice */
 }
 
-/* The entry below the directory in hand that the path leads through. */
+/* Mirrors the entry of the current directory through which the path leads. */
 static int mirror_known(struct shield_work *s, int from, int to, const char *path, unsigned depth)
 {
 	char name[NAME_MAX + 1];
@@ -214,7 +217,7 @@ static int mirror_known(struct shield_work *s, int from, int to, const char *pat
 	return is_gone(to, name) ? mirror_entry(s, from, to, name, depth) : 0;
 }
 
-/* Of a directory that the user may enter and not list, those are there that lead to a mount. */
+/* A directory that the user may enter but not list has only the entries that lead to a mount. */
 static int mirror_unlisted(struct shield_work *s, int from, int to, unsigned depth)
 {
 	const struct view *v = s->view;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves a directory of the original within the view, which overlayfs does not rename (rename.c). With many files that takes seconds. A
- * process does it, one directory at a time, so that the caller goes on watching the limits of the run and passing signals on. Until that
- * process has ended, the caller takes no further report: other processes of the run that rename wait.
+ * Moves a directory of the original within the view, because overlayfs does not rename it
+ * (rename.c). With many files that takes seconds. A process of its own, the mover, moves one
+ * directory at a time, so that the caller can go on watching the limits of the run and passing
+ * signals on. The caller answers no further report until the mover has ended: other renames of the
+ * run wait.
  *
- * When the command is ended meanwhile, a move that has not put the new directory in place yet is given up, and one that has is
- * finished: the caller waits for it. If the caller dies, the process goes on to its end, and holds the caller's locks until then.
+ * If the command is ended meanwhile, the mover rolls the move back if it has not put the new
+ * directory in place yet; otherwise it finishes the move. The caller waits for it. If the caller
+ * dies, the mover runs to its end, and holds the caller's locks until then.
  *
- * It is a process, not a thread: an ordinary user's move forks (call.c), which a second thread may not do while the first one has a
- * database open (base/fork-gate.h).
+ * The mover is a process, not a thread, because an ordinary user's move forks (call.c), and a
+ * second thread may not fork while the first one has a database open (base/fork-gate.h).
  */
 #include <poll.h>
 #include <sys/syscall.h>
@@ -33,7 +36,8 @@ static int move_work(void *arg, int out)
 	return tree_move(arg);
 }
 
-/* A rename asks nobody for the right to read what it moves: the user's own files are moved whatever their mode. */
+/* A rename needs no read permission for the files that it moves, so jail_call() moves the user's
+ * own files whatever their mode. */
 static int move(struct rename_waiting *w, const struct rename_request *q, const struct rename_door *door)
 {
 	struct tree_move m = { .from_dir = q->from.dir,
@@ -51,7 +55,7 @@ static int move(struct rename_waiting *w, const struct rename_request *q, const 
 	tree_move_name(&m);
 	r = jail_call(move_work, &m, NULL, &err);
 	if (err.code) {
-		/* The process that did it was killed. */
+		/* The process of jail_call() was killed. */
 		(void)tree_remove(m.to_dir, m.name);
 		r = -EIO;
 	}
@@ -60,7 +64,7 @@ static int move(struct rename_waiting *w, const struct rename_request *q, const 
 	return r;
 }
 
-/* Returns in the caller alone: the process, or -errno. */
+/* Returns only in the caller: the mover's pid, or -errno. */
 static pid_t start(struct rename_waiting *w, const struct rename_request *q, const struct rename_door *door)
 {
 	pid_t pid = fork_gate_fork();
@@ -80,7 +84,8 @@ void mover_start(struct mover *m, struct rename_waiting *w, const struct rename_
 	int pidfd = pid < 0 ? -EBADF : (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (pid < 0) {
-		/* Without a process it takes the caller's time. */
+		/* Without a mover the caller moves the directory itself, and watches nothing
+		 * meanwhile. */
 		rename_reply(w, move(w, q, door));
 		return;
 	}
@@ -99,7 +104,8 @@ int mover_fd(const struct mover *m)
 	return m->pid > 0 ? m->pidfd : -EBADF;
 }
 
-/* The program may ignore SIGCHLD, or wait for any child: the end is seen on the pidfd, and how it came only if it can be. */
+/* The program may ignore SIGCHLD, or wait for any child, so the pidfd reports the end. The wait
+ * status is known only if this call gets it. */
 static bool was_killed(const struct mover *m)
 {
 	struct pollfd fd = { .fd = m->pidfd, .events = POLLIN };
@@ -118,7 +124,7 @@ void mover_wait(struct mover *m)
 {
 	if (m->pid <= 0)
 		return;
-	/* What it left is removed when the sandbox is used the next time. */
+	/* Atoll removes the killed mover's leftovers when the sandbox is used the next time. */
 	if (was_killed(m)) {
 		rename_reply(&m->waiting, -EIO);
 		if (m->door->set)

@@ -71,7 +71,8 @@ static int send_fds(int socket, const struct init_report *report, const int *fds
 int namespaces_send(int socket, unsigned flags, int layers, const struct init_report *report)
 {
 	struct init_report with_fds = *report;
-	/* Tells of the namespace of the process that opened it, to whoever reads it. */
+	/* The file describes the IPC namespace of the process that opened it, whichever process
+	 * reads it. */
 	AUTO_FD segments = open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC);
 	struct jail_namespaces own = { .layers = -EBADF, .segments = -EBADF };
 	int fds[FDS_MAX], r = open_own(flags, &own);

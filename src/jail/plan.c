@@ -311,8 +311,8 @@ int view_error(const struct view *v, const char *cwd, const struct view_failure 
 		return error_sys(err, f->error, operation, NULL, "cannot set the sandbox's own network up");
 	case VIEW_STEP_WALL:
 		return error_sys(err, f->error, operation, NULL,
-				 "cannot take away the command's rights, and with them it is not run: the kernel, or a "
-				 "container's filter of system calls, refuses %s",
+				 "cannot confine the command, so it is not run: the kernel, or a container's filter "
+				 "of system calls, refuses %s",
 				 f->detail);
 	case VIEW_STEP_IDS:
 		return error_sys(err, f->error, operation, NULL,

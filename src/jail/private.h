@@ -134,7 +134,7 @@ int mount_reopen(int fd, const char *path, int flags);
 /* ---- root.c, dev.c, shield.c, mirror.c: what every view has; child side ---- */
 
 int root_put(int tree_fd);   /* over the present root: no path leads to it yet */
-int root_enter(int tree_fd); /* after that; the old root goes */
+int root_enter(int tree_fd); /* after that; detaches the old root */
 
 #define DEV_NODES 6
 struct dev {
@@ -151,12 +151,13 @@ const char *dev_name(size_t i);
 struct shield;
 int shield_new(struct shield **ret);
 void shield_free(struct shield *s);
-/* Child side: the root of a view, attached nowhere. Either an overlay of the root filesystem, or an empty writable directory of the
- * stage, which is to be a mirror (*ret_mirror). */
+/* Child side: makes the root of a view, not attached yet: an overlay of the root filesystem, or,
+ * with *ret_mirror, an empty writable directory of the stage, which shield_fill() makes a
+ * mirror. */
 struct view;
 int shield_root(const struct view *v, bool *ret_mirror);
-/* Child side: puts the host's mounts, or all that a mirror has, in that root, once it is put over the present one. new_proc: the view
- * gets a /proc of its own. */
+/* Child side: fills that root, after root_put(): with overlays of the host's mounts, or with the
+ * content of a mirror. new_proc: the view gets a /proc of its own. */
 int shield_fill(const struct view *v, bool new_proc);
 
 /* ---- plan.c: the view as data, made before the child is started ---- */
@@ -269,26 +270,27 @@ char *cgroup_parse_mount(const char *text, char **ret_root);
 /* ---- wall.c, wall-landlock.c, wall-seccomp.c: child side, in the command itself ---- */
 
 struct wall {
-	bool root;          /* the command is, over its own files */
-	bool inner;         /* pid 1 makes the user namespace in which it is */
-	int userns_fd;      /* to be entered, or -EBADF */
+	bool root;          /* the command is root, over its own files */
+	bool inner;         /* pid 1 makes the command's user namespace */
+	int userns_fd;      /* the user namespace to enter, or -EBADF */
 	bool host_net;      /* the network is the host's */
-	bool userns;        /* it may make user namespaces */
-	bool reports_names; /* renames and links */
-	bool reports_all;   /* and the further calls of refine.c: an ordinary user's */
+	bool userns;        /* the command may make user namespaces */
+	bool reports_names; /* the filter reports renames and links */
+	bool reports_all;   /* and, for an ordinary user, the further calls of refine.c */
 	const struct jail_profile *profile;
 	const int *pass_fds;
 	size_t n_pass_fds;
 };
-/* Which means failed, for the message; static text. */
+/* The means that failed, as static text for the message. */
 struct wall_failure {
 	const char *means;
 	int error; /* errno; 0: none failed */
 };
 /* Puts a failure where view_error() finds it. */
 void wall_tell(const struct wall_failure *w, struct view_failure *ret);
-/* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not, or cannot be here. ret_rules: NULL, or
- * where Landlock's rules are left for wall_close(): that wall stands then only when it is called. All return 0 or -1, with *ret. */
+/* *ret_listener: on which renames are reported, to be handed to the caller; -EBADF if they are not,
+ * or cannot be here. ret_rules: NULL, or where Landlock's rules are left for wall_close(): that
+ * wall stands then only when it is called. All return 0, or -1 and fill *ret. */
 int wall_raise(const struct wall *w, int *ret_listener, int *ret_rules, struct wall_failure *ret);
 /* With the standard fds that the command will have. */
 int wall_close(int rules, const int stdio[3], struct wall_failure *ret);
@@ -324,7 +326,7 @@ enum init_event {
 	INIT_STDIO,   /* with both ends of a socket, for standard fd number `value` */
 	INIT_STARTED, /* sent first: the namespaces and the layers, unless the run joined them */
 	INIT_STOPPED, /* value: the signal by which the command was stopped; and whether it had the terminal then */
-	INIT_WANTED_NETWORK, /* for the first time; not sent by one that serves */
+	INIT_WANTED_NETWORK, /* sent once; a pid 1 that serves does not send it */
 };
 struct init_report {
 	bool wanted_network; /* with INIT_ENDED */
@@ -354,14 +356,14 @@ struct init {
 	unsigned namespaces; /* that were made, CLONE_NEW…; 0: they were joined */
 	void (*stands)(void *arg);
 	void (*begun)(void *arg);
-	void *stands_arg; /* of both */
+	void *stands_arg; /* the arg of both */
 	char *const *argv;
 	char *const *env; /* NULL: the caller's */
 	const char *cwd;
 	struct jail_limits limits;
-	bool new_net;      /* a network namespace was made for it */
-	bool no_net;       /* and no gateway watches what it does there */
-	uint64_t attempts; /* to find a network, by other commands, before this one started; for no_net */
+	bool new_net;      /* a network namespace was made for the command */
+	bool no_net;       /* and no gateway reports what the command looks for */
+	uint64_t attempts; /* failed, to find a network, before this command started; for no_net */
 	int announce_fd;   /* of the gateway, or -EBADF */
 	int hold_fd;
 	const int *hold_fds;
@@ -492,16 +494,16 @@ struct rename_request {
 	unsigned flags;
 };
 void rename_request_release(struct rename_request *r);
-/* A process that waits for its answer. */
+/* A process that waits for the answer to its rename. */
 struct rename_waiting {
 	int listener;
 	uint64_t id;
-	int64_t end_at; /* when its time is over; 0: never */
+	int64_t end_at; /* when the time of the run is over; 0: never */
 };
 bool rename_is_waiting(const struct rename_waiting *w);
 void rename_reply(const struct rename_waiting *w, int r); /* -errno, 0, or 1: let the kernel do it */
-/* The caller: answers one report, or lets the mover answer it, which must not be busy. A move ends unfinished, and is taken back, when the
- * time of the run is over. */
+/* Caller side: answers one report, or lets the mover, which must not be busy, answer it. When the
+ * time of the run is over, the mover rolls an unfinished move back. */
 struct mover;
 void rename_answer(struct mover *m, int listener, struct confined *confined, int64_t end_at,
 		   const struct rename_door *door);
@@ -514,12 +516,12 @@ struct mover {
 	struct rename_waiting waiting;
 	const struct rename_door *door;
 };
-/* If there can be no process, the move is over when this returns. */
+/* If Atoll cannot start a mover, the move has ended when this returns. */
 void mover_start(struct mover *m, struct rename_waiting *w, const struct rename_request *q,
 		 const struct rename_door *door);
 bool mover_is_busy(const struct mover *m);
 int mover_fd(const struct mover *m); /* readable when the move is over, for mover_wait(); -EBADF if there is none */
-void mover_wait(struct mover *m);    /* until it is over */
+void mover_wait(struct mover *m);    /* waits until the move is over */
 
 /* ---- refine.c ---- */
 

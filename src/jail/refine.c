@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that the kernel answers otherwise inside than outside. The filter (wall-seccomp.c) reports them to the
- * caller together with the renames: chown() only for the commands of ordinary users.
+ * System calls that the kernel answers differently inside. The filter (wall-seccomp.c) reports them
+ * to the caller together with the renames: chown() only for the commands of ordinary users.
  *
- * chown() to an id that the user namespace does not map gives EINVAL, where it gives EPERM outside, and programs that expect that one
- * (dpkg, tar, rsync) take the other for a serious mistake.
+ * chown() to an id that the user namespace does not map gives EINVAL, where it gives EPERM outside,
+ * and programs that expect that one (dpkg, tar, rsync) take the other for a serious mistake.
  *
- * link() to a file of the original gives the new name another inode number than the old one had until then: an
- * overlay in a user namespace cannot keep the number, and root's cannot if the file has several names. git compares
- * the numbers, and gives up (clone of a local repository: "hardlink different from source"). git copies a file where
- * link() is refused, so the caller refuses it.
+ * link() to a file of the original gives the new name another inode number than the old one had
+ * until then: an overlay in a user namespace cannot keep the number, and root's cannot if the file
+ * has several names. git compares the numbers and gives up (clone of a local repository: "hardlink
+ * different from source"). If link() fails, git copies the file, so the caller refuses the call.
  *
  * Neither is a wall: what is answered here is a refusal in either case, or left to the kernel.
  */

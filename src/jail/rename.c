@@ -8,8 +8,8 @@
  * kernel continue with all but those of directories. The caller renames a directory itself, at the
  * path that the command named, with no more rights than the requesting process has (rights.c). It
  * does not act for a process that has another root or a Landlock domain of its own (confined.c),
- * and does not rename a mount point (EBUSY). If the overlay refuses, the directory is made anew
- * within the view (mover.c).
+ * and does not rename a mount point (EBUSY). If the overlay refuses, the mover makes the directory
+ * anew within the view (mover.c).
  *
  * This is a convenience, not a wall: the caller reads the strings of the command once and uses what
  * it read, and the kernel judges as usual every rename that the caller lets continue.
@@ -255,7 +255,8 @@ static bool is_mount_point(const struct rename_side *s)
 
 #define MOVE INT_MIN
 
-/* 0 or -errno for the command; 1: let the kernel do it; MOVE: the overlay does not rename the directory. */
+/* 0 or -errno for the command; 1: let the kernel do it; MOVE: the overlay does not rename the
+ * directory. */
 static int answer(const struct rename_waiting *w, const struct seccomp_notif *n, const struct confined *confined,
 		  struct rename_request *q)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The root of a view takes the place of the one the process came with. It is put over that one first, where no path leads to it, so
- * that it can be filled with what is on the other. That one is then detached: no path and no umount leads back. All of it is child
+ * Replaces the root of the process by the root of the view. root_put() attaches the new root over
+ * the old one, where no path leads to it, so that shield_fill() can still fill it from the old one.
+ * root_enter() then detaches the old root: no path and no umount leads back. All of it is child
  * side.
  */
 #include <fcntl.h>

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The root of a view. Sockets and FIFOs lie in the host's filesystem, and a read-only mount keeps no command from connecting to the
- * ones or opening the others. Through an overlay they are other inodes, with no daemon behind them. So nothing of the host's
- * filesystems is in a view but through a read-only overlay, or as a single plain file. This also holds for entries that the host
- * makes while the command runs.
+ * The root of a view. A read-only mount keeps no command from connecting to a socket of the host or
+ * from opening a FIFO of the host. In an overlay, sockets and FIFOs are other inodes, with no
+ * daemon behind them. So a view shows the host's filesystems only through read-only overlays, and
+ * as single plain files. This also holds for entries that the host makes while the command runs.
  *
- * Root's view is one overlay of the root filesystem, with one overlay more for each filesystem that is mounted on it.
+ * Root's view is one overlay of the root filesystem, with one more overlay for each filesystem that
+ * is mounted on it.
  *
- * In a user namespace the kernel lets nobody look below a mount of the host, so it makes no overlay of a directory below which
- * something is mounted. The view has a mirror of such a directory (mirror.c), the root among them.
+ * In a user namespace the kernel lets no process see the files under a mount of the host, so it
+ * makes no overlay of a directory below which the host has mounted a filesystem. The view has a
+ * mirror of each such directory (mirror.c), the root among them.
  *
- * Not seen through overlays, because they are no overlay's layers or may never answer: the kernel's own filesystems (/sys; /proc where
- * no new one can be made), network filesystems and FUSE.
+ * The view shows some filesystems directly, because they cannot be layers of an overlay or may
+ * never answer: the kernel's own (/sys, and /proc where Atoll can make no new one), network
+ * filesystems and FUSE.
  *
- * The host detaches a mount over one of its files when it replaces that file. A file of an overlay stays as it is, and so does one of a
- * mirror: what is hidden stays hidden.
+ * When the host replaces a file, the kernel detaches the mounts over that file. It does not detach
+ * mounts over files of an overlay or of a mirror, so a hidden file stays hidden.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -30,10 +33,10 @@
 
 #define MOUNTINFO_MAX (16 << 20)
 
-/* Of the root: the view puts something private there. */
+/* Entries of the root over which the view has private mounts. */
 static const char *const covered[] = { "dev", "run", "tmp" };
 
-/* Filesystems in which a host keeps sockets. Others are left alone: they may be far away, and never answer. */
+/* Filesystems of which the view makes overlays. Others may be remote and never answer. */
 static const char *const local[] = { "bcachefs", "btrfs",   "ext2",  "ext3",  "ext4", "f2fs",
 				     "jfs",      "overlay", "ramfs", "tmpfs", "xfs",  "zfs" };
 
@@ -52,7 +55,7 @@ static bool is_local(const char *line, const char *end)
 	return false;
 }
 
-/* The fifth word of the line, decoded in place: it gets no longer. */
+/* Decodes the fifth word of the line in place, since decoding makes it no longer. */
 static char *cut_path(char *line, const char *end)
 {
 	const char *word = line;
@@ -76,7 +79,7 @@ static int compare(const void *a, const void *b)
 	return r ? r : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Outer ones first, and each path once. */
+/* Sorts outer mounts before inner ones, and keeps only the last mount of each path. */
 static void sort(struct shield *s)
 {
 	size_t n = 0;
@@ -135,7 +138,7 @@ void shield_free(struct shield *s)
 	free(s);
 }
 
-/* ---- what lies where ---- */
+/* ---- paths ---- */
 
 bool shield_is_below(const char *path, const char *dir)
 {
@@ -164,7 +167,7 @@ bool shield_is_kernels(const char *path)
 	return is_top(path, "sys") || is_top(path, "proc");
 }
 
-/* ---- single mounts, nowhere yet ---- */
+/* ---- single mounts, not attached yet ---- */
 
 static int make_overlay(const struct shield_work *s, int node)
 {
@@ -197,7 +200,7 @@ int shield_look_at(int dir, const char *name, struct statx *ret)
 													       : 0;
 }
 
-/* ---- the host's mounts, on an overlay of what they are mounted on ---- */
+/* ---- the host's mounts, attached to a tree of the view ---- */
 
 static int open_beneath(int tree, const char *path)
 {
@@ -239,7 +242,7 @@ static int add_mounts(const struct shield_work *s, int tree)
 	for (size_t i = 0; i < shield->n && r == 0; i++) {
 		const char *path = shield->mounts[i].path;
 
-		/* What is mounted below /sys came with it. */
+		/* The mounts below /sys came with the recursive mount of /sys. */
 		if (path[1] != '\0' && !shield_is_covered(s, path) &&
 		    !(shield_is_kernels(path) && strchr(path + 1, '/')))
 			r = shield_add_mount(s, tree, &shield->mounts[i], 0);
@@ -267,7 +270,7 @@ int shield_root(const struct view *v, bool *ret_mirror)
 	AUTO_FD empty = root < 0 ? -errno : open_empty(v->stage);
 	int fd = empty;
 
-	/* In a user namespace it could not be. */
+	/* In a user namespace the kernel would refuse this overlay. */
 	if (empty >= 0)
 		fd = v->root ? make_overlay(&(struct shield_work){ .view = v, .empty = empty }, root) : -EINVAL;
 	*ret_mirror = empty >= 0 && fd < 0;

@@ -6,7 +6,7 @@
 #include "base/process.h"
 #include "jail/private.h"
 
-/* Without a pidfd the number has to do: it was the process's a moment ago. */
+/* Without a pidfd, signals the number, which the process had a moment ago. */
 static long send_to(int pidfd, pid_t pid, int sig, siginfo_t *info)
 {
 	if (pidfd >= 0) {

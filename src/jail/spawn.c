@@ -76,7 +76,8 @@ int spawn_enter_userns(int wide_fd, const struct ids_own *own)
 	return ids_map_own(own);
 }
 
-/* With its pidfd, if there is one: pidfd_open() may be refused by a container's filter of system calls. */
+/* Sends the child's pidfd too if there is one: a container's filter of system calls may refuse
+ * pidfd_open(). */
 static void send_child(int socket, int pid, int pidfd)
 {
 	char room[CMSG_SPACE(sizeof(int))] = { 0 };
@@ -112,7 +113,7 @@ static int go_between(int setup, void *arg)
 	return 0;
 }
 
-/* -errno if there is no child. */
+/* Returns 0, or -errno if there is no child. */
 static int receive_child(int socket, struct spawn *ret)
 {
 	char room[CMSG_SPACE(sizeof(int))];
@@ -167,7 +168,8 @@ static int start_indirectly(struct start *what, struct spawn *ret)
 	}
 	close(pair[0]);
 	close(pair[1]);
-	/* Our child, and not waited for yet: the number cannot be another process's. */
+	/* No process has waited for this child yet, so its number cannot belong to another
+	 * process. */
 	if (r == 0 && ret->pidfd < 0) {
 		kill(ret->pid, SIGKILL);
 		while (waitpid(ret->pid, NULL, __WALL) < 0 && errno == EINTR)

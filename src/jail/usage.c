@@ -76,7 +76,8 @@ void jail_usage(pid_t pid, struct jail_usage *ret)
 
 /* ---- System V segments ---- */
 
-/* Of a line of /proc/sysvipc/shm, the last two of sixteen columns: bytes in memory, and swapped out. */
+/* Adds the last two of the sixteen columns of a line of /proc/sysvipc/shm: bytes in memory and
+ * bytes swapped out. */
 static uint64_t segment_size(const char *line)
 {
 	unsigned long long resident, swapped;

@@ -9,7 +9,8 @@
  *      read what commands wrote there when the run is over (layers.c);
  *   2. all new mounts are made, attached to nothing. An overlay takes over the flags of its upper's mount, so they are made
  *      while that is still writable; and what is to be seen below a private /tmp is found while the host's is there;
- *   3. a root in which nothing of the host's is live (shield.c) takes the place of the old one, which goes (root.c);
+ *   3. a root that shows the host's filesystems only through overlays (shield.c) replaces the old
+ *      one (root.c);
  *   4. the new mounts are put in place, outer ones first.
  */
 #include <fcntl.h>
@@ -222,7 +223,8 @@ static int make_copy(const struct view *v, struct view_mount *vm, struct view_fa
 	return r < 0 ? r : mount_bind_at(v->stage, name, READ_ONLY);
 }
 
-/* Shows a directory through an overlay if one can be made, so that the host's sockets in it cannot be connected to (shield.c). */
+/* Shows a directory through an overlay if the kernel makes one, so that the command cannot connect
+ * to the host's sockets in it (shield.c). */
 static int see_directory(const struct view *v, int node)
 {
 	AUTO_FD nothing = openat(v->stage, "nothing", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -422,8 +424,9 @@ static int attach_proc(int proc_fd)
 	return proc_fd < 0 || target < 0 ? 0 : mount_attach(proc_fd, target);
 }
 
-/* To close a mount that is attached nowhere the kernel waits for all its processors. The view uses only parts of the stage, so that is
- * put where /proc will cover it. Read-only, so that Landlock takes it for no place to write to. */
+/* When a process closes a mount that is not attached, the kernel waits for all processors. The view
+ * uses only parts of the stage, so this attaches the stage where /proc will cover it, read-only, so
+ * that Landlock does not count it as a writable place. */
 static int put_away(int proc_fd, int fd)
 {
 	int r = proc_fd < 0 || fd < 0 ? 0 : set_read_only(fd);
