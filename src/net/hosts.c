@@ -206,7 +206,8 @@ static int resolve_some(struct hosts *h, size_t from, size_t to, int caller, int
 	return r;
 }
 
-/* A late name is in its second round: the addresses of the first are those that the user has accepted. */
+/* A late name begins in the second round, because the addresses of the first round count as
+ * accepted by the user. */
 static void add_host(struct host *host, const struct net_host *rule, bool late)
 {
 	*host = (struct host){ .rule = rule, .late = late, .round = late ? 1 : 0 };
@@ -328,7 +329,8 @@ static int add_patterns(const struct net_policy *p, struct net_host *ret)
 	return r;
 }
 
-/* A new place, or that of the name that was not asked for the longest. NULL if all are being looked up. */
+/* Returns a free place, or else that of the name that the command has not asked for the longest
+ * time. NULL if the gateway is looking all names up. */
 static struct host *find_place(struct hosts *h)
 {
 	struct host *oldest = NULL;
@@ -343,7 +345,7 @@ static struct host *find_place(struct hosts *h)
 	return oldest;
 }
 
-/* A name that a pattern matches, for the first time. */
+/* Adds a name that a pattern matches, when the command asks for it the first time. */
 static struct host *meet(struct hosts *h, const char *name)
 {
 	struct net_host rule = { .late = true };

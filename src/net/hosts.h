@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allowed hosts, and which addresses they have. Names that the user gave are resolved before the command starts: it may find
- * them in /etc/hosts without asking. A name that is asked for again later is looked up again meanwhile; the addresses that it had
- * stay open, since the command may still know them.
+ * The allowed hosts and their addresses. The gateway resolves names that the user gave before the
+ * command starts, because the command may find them in /etc/hosts without asking. If the command
+ * asks for a name again later, the gateway answers from memory and looks the name up again; the old
+ * addresses stay open, since the command may still use them.
  *
- * Names of presets, and those that a pattern matches, are looked up when the command asks for them. The user has not accepted any
- * address of these hosts, so such a name never means this machine (is_acceptable()).
+ * Names of presets and names that a pattern matches are late: the gateway looks them up when the
+ * command asks for them. The user has not accepted any address of these hosts, so such a name never
+ * means this machine (is_acceptable()).
  */
 #ifndef NET_HOSTS_H
 #define NET_HOSTS_H
@@ -14,7 +16,7 @@
 
 #define KNOWN_MAX 64
 #define MET_MAX 256    /* names that patterns match, remembered at a time */
-#define LOOKUPS_MAX 16 /* of late names, at a time */
+#define LOOKUPS_MAX 16 /* lookups of late names at a time */
 
 struct refresh;
 
@@ -27,13 +29,13 @@ struct host {
 	const struct net_host *rule;
 	struct net_host own; /* the rule of a name that patterns match */
 	bool late;
-	bool is_barred; /* late, and has none but addresses of this machine */
+	bool is_barred; /* late, and all its addresses are of this machine */
 	struct net_address first[RESOLVE_MAX];
 	size_t n_first;
 	struct known known[KNOWN_MAX];
 	size_t n_known;
 	unsigned round;
-	int64_t asked_at; /* of the name service; 0: never */
+	int64_t asked_at; /* when the gateway asked the name service; 0: never */
 	int64_t used_at;  /* when the command asked */
 	struct refresh *refresh;
 };
@@ -41,7 +43,7 @@ struct host {
 struct hosts_ops {
 	int (*add)(void *arg, const struct net_host *rule, const struct net_address *a);
 	void (*remove)(void *arg, const struct net_address *a);
-	void (*looked_up)(void *arg); /* a late name: hosts_ask() may be called again; may be NULL */
+	void (*looked_up)(void *arg); /* a late name was looked up: call hosts_ask() again; may be NULL */
 };
 
 struct hosts {
@@ -50,8 +52,8 @@ struct hosts {
 	void *arg;
 	const struct net_policy *policy;
 	struct host *all;
-	size_t n;     /* those of the policy, and behind them those that patterns have matched */
-	size_t n_own; /* of the policy, without patterns */
+	size_t n;     /* hosts of the policy, and then names that patterns have matched */
+	size_t n_own; /* hosts of the policy, without patterns */
 	size_t n_lookups;
 	int64_t fresh_ns; /* 0: the usual; for tests */
 };

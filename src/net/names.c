@@ -11,7 +11,8 @@
 #define AT_ONCE 64         /* packets before others have their turn */
 #define WAITING_MAX 256    /* questions over UDP; further ones are lost, and resolvers ask again */
 
-/* The size of the answer; 0: none; -EAGAIN: the name is being looked up. */
+/* Returns the size of the answer; 0 if there is none; -EAGAIN while the gateway looks the name
+ * up. */
 static int answer_query(struct names *n, const uint8_t *packet, size_t size, uint8_t answer[DNS_PACKET_SIZE])
 {
 	struct net_address addresses[RESOLVE_MAX];

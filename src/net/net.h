@@ -35,8 +35,9 @@ enum net_mode { NET_NONE, NET_HOST, NET_ALLOW };
 
 struct net_host {
 	char name[NET_NAME_SIZE]; /* lower case, without a dot at its end; or an address; or "*.NAME" */
-	/* Of a preset: the gateway looks the name up when the command asks for it, since the command may not
-	 * need it, and a name that does not resolve must not end the run. */
+	/* The host is of a preset: the gateway looks the name up when the command asks for it,
+	 * since the command may not need it, and a name that does not resolve must not end the
+	 * run. */
 	bool late;
 	uint16_t ports[NET_PORTS_MAX];
 	size_t n_ports;
@@ -55,8 +56,8 @@ struct net_policy {
 	size_t n_publish;
 };
 
-/* text: "none", "host" or "[PRESET,]…[allow:HOST[:PORT],…]"; without PORT 80 and 443 are meant; an IPv6 address stands in
- * brackets; a HOST "*.NAME" is every name below NAME. */
+/* text: "none", "host" or "[PRESET,]…[allow:HOST[:PORT],…]"; without PORT 80 and 443 are meant; an
+ * IPv6 address stands in brackets; a HOST "*.NAME" is every name below NAME. */
 int net_policy_parse(struct net_policy *p, const char *text, struct atoll_error *err);
 /* text: "[ADDRESS:][HOSTPORT:]PORT"; without ADDRESS the host's loopback, without HOSTPORT the same port. */
 int net_policy_publish(struct net_policy *p, const char *text, struct atoll_error *err);
@@ -89,8 +90,8 @@ void net_close(struct net *net, atoll_refusal_fn report, void *arg);
 int net_probe(void);
 /* Brings up the loopback of this process's namespace. */
 int net_loopback(void);
-/* Lets every process in it bind ports below 1024, which elsewhere takes a capability over the host.
- * Where /proc/sys is read-only, as in some containers, the ports stay closed. */
+/* Lets every process in the new network namespace bind ports below 1024, which otherwise takes a
+ * capability. Where /proc/sys is read-only, as in some containers, the ports stay closed. */
 void net_open_low_ports(void);
 
 /* How often something in this process's namespace looked for a way out and found none, so far. For "none", where nobody

@@ -10,12 +10,13 @@
 
 #include "net/private.h"
 
-/* Below these, beside a country, anyone can register a name: "co.uk". */
+/* Anyone can register a name below one of these in the domain of a country: "co.uk". */
 static const char *const registries[] = { "ac",  "co", "com", "edu", "gob", "gouv", "gov", "go", "ltd",
 					  "mil", "ne", "net", "nom", "or",  "org",  "plc", "sch" };
 
-/* Services that give each customer a name below their own. With a dot in front: also below any name below it,
- * because the names of customers follow deeper. The last ones turn the name into an address. */
+/* Services that give each customer a name below their own. With a dot in front, customers' names
+ * also follow deeper, so Atoll refuses patterns below any name below it too. The last services turn
+ * the name into an address. */
 static const char *const shared[] = {
 	".amazonaws.com",  ".core.windows.net", "appspot.com",
 	"azureedge.net",   "azurewebsites.net", "blogspot.com",

@@ -170,7 +170,7 @@ static int unknown_word(const char *word, struct atoll_error *err)
 		       word, near.best ? "; did you mean \"" : "", near.best ? near.best : "", near.best ? "\"?" : "");
 }
 
-/* Presets, and after "allow:" hosts. */
+/* Parses presets, and hosts after "allow:". */
 static int parse_list(struct net_policy *p, const char *text, struct atoll_error *err)
 {
 	static const char allow[] = "allow:";
@@ -195,7 +195,7 @@ static int parse_list(struct net_policy *p, const char *text, struct atoll_error
 	return 0;
 }
 
-/* A name that a pattern matches too has the ports of both. */
+/* Gives a name that a pattern also matches the ports of both. */
 static int merge_ports(struct net_policy *p, struct atoll_error *err)
 {
 	int r = 0;

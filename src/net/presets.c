@@ -3,7 +3,7 @@
  * The one table of presets: hosts that everyday tools talk to, by the name of the registry or
  * forge. To add one: a row here, in alphabetical order, and one in docs/network.md.
  *
- * A preset has only the hosts that fetching, and for a forge also pushing, takes.
+ * A preset has only the hosts that tools need for fetching and, from a forge, for pushing.
  */
 #include <string.h>
 

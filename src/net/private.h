@@ -40,7 +40,7 @@ bool pattern_is_host_name(const char *name);
 bool pattern_is(const char *name);
 /* name: lower case. */
 bool pattern_matches(const char *pattern, const char *name);
-/* What is wrong with a name that has a "*" in it; NULL: nothing. */
+/* Returns what is wrong with a name that has a "*" in it, or NULL. */
 const char *pattern_fault(const char *name);
 
 /* ---- dns.c: packets, which may come from anybody ---- */
@@ -114,7 +114,7 @@ struct resolve {
 	size_t size;
 };
 
-/* whole: the name is not looked for in the host's own domain too. */
+/* whole: do not also search the host's own domain for the name. */
 int resolve_start(struct resolve *r, const char *name, bool whole);
 /* Reads what is there. 1 once all was read, 0 if there is more to come. */
 int resolve_read(struct resolve *r);
@@ -179,8 +179,8 @@ int relay_start(struct loop *l, int from, int to, const struct relay_ops *ops, v
 /* ---- names.c: the DNS server ---- */
 
 struct names_ops {
-	/* The addresses of an allowed name, at most max, or -ENOENT; -EAGAIN: names_again() will tell when to
-	 * ask once more. type: of the question. */
+	/* Returns how many addresses an allowed name has, at most max; -ENOENT; or -EAGAIN:
+	 * names_again() asks once more. type: the question's. */
 	int (*find)(void *arg, const char *name, unsigned type, struct net_address *ret, size_t max);
 };
 struct names {
@@ -192,7 +192,7 @@ struct names {
 	struct waiting *waiting; /* questions over UDP, oldest first */
 	size_t n_waiting;
 };
-/* A name that was being looked up is known now: answers what waits for it. */
+/* Called when the gateway has looked a name up: answers the questions that wait for it. */
 void names_again(struct names *n);
 int names_serve_udp(struct names *n, int fd);
 int names_serve_tcp(struct names *n, int fd);

@@ -122,8 +122,8 @@ int store_fail(struct store *s, struct atoll_error *err, const char *what)
 	if ((code & 0xff) == SQLITE_IOERR && size_limit_is_set())
 		return error_set(
 			err, ATOLL_FAILED, sys, what, s->path,
-			"the state database \"%s\" cannot be written (%s): the size of files is limited here (ulimit -f), and it may be "
-			"too large for that",
+			"the state database \"%s\" cannot be written (%s): the size of files is limited here (ulimit "
+			"-f), and it may be too large for that",
 			s->path, text);
 	if (code == SQLITE_READONLY || (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_PERM)
 		return error_set(err, ATOLL_REFUSED, sys, what, s->path,

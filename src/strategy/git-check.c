@@ -268,7 +268,7 @@ static bool is_untouched(const struct git_work *w, const struct git_index_file *
 	       git_index_file_knows(f, e, &st) && e->look.ino == (uint32_t)st.ino;
 }
 
-/* Whether git hash-object can say what the file is: it reads through links, and lines. */
+/* Whether git hash-object can hash the file: it follows links, and reads one path per line. */
 static bool is_hashable(const struct git_work *w, const struct git_entry *e)
 {
 	AUTO_FD parent = -EBADF;
@@ -281,8 +281,9 @@ static bool is_hashable(const struct git_work *w, const struct git_entry *e)
 	return S_ISREG(st.mode) && git_mode_is(e->mode, st.mode);
 }
 
-/* Takes those entries off the list whose file has their content. One process instead of two: most
- * often git alone wrote the file, in the same moment as its index. */
+/* Takes the entries off the list whose file has their content. Most often this is all of them,
+ * because git wrote the file in the same moment as its index; then one process is enough instead of
+ * two. */
 static int drop_same(const struct git_work *w, struct git_entries *doubtful)
 {
 	AUTO_GIT_ENTRIES left = { 0 };

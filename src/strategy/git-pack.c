@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing the objects that land. Git needs some milliseconds for it, so Atoll begins as soon as it
- * can guess what will land. If the guess was wrong, the pack is made again.
+ * Packs the objects that land. Git needs some milliseconds for it, so Atoll begins as soon as it
+ * can guess which objects will land. If the guess was wrong, Atoll makes the pack again.
  */
 #include "strategy/git.h"
 

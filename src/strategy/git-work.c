@@ -195,7 +195,8 @@ static int start_history(struct git_work *w, struct atoll_error *err)
 						     "--format=%m%H %T%x09%h%x09%s", w->tip.hex, without, NULL });
 }
 
-/* The answer says most often all of it: 1 if what HEAD is inside comes after the original's branch. */
+/* Reads the commits and their base from git's answer. Returns 1 if the answer is enough: HEAD
+ * inside descends from the original's branch, as is usual. */
 static int read_history(struct git_work *w, struct atoll_error *err)
 {
 	char *save = NULL;
@@ -367,7 +368,7 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	rc = read_tip(w, &inside, err);
 	if (rc >= 0)
 		rc = read_head(w, err);
-	/* Before the index is read: git answers meanwhile. */
+	/* Starts git before reading the index, so that it works meanwhile. */
 	if (rc >= 0 && !w->elsewhere && !git_id_equal(&w->head, &w->tip))
 		rc = start_history(w, err);
 	if (rc >= 0)
@@ -404,7 +405,7 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 
 /* ---- kept from one call to the next ---- */
 
-/* Calls that are under way point into the struct, which has been copied to another place. */
+/* Running calls of git point into the struct, which the caller has copied to another place. */
 static void repoint(struct git_work *w)
 {
 	w->asked.call.repo = w->pack.running.call.repo = w->landing.call.repo = &w->repo;

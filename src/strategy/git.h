@@ -199,9 +199,9 @@ int git_stale_renew(struct resource *r, int dir_fd, const struct git_repo *repo,
 
 /* ---- git-work.c: what the sandbox has made of the repository, computed in a quarantine ---- */
 
-/* The objects that land, packed while Atoll looks for what is in the way. */
+/* A pack of the objects that land, made while Atoll looks for obstacles. */
 struct git_pack {
-	char *revisions; /* which, as git_objects_pack_start() takes them; NULL: none, and nothing below is valid */
+	char *revisions; /* to pack, for git_objects_pack_start(); NULL: no pack, nothing below is valid */
 	struct git_running running;
 	int fd;
 };
@@ -245,7 +245,7 @@ struct git_work {
 	struct strbuf ahead_said;
 	struct git_running hashing; /* what was written, as objects: a line for each tracked one of files */
 	struct strbuf hashes;
-	struct git_running asked; /* who commits, for git_landing_identify() */
+	struct git_running asked; /* for the committer, for git_landing_identify() */
 	struct strbuf asked_said;
 	struct git_pack pack;
 	struct git_running landing;   /* the objects of a commit, on their way into the original */
@@ -369,7 +369,7 @@ void git_landing_release(struct git_landing *l);
 int git_landing_make(struct git_work *w, const struct part_request *q, struct git_landing *ret,
 		     struct atoll_error *err);
 
-/* Asks git who commits, if that was not asked yet. */
+/* Asks git for the committer, unless Atoll has asked already. */
 int git_landing_ask(struct git_work *w, struct atoll_error *err);
 /* Fills l->who from git's answer. Refuses if git knows of no committer. */
 int git_landing_identify(struct git_work *w, struct git_landing *l, struct atoll_error *err);
@@ -381,12 +381,13 @@ int git_landing_none(const struct git_work *w, struct git_landing *ret, struct a
 
 /* ---- git-pack.c ---- */
 void git_pack_release(struct git_pack *p);
-/* Begins to pack what `new` and the moved refs have and `old` lacks. If w->pack packs just that
- * already, it goes on; else it is ended and begun anew. m: may be NULL. */
+/* Begins to pack the objects that `new` and the moved refs have and `old` lacks. If w->pack already
+ * packs just these, lets it go on; else ends it and begins again. m may be NULL. */
 int git_pack_start(struct git_work *w, const struct git_id *new, const struct git_id *old, const struct git_moves *m,
 		   struct atoll_error *err);
-/* The usual commit: moves the original's branch to what HEAD is inside. If r->lands, begins to pack
- * that, and asks who commits, as soon as it is known which commits these are. Only for speed. */
+/* For speed only, for the usual commit, which moves the original's branch to HEAD inside. If
+ * r->lands, begins to pack the commits and asks for the committer, as soon as the commits are
+ * known. */
 void git_pack_start_early(struct git_work *w);
 
 /* ---- git-inside.c ---- */
