@@ -132,10 +132,12 @@ def options(place, tap):
     tap.check("a profile holds", done.returncode == 1 and b"not permitted" in done.stderr, t.said(done))
     began = time.monotonic()
     done = box.atoll("run", "plain", "--isolation", "best", "--keep-alive", "60", "--", "cat", "f", cwd=path)
-    tap.check("a keeper has no view to keep: the command runs, and a warning says so", done.returncode == 0 and done.stdout == b"content\n" and
+    tap.check("a keeper has no view to keep: the command runs, and a warning says so", done.returncode == 0 and
+              done.stdout == b"content\n" and
               b"warning" in done.stderr and b"--keep-alive" in done.stderr, t.said(done))
     done = box.atoll("commit", "plain"), box.atoll("rollback", "plain")
-    tap.check("and nothing keeps the sandbox busy", all(d.returncode == 0 for d in done) and time.monotonic() - began < 20, *[t.said(d) for d in done])
+    tap.check("and nothing keeps the sandbox busy", all(d.returncode == 0 for d in done) and
+              time.monotonic() - began < 20, *[t.said(d) for d in done])
     for wrong in ("", "none", "BEST"):
         done = box.atoll("run", "plain", "--isolation", wrong, "--", "true", cwd=path)
         tap.check("the isolation %r is refused" % wrong, done.returncode == 2 and done.stderr.count(b"\n") == 1, t.said(done))

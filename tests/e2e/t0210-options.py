@@ -321,14 +321,16 @@ def explain(g):
     host = g.place.fresh("lent", g.who)
     done, lines = explained(g, "--rw", host, "--hide", "/srv", "--ro", g.path + "/d", "--tmpfs", "/mnt", "--nofile", "99", "--memory", "1G",
                             "--net", "allow:example.org:8443")
-    wanted = [("write", g.path + ": a private copy"), ("write", host + ": the host's own"), ("hidden", "/srv: " + hidden),
+    wanted = [("write", g.path + ": a private copy"), ("write", host + ": the host's own"),
+              ("hidden", "/srv: " + hidden),
               ("see", g.path + "/d: read-only"), ("write", "/mnt: empty"), ("hidden", g.box.state + ": "), ("use", "nofile 99: "),
               ("use", "memory 1073741824: kept by "), ("reach", "example.org: port 8443"), ("see", "/: "), ("call", "")]
     missing = [w for w in wanted if not any(what == w[0] and text.startswith(w[1]) for what, text in lines)]
     g.tap.check("--explain lists what a command could do, %s" % g.who, done.returncode == 0 and not missing, missing, t.said(done))
     found = g.box.atoll("run", "box", "--explain", "--json", "--hide", "/srv", cwd=g.path)
     listed = json.loads(found.stdout)
-    g.tap.check("--explain --json says the same to programs, %s" % g.who, {"what": "hidden", "object": "/srv", "text": hidden} in listed and
+    g.tap.check("--explain --json says the same to programs, %s" % g.who,
+                {"what": "hidden", "object": "/srv", "text": hidden} in listed and
                 all(sorted(each) == ["object", "text", "what"] for each in listed) and {"see", "write", "hidden", "reach", "be", "call", "use"} ==
                 {each["what"] for each in listed}, t.said(found))
     found = g.box.atoll("run", "box", "--explain", "--json", "--hide", "/not/there", cwd=g.path)

@@ -186,7 +186,8 @@ def memory(g):
         g.check("System V segments that are %s count too" % how, done.returncode == 137 and
                 (b"limit of memory" in done.stderr or b"more than the limit of 100.0 MiB" in done.stderr), t.said(done))
         done = g.python(["--memory", "200M"], SEGMENT, 80, how, 1)
-        g.check("those that are %s count once" % how, done.returncode == 0 and done.stdout == b"had it\n", t.said(done))
+        g.check("System V segments that are %s count once" % how, done.returncode == 0 and done.stdout == b"had it\n",
+                t.said(done))
     for place in ("/tmp", "/dev/shm", "/dev", "/run", g.box.home):
         done = g.python(["--memory", "50M"], FILL, place, 80)
         g.check("what lies in %s counts too" % place.replace(g.box.home, "the home directory"),

@@ -27,9 +27,10 @@ WEB, DNS, OTHER = "203.0.113.5", "203.0.113.53", "203.0.113.9"
 WEB6 = "2001:db8::5"
 LOCAL_DNS, NO_DNS = "127.0.0.53", "203.0.113.54"
 FAR, FAR_GATE = "198.51.100.7", "198.51.100.1"  # another machine, and the host's own address on the way to it
-NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER, "wild.test": FAR, "a.wild.test": FAR,
-         "a.b.wild.test": FAR, "evilwild.test": FAR, "own.wild.test": WEB, "gate.wild.test": FAR_GATE, "loop.wild.test": "127.0.0.1",
-         "registry.npmjs.org": FAR}
+NAMES = {"six.test": WEB6, "web.test": WEB, "git.test": WEB, "ssh.test": WEB, "other.test": OTHER, "wild.test": FAR,
+         "a.wild.test": FAR,
+         "a.b.wild.test": FAR, "evilwild.test": FAR, "own.wild.test": WEB, "gate.wild.test": FAR_GATE,
+         "loop.wild.test": "127.0.0.1", "registry.npmjs.org": FAR}
 CLONE_NEWNET = 0x40000000
 PAGE = b"a page of the host\n"
 
@@ -113,10 +114,11 @@ server.serve_forever()
 
 def add_machine(pages):
     """Another machine that serves pages: a process with a network of its own, linked with the suite's."""
-    machine = subprocess.Popen([t.PYTHON, "-I", "-c", MACHINE, FAR, pages], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    machine = subprocess.Popen([t.PYTHON, "-I", "-c", MACHINE, FAR, pages], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     machine.stdout.readline()
-    for command in ("ip link add far0 type veth peer name far1 netns %d" % machine.pid, "ip address add %s/24 dev far0" % FAR_GATE,
-                    "ip link set far0 up"):
+    for command in ("ip link add far0 type veth peer name far1 netns %d" % machine.pid,
+                    "ip address add %s/24 dev far0" % FAR_GATE, "ip link set far0 up"):
         subprocess.run(command.split(), check=True)
     machine.stdin.write(b"\n")
     machine.stdin.flush()
@@ -255,42 +257,48 @@ termios.tcsetattr(2, termios.TCSANOW, before)
 
 
 def presets(place, tap):
-    """What is listed is the same everywhere."""
+    """Help and the documentation list the same presets."""
     with open(os.path.join(os.environ["SRC"], "docs", "network.md"), encoding="utf-8") as file:
-        rows = [[cell.replace("`", "").strip() for cell in line.strip("|\n").split("|")] for line in file if line.startswith("| `")]
+        rows = [[cell.replace("`",
+                              "").strip() for cell in line.strip("|\n").split("|")] for line in file if line.startswith("| `")]
     listed = subprocess.run([os.environ["ATOLL"], "help", "presets"], capture_output=True, check=True).stdout.decode()
     words = " ".join(listed.split())
     documented = [row for row in rows if len(row) == 3]
     tap.check("help and docs/network.md list the same presets with the same hosts", len(documented) > 10 and
               all(" %s %s: %s" % tuple(row) in words for row in documented) and
-              len([line for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]) == len(documented), listed)
+              len([line for line in listed.splitlines() if line.startswith("  ") and
+                   line[2] != " "]) == len(documented), listed)
 
 
 def hint(s):
     """Needs no network of the suite's own, and no root."""
     done = s.python([], TRY, "1")
-    s.check("a command that succeeds without the network it wanted gets the hint too", done.returncode == 0 and HINT in done.stderr, done)
+    s.check("a command that succeeds without the network it wanted gets the hint too", done.returncode == 0 and
+            HINT in done.stderr, done)
     done = s.python([], TRY, "40")
     s.check("once, however often it tries", done.stderr.count(HINT) == 1 and done.stderr.count(b"\n") == 1, done)
     done = s.python(["-q"], TRY, "1")
     s.check("with --quiet there is no hint", done.returncode == 0 and not done.stderr, done)
-    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c", TRY + "sys.stdin.read()", "1"],
-                               cwd=s.path, env=s.box.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               **s.box.identity())
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c",
+                                TRY + "sys.stdin.read()", "1"],
+                               cwd=s.path, env=s.box.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, **s.box.identity())
     first = process.stderr.readline()
     running = process.poll() is None
     rest = process.communicate(timeout=60)[1]
-    s.check("the hint comes while the command runs", HINT in first and running and process.returncode == 0 and not rest, first, running, rest)
+    s.check("the hint comes while the command runs", HINT in first and running and process.returncode == 0 and not rest,
+            first, running, rest)
     master, slave = os.openpty()
     os.fchmod(slave, 0o666)
-    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c", DRAW], cwd=s.path, env=s.box.environment,
+    process = subprocess.Popen([s.box.program, "run", s.box.name, "--", t.PYTHON, "-I", "-S", "-c", DRAW], cwd=s.path,
+                               env=s.box.environment,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave, **s.box.identity())
     process.wait(timeout=60)
     screen = os.read(master, 4096)
     os.close(master)
     os.close(slave)
-    s.check("but not into what the command draws on the whole screen", process.returncode == 0 and b"drawn" in screen and
-            screen.find(b"drawn") < screen.find(HINT), screen)
+    s.check("but not into what the command draws on the whole screen", process.returncode == 0 and
+            b"drawn" in screen and screen.find(b"drawn") < screen.find(HINT), screen)
 
 
 def without(s):
@@ -437,25 +445,33 @@ print(*(found[kind, name] for name in sys.argv[2:] for kind in (socket.SOCK_STRE
 def patterns(s):
     wild = ["--net", "allow:*.wild.test"]
     done = s.run(wild, "curl", "-sS", "http://a.wild.test/page", "http://a.b.wild.test/page", "http://a.wild.test/page")
-    s.check("a pattern allows the names below it, however deep", done.returncode == 0 and done.stdout == 3 * PAGE and not done.stderr, done)
+    s.check("a pattern allows the names below it, however deep", done.returncode == 0 and done.stdout == 3 * PAGE and
+            not done.stderr, done)
     done = s.run(wild, "curl", "-sS", "http://wild.test/", "http://evilwild.test/", "http://a.wild.test:81/")
-    s.check("but not the name itself, nor another that ends like it, nor other ports", done.returncode != 0 and not done.stdout and
+    s.check("it allows neither the name itself, nor a name that only ends like it, nor other ports",
+            done.returncode != 0 and not done.stdout and
             b"the name wild.test\n" in done.stderr and b"the name evilwild.test\n" in done.stderr and
             b"a connection to %s:81\n" % FAR.encode() in done.stderr, done)
-    done = s.run(["--net", "allow:*.wild.test,wild.test,a.wild.test:81"], "curl", "-sS", "http://wild.test/page", "http://a.wild.test/page")
-    s.check("beside it the name itself can be allowed, and other ports", done.returncode == 0 and done.stdout == 2 * PAGE, done)
+    done = s.run(["--net", "allow:*.wild.test,wild.test,a.wild.test:81"], "curl", "-sS", "http://wild.test/page",
+                 "http://a.wild.test/page")
+    s.check("beside it the name itself can be allowed, and other ports", done.returncode == 0 and
+            done.stdout == 2 * PAGE, done)
     for name, what in (("own", "another address"), ("gate", "an address on the way out"), ("loop", "the loopback")):
         done = s.run(wild, "curl", "-sS", "http://%s.wild.test/page" % name)
-        s.check("a name below a pattern that means %s of this machine is refused and listed" % what, done.returncode == 6 and not done.stdout and
+        s.check("a name below a pattern that means %s of this machine is refused and listed" % what,
+                done.returncode == 6 and not done.stdout and
                 b"refused by --net: the name %s.wild.test\n" % name.encode() in done.stderr, done)
     done = s.run(wild, "curl", "-sS", "http://nowhere.wild.test/")
-    s.check("one that does not exist is not listed as refused", done.returncode == 6 and REFUSED not in done.stderr, done)
+    s.check("a name that does not exist is not listed as refused", done.returncode == 6 and REFUSED not in done.stderr,
+            done)
     done = s.python(wild, RESOLVE, DNS, "a.wild.test", "no.wild.test", "a.b.wild.test", "wild.test")
     s.check("questions over TCP and UDP wait for the same name and are all answered", done.stdout.split(b" ") ==
             [FAR.encode()] * 2 + [b"code", b"3"] * 2 + [FAR.encode()] * 2 + [b"code", b"3", b"code", b"3\n"], done)
     done = s.run(["--net", "npm"], "curl", "-sS", "http://registry.npmjs.org/page", "http://other.test/")
-    s.check("a preset allows its hosts and no others", done.stdout == PAGE and b"the name other.test\n" in done.stderr, done)
-    done = s.run(["--net", "npm,pypi,allow:web.test"], "curl", "-sS", "http://registry.npmjs.org/page", "http://web.test/page")
+    s.check("a preset allows its hosts and no others", done.stdout == PAGE and b"the name other.test\n" in done.stderr,
+            done)
+    done = s.run(["--net", "npm,pypi,allow:web.test"], "curl", "-sS", "http://registry.npmjs.org/page",
+                 "http://web.test/page")
     s.check("presets and hosts go together", done.returncode == 0 and done.stdout == 2 * PAGE, done)
 
 
@@ -499,8 +515,10 @@ def bad_input(s):
                                   (["--net", "allow:web.test:0"], 2, b"net"), (["--net", "allow:web.test:65536"], 2, b"net"),
                                   (["--net", "allow:http://web.test"], 2, b"net"), (["--publish", "0"], 2, b"publish"),
                                   (["--net", "allow:*"], 2, b"every host"), (["--net", "allow:*.com"], 2, b"top-level"),
-                                  (["--net", "allow:a.*.org"], 2, b"whole names"), (["--net", "allow:*.github.io"], 2, b"name the host itself"),
-                                  (["--net", "nmp"], 2, b'did you mean "npm"'), (["--net", "allow:npm"], 125, b"preset"),
+                                  (["--net", "allow:a.*.org"], 2, b"whole names"),
+                                  (["--net", "allow:*.github.io"], 2, b"name the host itself"),
+                                  (["--net", "nmp"], 2, b'did you mean "npm"'),
+                                  (["--net", "allow:npm"], 125, b"preset"),
                                   (["--publish", "web"], 2, b"publish"), (["--net", "host", "--publish", "80"], 125, b"publish"),
                                   (["--net", "allow:nowhere.test"], 125, b"nowhere.test")):
         done = s.run(options, "true")
@@ -611,7 +629,8 @@ def main(place, tap):
         host = Host(place)
         for who in place.users():
             s = Suite(place, tap, who, host)
-            for part in (without, tools, name_servers, refusals, patterns, loopback_of_host, publishing, together, bad_input, stored, endings, lost):
+            for part in (without, tools, name_servers, refusals, patterns, loopback_of_host, publishing, together,
+                         bad_input, stored, endings, lost):
                 if t.only(part.__name__):
                     part(s)
             s.box.drop()

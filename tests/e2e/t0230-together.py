@@ -32,7 +32,7 @@ def processes(word):
 
 
 def first_inside(process):
-    """Pid 1 of a run, seen from outside: a child of its atoll, which may still have others."""
+    """Pid 1 of a run, seen from outside: a child of its atoll, which may have further children."""
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
         children = file.read().split()
     for child in children:

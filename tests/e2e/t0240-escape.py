@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
-"""Attempts to get out (tests/lib/escapes.py and escapes_kernel.py), each in a process of its own, by an ordinary user, by one who is root inside, and by root: what stopped each is printed, and
-must be the wall that is meant to. Afterwards everything outside is as it was."""
+"""Attempts to get out (tests/lib/escapes.py and escapes_kernel.py), each in a process of its own,
+by an ordinary user, by a user who is root inside, and by root. The test prints the wall that
+stopped each attempt, which must be the wall that is meant to. Afterwards everything outside is as
+it was."""
 import ctypes
 import os
 import re
@@ -134,8 +136,8 @@ class Outside:
 
         with open(self.canary, "rb") as stdin:
             return self.box.atoll("run", self.box.name, "--user", self.inside, *LIMITS.get(names[0], ()), "--", t.PYTHON, "-I", "-S",
-                                  os.path.join(self.place.lib, "escapes_kernel.py"), ",".join(names), self.context(), cwd=self.resource, stdin=stdin,
-                                  close_fds=False, preexec_fn=prepare, timeout=60)
+                                  os.path.join(self.place.lib, "escapes_kernel.py"), ",".join(names), self.context(),
+                                  cwd=self.resource, stdin=stdin, close_fds=False, preexec_fn=prepare, timeout=60)
 
     def close(self):
         for victim in self.victims:

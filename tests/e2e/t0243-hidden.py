@@ -184,11 +184,16 @@ json.dump({"seen": {path: look(path) for path in sys.argv[1:]}, "env": sorted(os
 """
 CLEAN = {".npmrc": "registry=https://npm.example.org/\n@corp:registry=https://npm.corp.example/\nalways-auth=true\n//npm.corp.example/:_authToken=${NPM_TOKEN}\n",
          ".pypirc": "[distutils]\nindex-servers = corp\n[corp]\nrepository = https://pypi.corp.example/\nusername = ann\n",
-         ".netrc": "machine example.org login anonymous\n", ".cargo/credentials.toml": "[registries.corp]\nindex = \"https://cargo.example/\"\n",
-         ".docker/config.json": '{"auths": {"registry.example.org": {}}, "credsStore": "desktop"}\n', ".my.cnf": "[client]\nuser = ann\n"}
-DIRTY = {".npmrc": "registry=https://npm.example.org/\n//npm.example.org/:_authToken=npm_abc\n", ".pypirc": "[pypi]\nusername = ann\npassword = hunter2\n",
-         ".netrc": "machine example.org login ann password hunter2\n", ".cargo/credentials.toml": '[registry]\ntoken = "cio123"\n',
-         ".docker/config.json": '{"auths": {"registry.example.org": {"auth": "YW5uOmh1bnRlcg=="}}}\n', ".my.cnf": "[client]\npassword=hunter2\n"}
+         ".netrc": "machine example.org login anonymous\n",
+         ".cargo/credentials.toml": "[registries.corp]\nindex = \"https://cargo.example/\"\n",
+         ".docker/config.json": '{"auths": {"registry.example.org": {}}, "credsStore": "desktop"}\n',
+         ".my.cnf": "[client]\nuser = ann\n"}
+DIRTY = {".npmrc": "registry=https://npm.example.org/\n//npm.example.org/:_authToken=npm_abc\n",
+         ".pypirc": "[pypi]\nusername = ann\npassword = hunter2\n",
+         ".netrc": "machine example.org login ann password hunter2\n",
+         ".cargo/credentials.toml": '[registry]\ntoken = "cio123"\n',
+         ".docker/config.json": '{"auths": {"registry.example.org": {"auth": "YW5uOmh1bnRlcg=="}}}\n',
+         ".my.cnf": "[client]\npassword=hunter2\n"}
 
 
 def explained(box, *options):
@@ -215,11 +220,14 @@ def by_content(place, tap, who):
             wanted = {**{home + "/" + name: text for name, text in files.items()}, home + "/.docker": ["config.json"]}
             tap.check("files of settings that hold %s are read, %s" % (what, who), seen == wanted, seen)
         else:
-            tap.check("files of settings that hold %s are hidden, %s" % (what, who), set(map(str, seen.values())) <= {"denied", "empty", "absent"}, seen)
+            tap.check("files of settings that hold %s are hidden, %s" % (what, who),
+                      set(map(str, seen.values())) <= {"denied", "empty", "absent"}, seen)
     write(home + "/.npmrc", CLEAN[".npmrc"], uid)
     gate = place.fresh("gate", who)
-    process = subprocess.Popen([box.program, "run", "--rw", gate, "box", "--", "sh", "-c", "touch %s/begun; while ! test -e %s/go; do sleep 0.05; done; cat ~/.npmrc"
-                                % (gate, gate)], env=box.environment, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    process = subprocess.Popen([box.program, "run", "--rw", gate, "box", "--", "sh", "-c",
+                                "touch %s/begun; while ! test -e %s/go; do sleep 0.05; done; cat ~/.npmrc"
+                                % (gate, gate)], env=box.environment, cwd=project, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                **box.identity())
     while not os.path.exists(gate + "/begun") and process.poll() is None:
         time.sleep(0.02)
@@ -227,20 +235,24 @@ def by_content(place, tap, who):
     replace(home + "/.npmrc", DIRTY[".npmrc"])
     write(gate + "/go", "")
     out, error = process.communicate(timeout=60)
-    tap.check("a token that comes while a command runs is not seen, %s" % who, out.decode() == CLEAN[".npmrc"], out, error)
+    tap.check("a token that the host writes while a command runs is not seen, %s" % who,
+              out.decode() == CLEAN[".npmrc"], out, error)
     box.drop()
 
 
 def explain_agrees(place, tap, who):
     uid, home = place.uid(who), place.fresh("home", who)
     project = place.fresh("project", who)
-    for name, text in {**CLEAN, ".netrc": DIRTY[".netrc"], ".ssh/id_test": "KEY", ".aws/credentials": "KEY", ".kube/config": "KEY", ".docker/key.pem": "KEY",
+    for name, text in {**CLEAN, ".netrc": DIRTY[".netrc"], ".ssh/id_test": "KEY", ".aws/credentials": "KEY",
+                       ".kube/config": "KEY", ".docker/key.pem": "KEY",
                        ".config/gh/hosts.yml": "KEY", ".git-credentials": "KEY"}.items():
         write(home + "/" + name, text, uid)
     hidden = [place.fresh("hidden", who) + "/file", tempfile.mkstemp(prefix="atoll-test-", dir="/tmp")[1]]
     write(hidden[0], "SECRET", uid)
     os.chmod(hidden[1], 0o644)
-    box = t.Box(place, who, None, dirs=[project], environment={"HOME": home, "LD_DEBUG_OUTPUT": "/x", "SSH_AUTH_SOCK": "/x/agent", "DISPLAY": ":9", "MINE": "1"})
+    box = t.Box(place, who, None, dirs=[project],
+                environment={"HOME": home, "LD_DEBUG_OUTPUT": "/x", "SSH_AUTH_SOCK": "/x/agent", "DISPLAY": ":9",
+                             "MINE": "1"})
     box.new()
     try:
         for options in ([], ["--user", "root"], ["--clear-env"], ["--untrusted"]):
@@ -248,29 +260,36 @@ def explain_agrees(place, tap, who):
             lines = explained(box, *options)
             paths = {obj: text for what, obj, text in lines if what == "hidden" and obj.startswith("/")}
             copies = {obj for what, obj, text in lines if what == "see" and "a read-only copy" in text}
-            variables = {obj.removeprefix("variable ") for what, obj, _ in lines if what == "hidden" and obj.startswith("variable ")}
+            variables = {obj.removeprefix("variable ") for what, obj, _ in lines if what == "hidden" and
+                         obj.startswith("variable ")}
             found = probe(box, project, [*paths, *copies], *options)
-            means = {"looks empty": "empty", "cannot be opened: Permission denied": "denied", "does not exist inside": "absent"}
+            means = {"looks empty": "empty", "cannot be opened: Permission denied": "denied",
+                     "does not exist inside": "absent"}
             wrong = {path: (text, found["seen"][path]) for path, text in paths.items()
                      if found["seen"][path] != (means.get(text) or ["config.json"])}
             what = " ".join(options[:-4]) or "no option"
-            tap.check("what --explain says of each hidden path is so, with %s, %s" % (what, who), len(paths) >= 9 and not wrong, paths, wrong)
-            wrong = {path: found["seen"][path] for path in copies if found["seen"][path] != open(path, encoding="ascii").read()}
-            tap.check("and of each copy, with %s, %s" % (what, who), len([path for path in copies if path.startswith(home)]) == 5 and not wrong, copies, wrong)
+            tap.check("--explain says of each hidden path what a command finds, with %s, %s" % (what, who),
+                      len(paths) >= 9 and not wrong, paths, wrong)
+            wrong = {path: found["seen"][path] for path in copies if found["seen"][path] != open(path,
+                    encoding="ascii").read()}
+            tap.check("and of each copy, with %s, %s" % (what, who),
+                      len([path for path in copies if path.startswith(home)]) == 5 and not wrong, copies, wrong)
             given = {name for name in box.environment if name not in variables} - set(found["env"])
-            tap.check("and of each variable, with %s, %s" % (what, who), {"LD_DEBUG_OUTPUT", "SSH_AUTH_SOCK", "DISPLAY"} <= variables and
-                      not variables & set(found["env"]) and not given and ("MINE" in variables) == (options[0] in ("--clear-env", "--untrusted")),
-                      variables, given)
+            tap.check("and of each variable, with %s, %s" % (what, who),
+                      {"LD_DEBUG_OUTPUT", "SSH_AUTH_SOCK", "DISPLAY"} <= variables and
+                      not variables & set(found["env"]) and not given and
+                      ("MINE" in variables) == (options[0] in ("--clear-env", "--untrusted")), variables, given)
     finally:
         os.unlink(hidden[1])
         box.drop()
 
 
 def documented(tap):
-    """docs/hidden.md lists what help lists, and that is the table of the program."""
+    """docs/hidden.md and help list the table of the program."""
     with open(os.path.join(os.environ["SRC"], "docs", "hidden.md"), encoding="utf-8") as file:
         rows = [[cell.strip().strip("`") for cell in line.strip("|\n").split("|")] for line in file if line.startswith("| `") and "--explain" not in line]
-    listed = " ".join(subprocess.run([os.environ["ATOLL"], "help", "hidden"], capture_output=True, check=True).stdout.decode().split())
+    listed = " ".join(subprocess.run([os.environ["ATOLL"], "help", "hidden"], capture_output=True,
+                                     check=True).stdout.decode().split())
     missing = [row for row in rows if " ".join(row) not in listed]
     tap.check("docs/hidden.md lists what atoll help hidden lists", len(rows) > 80 and not missing and
               len(listed) < sum(len(" ".join(row)) + 1 for row in rows) + 200, missing, len(rows))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
-"""A command reaches no socket and no FIFO of the host (tests/lib/reaching.py): wherever they lie, and whether the host made them before the
-command began or while it runs. Sockets and FIFOs of its own work as ever."""
+"""A command reaches no socket and no FIFO of the host (tests/lib/reaching.py): wherever they lie,
+and whether the host made them before the command began or while it runs. Sockets and FIFOs of its
+own work as ever."""
 import os
 import shutil
 import socket
@@ -24,7 +25,7 @@ def mount(kind, path, *options):
 
 
 class Host:
-    """Directories of the host, in the suite's own mount namespace, and what listens in them."""
+    """Directories of the host, in the suite's own mount namespace, and the sockets and FIFOs in them."""
 
     def __init__(self, place):
         self.layers = place.fresh("layers")
@@ -43,7 +44,8 @@ class Host:
 
     def close(self):
         self.clear()
-        for path in (TOP + "/beside/mounted", TOP + "/closed/mounted", TOP + "/deep/a/b/mounted", TOP, "/usr", self.layers):
+        for path in (TOP + "/beside/mounted", TOP + "/closed/mounted", TOP + "/deep/a/b/mounted", TOP, "/usr",
+                     self.layers):
             subprocess.run(["umount", "-l", path], check=True)
 
     def add(self, directory, when):
@@ -108,13 +110,16 @@ def places(box, resource):
 
 
 def attempts(found):
-    return [(way, "%s/%s-%s" % (directory, kind, when), place, when) for place, (directory, times) in found.items() for when in times
+    return [(way, "%s/%s-%s" % (directory, kind, when), place, when) for place,
+            (directory, times) in found.items() for when in times
             for way, (kind, _) in reaching.WAYS.items()]
 
 
 def start(box, inside, tries):
-    return subprocess.Popen([box.program, "run", "--user", inside, "--ro", TOP + "/shown", box.name, "--", t.PYTHON, "-I", "-S", os.path.join(box.place.lib, "reaching.py"),
-                             repr([(way, path) for way, path, _, _ in tries])], env=box.environment, cwd="/", stdin=subprocess.PIPE,
+    return subprocess.Popen([box.program, "run", "--user", inside, "--ro", TOP + "/shown", box.name, "--", t.PYTHON,
+                             "-I", "-S", os.path.join(box.place.lib, "reaching.py"),
+                             repr([(way, path) for way, path, _, _ in tries])], env=box.environment, cwd="/",
+                             stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **box.identity())
 
 
@@ -137,13 +142,15 @@ def reach(place, tap, host, who, inside):
         if "later" in times:
             host.add(directory, "later")
     out, error = process.communicate(b"go\n", timeout=120)
-    said = dict((tuple(line.split("\t")[:2]), line.split("\t")[2]) for line in out.decode().splitlines() if line.count("\t") == 2)
+    said = dict((tuple(line.split("\t")[:2]),
+                 line.split("\t")[2]) for line in out.decode().splitlines() if line.count("\t") == 2)
     reached = {path for path in host.nodes if host.reached(path)}
     title = who if inside == "self" else "%s as root inside" % who
     tap.check("the command begins, %s" % title, begun == b"ready\n", begun, out, error)
     for way, path, name, when in tries:
         answer = said.get((way, path), "nothing")
-        tap.check("%s in %s, made %s: %s, %s" % (way, name, "before" if when == "before" else "while it runs", answer, title),
+        tap.check("%s in %s, made %s: %s, %s" % (way, name, "before" if when == "before" else "while it runs", answer,
+                                                 title),
                   answer.startswith("stopped") and path not in reached, path, error[-500:])
     host.clear()
     box.drop()
@@ -178,7 +185,8 @@ def own_ones_work(place, tap, who, inside):
     box = t.Box(place, who, dirs=[resource])
     box.new()
     done = box.atoll("run", "--user", inside, box.name, "--", t.PYTHON, "-I", "-S", "-c", OWN, ".", cwd=resource)
-    tap.check("sockets and FIFOs made inside work, %s" % (who if inside == "self" else who + " as root inside"), done.stdout == b"x" * 9 + b"ff", t.said(done))
+    tap.check("sockets and FIFOs made inside work, %s" % (who if inside == "self" else who + " as root inside"),
+              done.stdout == b"x" * 9 + b"ff", t.said(done))
     box.drop()
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
-"""While Atoll moves a directory for a command, it keeps the limits of the run and passes signals on: the move is stopped in the middle, and
-the command ends all the same. The directory is whole afterwards, under one name or the other."""
+"""While Atoll moves a directory for a command, it keeps the limits of the run and passes signals
+on: the move is stopped in the middle, and the command ends all the same. The directory is whole
+afterwards, under one name or the other."""
 import os
 import signal
 import sys
@@ -31,7 +32,8 @@ os.rename("a", "z")
 time.sleep(100)
 """
 # What ends the command: options, and the exit status of the run.
-ENDS = {"time": (["--timeout", "1"], 124), "memory": (["--memory", "100M"], 137), "disk": (["--disk", "20M"], 137), "signal": ([], 143)}
+ENDS = {"time": (["--timeout", "1"], 124), "memory": (["--memory", "100M"], 137), "disk": (["--disk", "20M"], 137),
+        "signal": ([], 143)}
 
 
 def is_inside(marker):
@@ -70,7 +72,8 @@ def case(place, tap, who, end, moment):
     if made.returncode != 0:
         tap.skip(title, "no overlay here")
         return
-    run = stepped.Stepped(box, MOMENTS[moment], "run", "--cwd", path, *options, "box", "--", t.PYTHON, "-c", SCRIPT, end, marker, mark="move")
+    run = stepped.Stepped(box, MOMENTS[moment], "run", "--cwd", path, *options, "box", "--", t.PYTHON, "-c", SCRIPT,
+                          end, marker, mark="move")
     stopped = run.stopped()
     if end == "signal":
         run.process.send_signal(signal.SIGTERM)
@@ -80,7 +83,8 @@ def case(place, tap, who, end, moment):
     done = run.finish()
     tap.check("the run says so: %s" % title, done.returncode == code, t.said(done))
     seen = box.run("sh", "-c", "ls -A | grep -v fill; ls a z 2>/dev/null | grep -c ^f", cwd=path)
-    tap.check("the directory is whole: %s" % title, seen.stdout in (b"a\n%d\n" % FILES, b"z\n%d\n" % FILES), t.said(seen))
+    tap.check("the directory is whole: %s" % title, seen.stdout in (b"a\n%d\n" % FILES, b"z\n%d\n" % FILES),
+              t.said(seen))
     box.drop()
 
 

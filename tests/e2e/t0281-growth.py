@@ -159,7 +159,8 @@ def resources(place, who, count):
 def many_resources(place, tap, who):
     few, wrong = resources(place, who, RESOURCES)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, before[0]), before[1]))  # the usual one, which Atoll raises for itself
+    resource.setrlimit(resource.RLIMIT_NOFILE,
+                       (min(1024, before[0]), before[1]))  # the usual one, which Atoll raises for itself
     try:
         many, more = resources(place, who, RESOURCES * TIMES)
     finally:

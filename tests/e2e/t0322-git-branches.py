@@ -951,7 +951,8 @@ def files_never_land_without_the_commits_made_inside(repo, tap):
         done, unchanged = refused(repo, given)
         shown = given.replace(repo.path, "…")
         tap.check("a commit of %s alone is refused, and the commits stay" % shown, unchanged and
-                  b"as a whole" in done.stderr and diff(repo) == before and "precious" in before, t.said(done), diff(repo))
+                  b"as a whole" in done.stderr and diff(repo) == before and "precious" in before, t.said(done),
+                  diff(repo))
     repo.commit(repo.top + "/dir/*.txt")
     with open(repo.top + "/dir/n.txt", encoding="ascii") as file:
         landed = file.read()

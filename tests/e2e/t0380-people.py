@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
-"""Five people at work, each on a real terminal: what Atoll told the person is compared with what happened on disk."""
+"""Five people at work, each on a real terminal: compares Atoll's messages with the changes on disk."""
 import hashlib
 import http.server
 import io
@@ -30,7 +30,8 @@ class Person:
 
     def __init__(self, place, tap, who, script):
         self.place, self.tap, self.who = place, tap, who
-        self.home = t.build_tree(place, who, [["create", ".gitconfig", CONFIG, 0o644], ["mkdir", "work", 0o755]], hint="home")
+        self.home = t.build_tree(place, who, [["create", ".gitconfig", CONFIG, 0o644], ["mkdir", "work", 0o755]],
+                                 hint="home")
         self.box = t.Box(place, who, environment={"HOME": self.home, "npm_config_update_notifier": "false"})
         self.work = self.home + "/work"
         self.sh(script)
@@ -49,7 +50,7 @@ class Person:
         self.tap.check("%s, %s" % (name, self.who), good, *diagnosis)
 
     def disk(self):
-        """Everything in the home directory but git's own files, which say what they should through git."""
+        """Everything in the home directory except git's own files, which the test reads through git."""
         entries = {os.fsdecode(path): entry for path, entry in mf.manifest(self.home).items()}
         return {path: {key: value for key, value in entry.items() if key != "mtime" or entry["type"] != "dir"}
                 for path, entry in entries.items() if ".git" not in path.split("/")}
@@ -74,7 +75,8 @@ def told(screen, below):
             continue
         path = match.group(2)
         counted = re.match(r"(.+/)  \d.*$", path)
-        (folded if counted else exact).add(os.path.normpath(os.path.join(below, (counted.group(1) if counted else path))))
+        (folded if counted else exact).add(os.path.normpath(os.path.join(below,
+                (counted.group(1) if counted else path))))
     return exact, folded
 
 
@@ -119,7 +121,8 @@ class Registry:
             return b""
         version = {"name": self.name, "version": "1.0.0", "dist": {"tarball": self.url + self.name + "-1.0.0.tgz",
                                                                   "shasum": hashlib.sha1(self.tarball).hexdigest()}}
-        return json.dumps({"name": self.name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
+        return json.dumps({"name": self.name, "dist-tags": {"latest": "1.0.0"},
+                           "versions": {"1.0.0": version}}).encode()
 
     def close(self):
         self.server.shutdown()
@@ -153,28 +156,34 @@ def developer(place, tap, who):
     with open(agent, "w", encoding="utf-8") as file:
         file.write(AGENT)
     try:
-        screen = p.at_terminal("run", "--net", "allow:localhost:%d" % registry.port, "--env", "npm_config_registry=" + registry.url,
+        screen = p.at_terminal("run", "--net", "allow:localhost:%d" % registry.port, "--env",
+                               "npm_config_registry=" + registry.url,
                                "--ro", os.path.dirname(agent), "--", "sh", agent, answers=[(QUESTION, b"c\n")])
     finally:
         registry.close()
     changed, (exact, folded) = p.changed(), told(screen, "work")
     p.check("the developer's agent installs a package, edits, tests and commits on a branch", screen.returncode == 0 and
             "all tests pass" in screen.text and "new branch fix/price" in screen.text, screen)
-    p.check("every path that the agent changed on disk stood in the list", changed and all(stands_for(path, exact, folded) for path in changed),
+    p.check("every path that the agent changed on disk stood in the list", changed and
+            all(stands_for(path, exact, folded) for path in changed),
             sorted(changed), sorted(exact), sorted(folded), screen)
     modules = {path for path in changed if t.is_below(path, "work/node_modules")}
-    p.check("the package is one line, with its number of files, and said to be ignored", "node_modules/  %d added, ignored by git" % len(modules) in
+    p.check("the package is one line, with its number of files, and said to be ignored",
+            "node_modules/  %d added, ignored by git" % len(modules) in
             screen.text and len(modules) > 1, screen)
-    p.check("what the agent left in the home directory was said to be discarded, and is not there", ": .agent-memory" in screen.text and
+    p.check("what the agent left in the home directory was said to be discarded, and is not there",
+            ": .agent-memory" in screen.text and
             not os.path.exists(p.home + "/.agent-memory") and not os.path.exists(p.home + "/.npm"), screen)
-    p.check("the commit is on its branch, and the developer's own edits are as they were", p.sh("git log --format=%s fix/price") == "price: round\nfirst" and
-            p.sh("git branch --show-current") == "main" and p.sh("git status --porcelain") == " M README.md\n?? TODO.md\n?? notes.txt" and
+    p.check("the commit is on its branch, and the developer's own edits are as they were",
+            p.sh("git log --format=%s fix/price") == "price: round\nfirst" and
+            p.sh("git branch --show-current") == "main" and
+            p.sh("git status --porcelain") == " M README.md\n?? TODO.md\n?? notes.txt" and
             p.sh("git show fix/price:src/price.ts") == "export const price = (net: number) => round(net * 1.19);" and
             p.sh("git show --format= --name-only fix/price") == "package-lock.json\npackage.json\nsrc/price.ts\ntest/price.test.js",
             p.sh("git status --porcelain; git log --all --stat"))
     screen = p.at_terminal("undo")
-    p.check("undo without a name takes all of it back", screen.returncode == 0 and not p.changed() and p.sh("git branch --list") == "* main",
-            sorted(p.changed()), p.sh("git branch --list"), screen)
+    p.check("undo without a name takes all of it back", screen.returncode == 0 and not p.changed() and
+            p.sh("git branch --list") == "* main", sorted(p.changed()), p.sh("git branch --list"), screen)
     p.close()
 
 
@@ -209,20 +218,26 @@ def backend_developer(place, tap, who, server):
     url = "postgresql://agent@/shop?host=%s&port=%d" % (server.home, pg.PORT)
     columns = "SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attnum > 0"
     service = p.work + "/service"
-    screen = p.at_terminal("run", "--git", ".", "--db", url, "--", "sh", "-c", MIGRATE, cwd=service, answers=[(QUESTION, b"k\n")])
+    screen = p.at_terminal("run", "--git", ".", "--db", url, "--", "sh", "-c", MIGRATE, cwd=service,
+                           answers=[(QUESTION, b"k\n")])
     name = re.search('kept as "([^"]+)"', screen.text)
-    p.check("the backend developer's migration runs, and the database's table and the new rows are in the list", screen.returncode == 0 and name and
-            "Batch 1 run: 1 migrations" in screen.text and "table public.orders" in screen.text and "migrations/001_gross.js" in screen.text, screen)
-    p.check("others are said to wait for the table while the answer is open", "locks public.orders (AccessExclusiveLock)" in screen.text, screen)
-    p.check("until then neither the repository nor the database has changed", not p.changed() and server.sql(columns) == "id,net" and
-            p.sh("git log --format=%s", service) == "first", sorted(p.changed()))
+    p.check("the backend developer's migration runs, and the database's table and the new rows are in the list",
+            screen.returncode == 0 and name and
+            "Batch 1 run: 1 migrations" in screen.text and "table public.orders" in screen.text and
+            "migrations/001_gross.js" in screen.text, screen)
+    p.check("Atoll says that other sessions wait for the table until the answer",
+            "locks public.orders (AccessExclusiveLock)" in screen.text, screen)
+    p.check("until then neither the repository nor the database has changed", not p.changed() and
+            server.sql(columns) == "id,net" and p.sh("git log --format=%s", service) == "first", sorted(p.changed()))
     screen = p.at_terminal("commit", name.group(1) if name else "none", "-m", "gross prices", cwd=service)
     told_of = re.search(r"committed (\d+) changes", screen.text)
-    p.check("the commit lands both", screen.returncode == 0 and told_of and p.sh("git log --format=%s", service) == "orders: add the gross price\nfirst" and
+    p.check("the commit lands both", screen.returncode == 0 and told_of and
+            p.sh("git log --format=%s", service) == "orders: add the gross price\nfirst" and
             p.sh("git status --porcelain", service) == "" and server.sql(columns) == "id,net,gross" and
             server.sql("SELECT count(*), sum(gross) FROM orders WHERE gross = round(net * 1.19, 2)") == "500|149047.50" and
             server.sql("SELECT name FROM knex_migrations") == "001_gross.js", screen, server.sql(columns))
-    p.check("and nothing else of the repository", p.changed() == {"work/service/migrations/001_gross.js"}, sorted(p.changed()))
+    p.check("and nothing else of the repository", p.changed() == {"work/service/migrations/001_gross.js"},
+            sorted(p.changed()))
     p.close()
 
 
@@ -253,25 +268,31 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
 
 
 def platform_engineer(place, tap, who):
-    p = Person(place, tap, who, "mkdir tree; cd tree; mkdir out shared deep old; for i in 0 1 2 3 4 5 6 7; do echo $i >old/$i; done; echo s >shared/0; echo s >shared/1")
+    p = Person(place, tap, who,
+               "mkdir tree; cd tree; mkdir out shared deep old; for i in 0 1 2 3 4 5 6 7; do echo $i >old/$i; done; echo s >shared/0; echo s >shared/1")
     tree = p.work + "/tree"
-    screen = Screen([t.PYTHON, "-c", PLATFORM, p.box.program, tree], 50, 4000, (), place.uid(who) if place.is_root else None,
-                    cwd=tree, env=p.box.environment, **p.box.identity())
+    screen = Screen([t.PYTHON, "-c", PLATFORM, p.box.program, tree], 50, 4000, (),
+                    place.uid(who) if place.is_root else None, cwd=tree, env=p.box.environment, **p.box.identity())
     jobs = [json.loads(line[4:]) for line in screen.lines if line.startswith("JOB ")]
     landed = [job for job in jobs if job["code"] == 0]
     p.check("the platform engineer's program makes eight sandboxes at the same time, and each job gets an answer in JSON", len(jobs) == 8 and
             all(job["status"] == [0, 0] and len(job["changes"]) == 4 for job in jobs), screen)
-    p.check("of the jobs that append to one file the first lands, and the others are told that it conflicts", len(landed) == 2 and
-            {job["job"] // 4 for job in landed} == {0, 1} and all(job["error"] == "conflict" and job["conflicts"] == ["shared/%d" % (job["job"] // 4)]
+    p.check("of the jobs that append to one file the first lands, and the others are told that it conflicts",
+            len(landed) == 2 and
+            {job["job"] // 4 for job in landed} == {0, 1} and
+            all(job["error"] == "conflict" and job["conflicts"] == ["shared/%d" % (job["job"] // 4)]
                                                                   for job in jobs if job not in landed), screen)
     wanted = {"work/tree/" + path for job in landed for path in job["changes"]}
     p.check("on disk there is what the program was told, and nothing else", p.changed() == wanted and
-            all(open(tree + "/shared/%d" % (job["job"] // 4), encoding="ascii").read() == "s\n%d\n" % job["job"] for job in landed),
+            all(open(tree + "/shared/%d" % (job["job"] // 4), encoding="ascii").read() == "s\n%d\n" %
+                job["job"] for job in landed),
             sorted(p.changed() ^ wanted), screen)
-    p.check("each job was told the file that it left beside the sandbox", all(job["discarded"] == [p.home + "/stray%d" % job["job"]] for job in jobs), screen)
+    p.check("each job was told the file that it left beside the sandbox",
+            all(job["discarded"] == [p.home + "/stray%d" % job["job"]] for job in jobs), screen)
     for job in landed:
         done = p.box.atoll("undo", "job%d" % job["job"], "--json")
-        p.check("undo answers in JSON: the job on shared/%d" % (job["job"] // 4), done.returncode == 0 and json.loads(done.stdout)["success"], t.said(done))
+        p.check("undo answers in JSON: the job on shared/%d" % (job["job"] // 4), done.returncode == 0 and
+                json.loads(done.stdout)["success"], t.said(done))
     p.check("and afterwards the tree is as it was", not p.changed(), sorted(p.changed()))
     for job in jobs:
         p.box.atoll("rm", "--force", "job%d" % job["job"])
@@ -291,7 +312,8 @@ nginx -t
 
 
 def etc_of(machine):
-    return {os.fsdecode(path): entry for path, entry in mf.manifest(machine.path("/etc")).items() if entry["type"] != "dir"}
+    return {os.fsdecode(path): entry for path,
+            entry in mf.manifest(machine.path("/etc")).items() if entry["type"] != "dir"}
 
 
 def administrator(place, tap):
@@ -299,19 +321,26 @@ def administrator(place, tap):
     box = MachineBox(machine, name="web")
 
     def at_terminal_of_machine(*arguments, answers=(), cwd="/root"):
-        return Screen(machine.enter([box.program, *arguments], cwd), 50, 110, answers, None, cwd=place.root, env=box.environment)
+        return Screen(machine.enter([box.program, *arguments], cwd), 50, 110, answers, None, cwd=place.root,
+                      env=box.environment)
     try:
         before = etc_of(machine)
         refused = at_terminal_of_machine("run", "--dir", "/etc", "--", "true")
-        tap.check("the administrator is told which switch a sandbox over /etc takes", refused.returncode != 0 and "--allow-system" in refused.text, refused)
-        screen = at_terminal_of_machine("run", "--dir", "/etc", "--allow-system", "--scratch", "/var/log/nginx", "--scratch", "/var/lib/nginx", "--",
+        tap.check("the administrator is told which switch a sandbox over /etc takes", refused.returncode != 0 and
+                  "--allow-system" in refused.text, refused)
+        screen = at_terminal_of_machine("run", "--dir", "/etc", "--allow-system", "--scratch", "/var/log/nginx",
+                                        "--scratch", "/var/lib/nginx", "--",
                                         "sh", "-c", ADMINISTRATE, answers=[(QUESTION, b"c\n")])
         after = etc_of(machine)
-        changed = {os.path.normpath(os.path.join("etc", path)) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        changed = {os.path.normpath(os.path.join("etc", path)) for path in before.keys() |
+                   after.keys() if before.get(path) != after.get(path)}
         exact, folded = told(screen, "etc")
-        tap.check("nginx accepts the new configuration inside, and it lands", screen.returncode == 0 and "test is successful" in screen.text and
-                  changed == {"etc/nginx/conf.d/shop.conf", "etc/nginx/nginx.conf", "etc/nginx/sites-enabled/default"}, sorted(changed), screen)
-        tap.check("the list on the terminal was what changed in /etc", exact == changed and not folded, sorted(exact ^ changed), screen)
+        tap.check("nginx accepts the new configuration inside, and it lands", screen.returncode == 0 and
+                  "test is successful" in screen.text and
+                  changed == {"etc/nginx/conf.d/shop.conf", "etc/nginx/nginx.conf", "etc/nginx/sites-enabled/default"},
+                  sorted(changed), screen)
+        tap.check("the list on the terminal was what changed in /etc", exact == changed and not folded,
+                  sorted(exact ^ changed), screen)
         tap.check("nginx outside accepts it too", box.command(["nginx", "-t"]).returncode == 0)
         screen = at_terminal_of_machine("undo", cwd="/etc")
         tap.check("and undo brings the old one back", screen.returncode == 0 and etc_of(machine) == before, screen)
@@ -346,14 +375,18 @@ def cautious_person(place, tap, who):
     secret = {"MY_TOKEN": "t0ken", "AWS_SECRET_ACCESS_KEY": "s3cret"}
     screen = p.at_terminal(*words, cwd=downloads, environment=secret, answers=[(QUESTION, b"x\n")])
     exact, _ = told(screen, "work/downloads")
-    p.check("the cautious person's script sees no key, no token and no network", "PRIVATE" not in screen.text and "STOLEN" not in screen.text and
-            "SENT" not in screen.text and screen.lines[0] == "0", screen)
-    p.check("what it tried is told: the host, and what it wrote in the home directory", "telemetry.example.com" in screen.text and
-            all(name in screen.text for name in (".bashrc", "letter.txt", "autostart")) and "untrusted: " in screen.text, screen)
-    p.check("what it changed in the directory is listed", exact == {"work/downloads/" + name for name in ("tool", "tool/bin", "mine.txt")}, sorted(exact), screen)
-    p.check("and after the answer x nothing of it is on disk", not p.changed() and json.loads(p.box.atoll("list", "--json").stdout) == [], sorted(p.changed()))
+    p.check("the cautious person's script sees no key, no token and no network", "PRIVATE" not in screen.text and
+            "STOLEN" not in screen.text and "SENT" not in screen.text and screen.lines[0] == "0", screen)
+    p.check("the report names the host, and the file in the home directory", "telemetry.example.com" in screen.text and
+            all(name in screen.text for name in (".bashrc", "letter.txt", "autostart")) and
+            "untrusted: " in screen.text, screen)
+    p.check("what it changed in the directory is listed",
+            exact == {"work/downloads/" + name for name in ("tool", "tool/bin", "mine.txt")}, sorted(exact), screen)
+    p.check("and after the answer x nothing of it is on disk", not p.changed() and
+            json.loads(p.box.atoll("list", "--json").stdout) == [], sorted(p.changed()))
     screen = p.at_terminal(*words, cwd=downloads, environment=secret, answers=[(QUESTION, b"c\n")])
-    p.check("with the answer c exactly the list lands", screen.returncode == 0 and p.changed() == exact, sorted(p.changed() ^ exact), screen)
+    p.check("with the answer c exactly the list lands", screen.returncode == 0 and p.changed() == exact,
+            sorted(p.changed() ^ exact), screen)
     p.close()
 
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
-# What make says while it builds: scripts/build, tried on a project of three small files.
+# The output of make while it builds: scripts/build, tried on a project of three small files.
 set -u
 number=0
 

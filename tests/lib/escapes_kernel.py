@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further attempts to get out of a sandbox (escapes.py): by the kernel's files, its rarer calls and ioctls, by what is open, and at processes
-outside by their numbers. Run inside in the same way, with those of escapes.py: escapes_kernel.py NAME[,NAME…] CONTEXT
+"""Further attempts to get out of a sandbox (escapes.py): by the kernel's files, its rarer calls and
+ioctls, by open files, and at processes outside by their numbers. Run inside in the same way, with
+those of escapes.py: escapes_kernel.py NAME[,NAME…] CONTEXT
 """
 import ctypes
 import fcntl
@@ -42,22 +43,29 @@ def prctl(*arguments):
 # ---- the kernel's settings ----
 
 each([("set_%s" % path.replace("/", "_").replace(".", "_"), "/proc/sys/" + path) for path in (
-    "kernel/hostname", "kernel/domainname", "kernel/randomize_va_space", "kernel/dmesg_restrict", "kernel/kptr_restrict", "kernel/sysrq",
-    "kernel/panic", "kernel/panic_on_oops", "kernel/core_uses_pid", "kernel/core_pipe_limit", "kernel/pid_max", "kernel/threads-max",
-    "kernel/perf_event_paranoid", "kernel/unprivileged_bpf_disabled", "kernel/kexec_load_disabled", "kernel/modules_disabled",
-    "kernel/shmmax", "kernel/shmall", "kernel/msgmni", "kernel/sem", "kernel/keys/maxkeys", "vm/drop_caches", "vm/overcommit_memory",
+    "kernel/hostname", "kernel/domainname", "kernel/randomize_va_space", "kernel/dmesg_restrict",
+    "kernel/kptr_restrict", "kernel/sysrq",
+    "kernel/panic", "kernel/panic_on_oops", "kernel/core_uses_pid", "kernel/core_pipe_limit", "kernel/pid_max",
+    "kernel/threads-max",
+    "kernel/perf_event_paranoid", "kernel/unprivileged_bpf_disabled", "kernel/kexec_load_disabled",
+    "kernel/modules_disabled",
+    "kernel/shmmax", "kernel/shmall", "kernel/msgmni", "kernel/sem", "kernel/keys/maxkeys", "vm/drop_caches",
+    "vm/overcommit_memory",
     "vm/mmap_min_addr", "vm/swappiness", "vm/panic_on_oom", "fs/file-max", "fs/suid_dumpable", "fs/protected_symlinks",
     "fs/protected_hardlinks", "fs/pipe-max-size", "fs/mount-max", "fs/mqueue/queues_max", "user/max_user_namespaces",
     "user/max_mnt_namespaces", "net/ipv4/ip_forward", "net/core/somaxconn")],
      NOT_WRITABLE, lambda path: lambda: open_to_write(path))
 
 each([("write_%s" % path.strip("/").replace("/", "_"), path) for path in (
-    "/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/scsi/scsi", "/proc/acpi/wakeup", "/proc/1/oom_score_adj", "/proc/1/comm",
+    "/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/scsi/scsi", "/proc/acpi/wakeup", "/proc/1/oom_score_adj",
+    "/proc/1/comm",
     "/proc/1/clear_refs", "/proc/1/coredump_filter", "/proc/1/uid_map", "/proc/1/gid_map", "/proc/1/setgroups",
-    "/sys/power/state", "/sys/power/disk", "/sys/kernel/mm/ksm/run", "/sys/kernel/kexec_crash_size", "/sys/kernel/profiling",
-    "/sys/kernel/rcu_expedited", "/sys/bus/pci/rescan", "/sys/bus/pci/drivers_probe", "/sys/module/printk/parameters/time",
-    "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/devices/system/cpu/cpu1/online", "/sys/kernel/debug/sched_features",
-    "/sys/kernel/security/lockdown", "/sys/fs/selinux/enforce")],
+    "/sys/power/state", "/sys/power/disk", "/sys/kernel/mm/ksm/run", "/sys/kernel/kexec_crash_size",
+    "/sys/kernel/profiling",
+    "/sys/kernel/rcu_expedited", "/sys/bus/pci/rescan", "/sys/bus/pci/drivers_probe",
+    "/sys/module/printk/parameters/time",
+    "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/devices/system/cpu/cpu1/online",
+    "/sys/kernel/debug/sched_features", "/sys/kernel/security/lockdown", "/sys/fs/selinux/enforce")],
      NOT_WRITABLE, lambda path: lambda: open_to_write(path))
 
 each([("look_into_%s" % path.strip("/").replace("/", "_"), path) for path in (
@@ -65,8 +73,8 @@ each([("look_into_%s" % path.strip("/").replace("/", "_"), path) for path in (
      "EACCES|EPERM|ENOENT|empty", lambda path: lambda: must_be_empty(path))
 
 each([("read_%s" % path.strip("/").replace("/", "_"), path) for path in (
-    "/proc/kmsg", "/proc/1/mem", "/proc/1/auxv", "/proc/1/stack", "/proc/1/syscall", "/proc/1/io", "/proc/1/maps", "/proc/1/smaps",
-    "/proc/1/pagemap", "/proc/1/personality", "/proc/1/numa_maps")],
+    "/proc/kmsg", "/proc/1/mem", "/proc/1/auxv", "/proc/1/stack", "/proc/1/syscall", "/proc/1/io", "/proc/1/maps",
+    "/proc/1/smaps", "/proc/1/pagemap", "/proc/1/personality", "/proc/1/numa_maps")],
      "EACCES|EPERM|ENOENT|EIO|EINVAL|empty", lambda path: lambda: read_some(path))
 
 
@@ -184,12 +192,16 @@ def refused(name, number=0):
     return None
 
 
-for _by, _names in (("EPERM", ("kexec_file_load", "swapoff", "ioperm", "modify_ldt", "migrate_pages", "lookup_dcookie", "fsconfig", "fsmount",
-                               "open_tree", "mount_setattr", "quotactl_fd", "pivot_root", "sethostname", "open_by_handle_at")),
-                    ("ENOSYS", ("io_uring_enter", "io_uring_register", "_sysctl", "ustat", "sysfs", "uselib", "nfsservctl"))):
+for _by, _names in (("EPERM", ("kexec_file_load", "swapoff", "ioperm", "modify_ldt", "migrate_pages", "lookup_dcookie",
+                               "fsconfig", "fsmount",
+                               "open_tree", "mount_setattr", "quotactl_fd", "pivot_root", "sethostname",
+                               "open_by_handle_at")),
+                    ("ENOSYS", ("io_uring_enter", "io_uring_register", "_sysctl", "ustat", "sysfs", "uselib",
+                                "nfsservctl"))):
     each([("call_%s_at_last" % name, name) for name in _names if name in NUMBERS], _by, refused)
 
-each([("join_a_session_of_keys", 1), ("search_the_keys_of_the_user", 10), ("read_a_key", 11), ("link_a_key", 8), ("revoke_a_key", 3)],
+each([("join_a_session_of_keys", 1), ("search_the_keys_of_the_user", 10), ("read_a_key", 11), ("link_a_key", 8),
+      ("revoke_a_key", 3)],
      "EPERM", lambda operation: lambda: call("keyctl", operation, -4, 0, 0, 0))
 
 
@@ -247,20 +259,23 @@ each([("open_a_process_outside", lambda: call("pidfd_open", x["victim"], 0)),
       ("write_the_memory_of_a_process_outside", lambda: call("process_vm_writev", x["victim"], IOV, 1, IOV, 1, 0)),
       ("signal_a_group_outside", lambda: os.killpg(x["victim"], 28)),
       ("signal_a_thread_outside", lambda: call("tgkill", x["victim"], x["victim"], 28)),
-      ("queue_a_signal_outside", lambda: call("rt_sigqueueinfo", x["victim"], 28, struct.pack("iiii", 28, 0, -1, 0) + bytes(112))),
+      ("queue_a_signal_outside", lambda: call("rt_sigqueueinfo", x["victim"], 28, struct.pack("iiii", 28, 0, -1, 0) +
+                                              bytes(112))),
       ("find_the_group_of_a_process_outside", lambda: os.getpgid(x["victim"])),
       ("find_the_session_of_a_process_outside", lambda: os.getsid(x["victim"])),
       ("find_the_processors_of_a_process_outside", lambda: os.sched_getaffinity(x["victim"])),
       ("set_the_processors_of_a_process_outside", lambda: os.sched_setaffinity(x["victim"], {0})),
       ("set_the_priority_of_a_process_outside", lambda: os.setpriority(os.PRIO_PROCESS, x["victim"], 19)),
-      ("set_the_scheduler_of_a_process_outside", lambda: os.sched_setscheduler(x["victim"], os.SCHED_BATCH, os.sched_param(0))),
+      ("set_the_scheduler_of_a_process_outside",
+       lambda: os.sched_setscheduler(x["victim"], os.SCHED_BATCH, os.sched_param(0))),
       ("find_the_locks_of_a_process_outside", lambda: call("get_robust_list", x["victim"], bytes(8), bytes(8))),
       ("join_the_group_of_a_process_outside", lambda: os.setpgid(0, x["victim"])),
       ("have_a_process_outside_signalled_by_a_file", lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, x["victim"])),
       ("have_a_group_outside_signalled_by_a_file", lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, -x["victim"])),
       ("have_a_process_outside_signalled_by_a_socket",
        lambda: control(socket.socket(socket.AF_UNIX).detach(), 0x8901, struct.pack("i", x["victim"]))),
-      ("move_the_pages_of_a_process_outside", lambda: call("process_madvise", call("pidfd_open", x["victim"], 0), bytes(16), 1, 21, 0))],
+      ("move_the_pages_of_a_process_outside",
+       lambda: call("process_madvise", call("pidfd_open", x["victim"], 0), bytes(16), 1, 21, 0))],
      "ESRCH|EPERM", lambda action: action)
 
 
@@ -274,7 +289,7 @@ def write_the_memory_of_pid_1_by_a_call():
     call("process_vm_writev", 1, IOV, 1, IOV, 1, 0)
 
 
-# ---- what is open, and what lies beside the resource ----
+# ---- open files, and files beside the resource ----
 
 def canary():
     return os.open(x["canary"], os.O_RDONLY)
@@ -295,8 +310,10 @@ each([("change_a_mode_beside_by_an_fd", lambda: os.fchmod(canary(), 0o777)),
       ("link_a_file_beside", lambda: os.link(x["canary"], x["canary"] + "2")),
       ("write_beside_through_the_root_of_a_process", lambda: open_to_write("/proc/self/root" + x["canary"])),
       ("write_beside_through_the_directory_of_a_process", lambda: open_to_write("/proc/self/cwd/../beside/canary")),
-      ("write_beside_through_an_open_directory", lambda: open_to_write("/proc/self/fd/%d/canary" % os.open(x["beside"], os.O_PATH))),
-      ("write_beside_through_an_open_file", lambda: open_to_write("/proc/self/fd/%d" % os.open(x["canary"], os.O_PATH)))],
+      ("write_beside_through_an_open_directory",
+       lambda: open_to_write("/proc/self/fd/%d/canary" % os.open(x["beside"], os.O_PATH))),
+      ("write_beside_through_an_open_file",
+       lambda: open_to_write("/proc/self/fd/%d" % os.open(x["canary"], os.O_PATH)))],
      "EROFS|EACCES|EPERM|EOPNOTSUPP", lambda action: action)
 
 
@@ -325,7 +342,8 @@ def leave_a_whiteout_behind():
     call("renameat2", -100, b"left", -100, b"left2", 4)
 
 
-each([("plant_%s" % name.replace(".", "_"), name) for name in ("trusted.escaped", "security.ima", "system.posix_acl_escaped")],
+each([("plant_%s" % name.replace(".", "_"),
+       name) for name in ("trusted.escaped", "security.ima", "system.posix_acl_escaped")],
      "EPERM|EOPNOTSUPP|ENOTSUP|EINVAL|EACCES", lambda name: lambda: os.setxattr(".", name, b"x"))
 
 
@@ -347,12 +365,14 @@ def make_a_file_beside_immutable():
 # ---- devices and terminals ----
 
 each([("make_the_device_" + name, major, minor) for name, major, minor in (
-    ("kmsg", 1, 11), ("port", 1, 4), ("fuse", 10, 229), ("kvm", 10, 232), ("tun", 10, 200), ("loop_control", 10, 237), ("tty0", 4, 0),
-    ("ptmx_of_the_host", 5, 2), ("userfaultfd", 10, 126))],
+    ("kmsg", 1, 11), ("port", 1, 4), ("fuse", 10, 229), ("kvm", 10, 232), ("tun", 10, 200), ("loop_control", 10, 237),
+    ("tty0", 4, 0), ("ptmx_of_the_host", 5, 2), ("userfaultfd", 10, 126))],
      "EPERM", lambda major, minor: lambda: os.mknod("device", 0o20000 | 0o600, os.makedev(major, minor)))
 
-each([("open_the_device_" + name.replace("/", "_"), "/dev/" + name) for name in ("userfaultfd", "net/tun", "mqueue", "disk", "input", "snapshot", "hpet",
-                                                                                 "rtc0", "watchdog", "vsock", "cpu/0/msr", "vfio", "dri", "snd")],
+each([("open_the_device_" + name.replace("/", "_"),
+       "/dev/" + name) for name in ("userfaultfd", "net/tun", "mqueue", "disk", "input", "snapshot", "hpet",
+                                                                                 "rtc0", "watchdog", "vsock",
+                                                                                 "cpu/0/msr", "vfio", "dri", "snd")],
      "ENOENT", lambda path: lambda: os.open(path, os.O_RDONLY))
 
 
@@ -367,7 +387,8 @@ def terminal(request, value):
     return action
 
 
-each([("take_the_console", 0x541D, 0), ("lock_a_terminals_settings", 0x5457, bytes(64)), ("hang_a_terminal_up", 0x5437, 0)],
+each([("take_the_console", 0x541D, 0), ("lock_a_terminals_settings", 0x5457, bytes(64)),
+      ("hang_a_terminal_up", 0x5437, 0)],
      "EPERM", terminal)
 
 
@@ -380,7 +401,8 @@ def find_the_terminals_of_the_host():
 # ---- sockets ----
 
 each([("open_a_socket_for_" + name, family, kind) for name, family, kind in (
-    ("keys_of_networks", 15, 3), ("fast_packets", 44, 3), ("clusters", 30, 1), ("reliable_datagrams", 21, 5), ("radio", 31, 3), ("cars", 29, 3),
+    ("keys_of_networks", 15, 3), ("fast_packets", 44, 3), ("clusters", 30, 1), ("reliable_datagrams", 21, 5),
+    ("radio", 31, 3), ("cars", 29, 3),
     ("shared_memory", 43, 1), ("kernel_messages", 41, 2), ("modems", 24, 1), ("routers", 42, 2))],
      "EAFNOSUPPORT", lambda family, kind: lambda: socket.socket(family, kind))
 
@@ -389,7 +411,8 @@ def option(level, name, value=struct.pack("i", 1)):
     return lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).setsockopt(level, name, value)
 
 
-each([("mark_packets", socket.SOL_SOCKET, 36), ("take_more_buffers", socket.SOL_SOCKET, 33), ("debug_a_socket", socket.SOL_SOCKET, 1),
+each([("mark_packets", socket.SOL_SOCKET, 36), ("take_more_buffers", socket.SOL_SOCKET, 33),
+      ("debug_a_socket", socket.SOL_SOCKET, 1),
       ("take_foreign_addresses", socket.IPPROTO_IP, 19), ("repair_a_connection", socket.IPPROTO_TCP, 19)],
      "EPERM|EACCES", option)
 
@@ -401,7 +424,8 @@ def take_the_loopback_down():
 
 @attempt("EPERM|EACCES")
 def give_the_loopback_an_address():
-    control(socket.socket().detach(), 0x8916, b"lo\0".ljust(16, b"\0") + struct.pack("HH4s", 2, 0, bytes([10, 9, 8, 7])) + bytes(16))
+    control(socket.socket().detach(), 0x8916, b"lo\0".ljust(16, b"\0") +
+            struct.pack("HH4s", 2, 0, bytes([10, 9, 8, 7])) + bytes(16))
 
 
 @attempt("EPERM")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine of its own for tests that change /etc: a root filesystem with a copy of /etc, in a mount namespace that tests enter."""
+"""A machine of its own for tests that change /etc: a root filesystem with a copy of /etc, in a
+mount namespace that tests enter."""
 import os
 import subprocess
 
@@ -34,11 +35,13 @@ class Machine:
                 os.symlink(os.readlink("/" + name), os.path.join(self.root, name))
         subprocess.run(["cp", "-a", "/etc", self.root], check=True)
         borrowed = (*BORROWED, place.root[1:])
-        self.holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", SETUP, "sh", self.root, *borrowed], stdout=subprocess.PIPE)
+        self.holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", SETUP, "sh", self.root, *borrowed],
+                                       stdout=subprocess.PIPE)
         assert self.holder.stdout.readline() == b"ready\n"
 
     def enter(self, argv, cwd="/"):
-        return ["nsenter", "--target", str(self.holder.pid), "--mount", "--", "sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd, *argv]
+        return ["nsenter", "--target", str(self.holder.pid), "--mount", "--", "sh", "-c",
+                'cd "$1" && shift && exec "$@"', "sh", cwd, *argv]
 
     def path(self, path):
         return self.root + path

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attempts to reach sockets and FIFOs of the host, run inside: reaching.py [(WAY, PATH), …]
 
-Says "ready", waits for a line, and then tries each way. Prints for each the way, the path, and "HOLE" or what stopped it,
-parted by tabs.
+Says "ready", waits for a line, and then tries each way. Prints for each the way, the path, and
+"HOLE" or what stopped it, parted by tabs.
 """
 import ast
 import errno
@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 
-PEER = b"peer"  # what the host's end gives to whoever reaches it
+PEER = b"peer"  # the host's end sends this to a process that reaches it
 
 
 def client(kind):
@@ -30,7 +30,7 @@ def connect_by_link(path):
 
 
 def by_number(path):
-    """The node itself, opened without being used."""
+    """Opens the node itself, but not for use."""
     return "/proc/self/fd/%d" % os.open(path, os.O_PATH | os.O_NOFOLLOW)
 
 
@@ -59,7 +59,9 @@ def send_message(path):
 
 def send_with_an_fd(path):
     null = os.open("/dev/null", os.O_RDONLY)
-    client(socket.SOCK_DGRAM).sendmsg([b"escaped"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, null.to_bytes(4, sys.byteorder))], 0, path)
+    client(socket.SOCK_DGRAM).sendmsg([b"escaped"],
+                                      [(socket.SOL_SOCKET, socket.SCM_RIGHTS, null.to_bytes(4, sys.byteorder))], 0,
+                                      path)
 
 
 def send_from_a_pair(path):
@@ -90,11 +92,12 @@ def open_fifo_for_both(path):
         raise OSError(errno.EAGAIN, "another FIFO")
 
 
-# What is done, and to which kind of node.
+# The ways to reach a node, and the kind of node.
 WAYS = {
     "connect to a stream": ("stream", lambda path: connect(socket.SOCK_STREAM, path)),
     "connect to a stream by a link": ("stream", connect_by_link),
-    "connect to a stream by the number of an open file": ("stream", lambda path: connect(socket.SOCK_STREAM, by_number(path))),
+    "connect to a stream by the number of an open file": ("stream", lambda path: connect(socket.SOCK_STREAM,
+            by_number(path))),
     "connect to a stream from its directory": ("stream", connect_from_beside),
     "connect to a stream through the root of a process": ("stream", connect_by_dots),
     "connect to a stream through the root of a thread": ("stream", connect_in_a_thread_of_another_root),

@@ -13,8 +13,8 @@ LIMIT = 240  # of a busy machine
 
 
 class Screen:
-    """answers: pairs (what must be said first, what is typed then: bytes, or a function that returns them). The text has plain
-    newlines."""
+    """answers: pairs of a text to wait for, and the bytes to type then (or a function that returns them). The text
+    has plain newlines."""
 
     def __init__(self, argv, rows=24, columns=80, answers=(), owner=None, **more):
         master, slave = pty.openpty()

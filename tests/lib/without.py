@@ -19,8 +19,8 @@ ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NUMBER, FIRST_ARGUMENT = 0, 16
 LANDLOCK = range(444, 447)
 CLONE3 = 435
-CALLS = {"pidfd_send_signal": 424, "pidfd_open": 434, "close_range": 436, "openat2": 437, "pidfd_getfd": 438, "faccessat2": 439,
-         "seccomp": {"x86_64": 317, "aarch64": 277}[os.uname().machine]}
+CALLS = {"pidfd_send_signal": 424, "pidfd_open": 434, "close_range": 436, "openat2": 437, "pidfd_getfd": 438,
+         "faccessat2": 439, "seccomp": {"x86_64": 317, "aarch64": 277}[os.uname().machine]}
 CLONE, UNSHARE = {"x86_64": (56, 272), "aarch64": (220, 97)}[os.uname().machine]
 libc = ctypes.CDLL(None, use_errno=True)
 

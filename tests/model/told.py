@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
-"""Random scripts that write inside, beside and outside the resources of a run. Each path that differs inside when the script
-ends must land, stay in the sandbox, or be reported as discarded; no other path may change.
+"""Random scripts that write inside, beside and outside the resources of a run. Each path that
+differs inside when the script ends must land, stay in the sandbox, or be reported as discarded; no
+other path may change.
 
 By hand with ATOLL_TOLD="seed=7 scripts=200"; a difference is printed with its seed and its script.
 """
@@ -21,9 +22,10 @@ from gitrepo import CONFIG  # noqa: E402
 OPTIONS = dict(word.split("=") for word in os.environ.get("ATOLL_TOLD", "").split())
 SCRIPTS = int(OPTIONS.get("scripts", 200 if t.TORTURE else 50))
 SEED = int(OPTIONS.get("seed", 1))
-DIRECTORIES = [".", "notes", ".cache", ".cache/tool", "tools", "shop", "shop/sub", "shop/sub/deep", "shop/lib", "shop/vendor", "shop/build"]
-FILES = [".rc", "notes/old", "notes/other", "tools/t", ".cache/tool/c", "shop/price", "shop/sub/in", "shop/sub/deep/leaf", "shop/lib/x",
-         "shop/vendor/v", "shop/build/o"]
+DIRECTORIES = [".", "notes", ".cache", ".cache/tool", "tools", "shop", "shop/sub", "shop/sub/deep", "shop/lib",
+               "shop/vendor", "shop/build"]
+FILES = [".rc", "notes/old", "notes/other", "tools/t", ".cache/tool/c", "shop/price", "shop/sub/in",
+         "shop/sub/deep/leaf", "shop/lib/x", "shop/vendor/v", "shop/build/o"]
 NAMES = ["a", "b", "new dir", "n\n1", ".hidden"]
 # Each with the directory that the command starts in, the arguments that name the resources, and the resources.
 KINDS = {
@@ -31,7 +33,8 @@ KINDS = {
     "a repository from a subdirectory": ("shop/sub/deep", [], ["shop"]),
     "a repository in a repository": ("shop/vendor", [], ["shop/vendor"]),
     "two directories": ("tools", ["--dir", "shop/sub", "--dir", "notes"], ["shop/sub", "notes"]),
-    "a directory and files": ("notes", ["--dir", "shop/sub", "--file", "notes/old", "--file", "tools/t"], ["shop/sub", "notes/old", "tools/t"]),
+    "a directory and files": ("notes", ["--dir", "shop/sub", "--file", "notes/old", "--file", "tools/t"],
+                              ["shop/sub", "notes/old", "tools/t"]),
 }
 
 
@@ -50,7 +53,8 @@ class Home:
         self.kind = rng.choice(sorted(KINDS))
         cwd, self.arguments, self.resources = KINDS[self.kind]
         tree = [["mkdir", d, 0o755] for d in DIRECTORIES[1:]] + [["create", f, f + "\n", 0o644] for f in FILES]
-        self.top = t.build_tree(place, who, tree + [["symlink", "notes", "shop/to-notes"], ["create", ".gitconfig", CONFIG, 0o644]], hint="home")
+        self.top = t.build_tree(place, who, tree + [["symlink", "notes", "shop/to-notes"],
+                                                    ["create", ".gitconfig", CONFIG, 0o644]], hint="home")
         self.cwd = os.path.join(self.top, cwd)
         self.box = t.Box(place, who, environment={"HOME": self.top})
         self.options = [word if word.startswith("--") else os.path.join(self.top, word) for word in self.arguments]
@@ -72,9 +76,11 @@ class Home:
     def operation(self):
         one, two, word = self.path(), self.path(), "w%d\n" % self.rng.randrange(10**6)
         return self.rng.choice([
-            ["create", one, word, self.rng.choice([0o644, 0o600])], ["append", one, word], ["replace", one, word, 0o644], ["mkdir", one, 0o755],
+            ["create", one, word, self.rng.choice([0o644, 0o600])], ["append", one, word],
+            ["replace", one, word, 0o644], ["mkdir", one, 0o755],
             ["remove", one], ["rename", one, two], ["chmod", one, self.rng.choice([0o700, 0o750])], ["link", one, two],
-            ["become", one, self.rng.choice(["file", "dir", "link"]), word], ["create", one, word, 0o644], ["append", one, word]])
+            ["become", one, self.rng.choice(["file", "dir", "link"]), word], ["create", one, word, 0o644],
+            ["append", one, word]])
 
     def now(self):
         return seen(mf.manifest(self.top))
@@ -83,7 +89,8 @@ class Home:
         """The script, then git if the command commits, then a list of all that is there."""
         editor = " ".join(map(repr, self.box._editor(self.script, "view")))  # pylint: disable=protected-access
         commit = "git add -A . && git commit -qm inside; " if "repository" in self.kind and self.rng.random() < 0.4 else ""
-        return ["sh", "-c", commit.join(["cd %s; %s >/dev/null; cd %s; " % (repr(self.top), editor, repr(self.cwd)), ""]) +
+        return ["sh", "-c", commit.join(["cd %s; %s >/dev/null; cd %s; " % (repr(self.top), editor, repr(self.cwd)),
+                                         ""]) +
                 "cd %s; exec %s" % (repr(self.top), " ".join(map(repr, self.box._editor([], "view"))))]  # pylint: disable=protected-access
 
     def is_inside(self, path):
@@ -97,14 +104,15 @@ class Home:
 
 
 def seen(entries):
-    """What is compared: git's own files and the times of directories change in other ways."""
+    """The entries to compare, without git's own files and the times of directories, which git and the kernel change."""
     result = {}
     for path, entry in entries.items():
         path = os.fsdecode(path)
         if ".git" in path.split("/") or path == ".gitconfig":
             continue
         # A name that lands without the other names of its file is a file of its own.
-        result[path] = {key: value for key, value in entry.items() if key != "links" and (key != "mtime" or entry["type"] != "dir")}
+        result[path] = {key: value for key, value in entry.items() if key != "links" and
+                        (key != "mtime" or entry["type"] != "dir")}
     return result
 
 
@@ -130,7 +138,7 @@ def listed_paths(home, name):
 
 
 class Report:
-    """What show and diff say of a sandbox."""
+    """The paths that show and diff list of a sandbox."""
 
     def __init__(self, home, name):
         self.kept, self.skipped = listed_paths(home, name)
@@ -138,17 +146,19 @@ class Report:
         for run in json.loads(must(home.box.atoll("show", name, "--json")).stdout)["discarded"]:
             if run["more"] or run["unknown"]:
                 raise Wrong("a report that is not complete: %s" % run)
-            self.discarded |= {os.path.relpath(path["path"], home.top) for group in run["groups"] if not group["temporary"]
+            self.discarded |= {os.path.relpath(path["path"],
+                                               home.top) for group in run["groups"] if not group["temporary"]
                                for path in group["paths"]}
 
     def names(self, path, inside):
-        """Whether a line stands for this path: its own, or that of a directory above it which a command made, removed or replaced."""
+        """Whether a line stands for this path: its own line, or that of a new, removed or replaced directory above it."""
         if inside.get(path, {}).get("type") == "dir" and any(t.is_below(each, path) for each in self.discarded):
             return True  # A command put the directory in the place of a file: the files in it are listed.
         return any(t.is_below(path, top) for top in self.skipped | self.discarded)
 
     def __str__(self):
-        return "changes %s, skipped %s, discarded %s" % (sorted(self.kept), sorted(self.skipped), sorted(self.discarded))
+        return "changes %s, skipped %s, discarded %s" % (sorted(self.kept), sorted(self.skipped),
+                                                         sorted(self.discarded))
 
 
 def account(home, name, before, inside):
@@ -157,7 +167,8 @@ def account(home, name, before, inside):
         if home.is_inside(path) and path not in report.kept | report.skipped:
             raise Wrong("%r was written in a resource, and diff does not list it: %s" % (path, report))
         if not home.is_inside(path) and not report.names(path, inside):
-            raise Wrong("%r was written outside, and is not reported: %s; %s, %s" % (path, report, before.get(path), inside.get(path)))
+            raise Wrong("%r was written outside, and is not reported: %s; %s, %s" %
+                        (path, report, before.get(path), inside.get(path)))
     wrong = [path for path in report.discarded if home.is_inside(path)] + [path for path in report.kept if not home.is_inside(path)]
     if wrong:
         raise Wrong("on the wrong list: %s: %s" % (wrong, report))
@@ -168,7 +179,8 @@ def landed(home, before, inside):
     wanted = {path: entry for path, entry in before.items() if not home.is_inside(path)}
     wanted.update({path: entry for path, entry in inside.items() if home.is_inside(path)})
     if differences(after, wanted):
-        raise Wrong("landed, but different: %s" % [(p, after.get(p), wanted.get(p)) for p in sorted(differences(after, wanted))[:3]])
+        raise Wrong("landed, but different: %s" %
+                    [(p, after.get(p), wanted.get(p)) for p in sorted(differences(after, wanted))[:3]])
 
 
 def refused(home, before, inside, name):
@@ -213,7 +225,8 @@ def run_and_commit(home, before):
 
 def run_then_decide(home, before, named):
     if named:
-        must(home.box.atoll("new", "box", *(home.options or ["--dir", os.path.join(home.top, home.resources[0])]), cwd=home.cwd))
+        must(home.box.atoll("new", "box", *(home.options or ["--dir", os.path.join(home.top, home.resources[0])]),
+                            cwd=home.cwd))
         done = must(home.box.atoll("run", "box", "--", *home.argv(), cwd=home.cwd))
     else:
         done = must(home.box.atoll("run", *home.options, "--keep", "--", *home.argv(), cwd=home.cwd))
@@ -236,7 +249,7 @@ def run_then_decide(home, before, named):
 
 
 def one(place, who, seed):
-    """None, or what is wrong."""
+    """None, or a description of the fault."""
     home = Home(place, who, random.Random(seed))
     before, way = home.now(), seed % 3
     try:
@@ -254,7 +267,8 @@ def one(place, who, seed):
 def main(place, tap):
     for who in place.users():
         wrong = [text for text in (one(place, who, SEED * 100000 + i) for i in range(SCRIPTS)) if text]
-        tap.check("after each of %d random scripts every path that it wrote has landed, stays or is reported, %s" % (SCRIPTS, who), not wrong, *wrong[:5])
+        tap.check("after each of %d random scripts every path that it wrote has landed, stays or is reported, %s" %
+                  (SCRIPTS, who), not wrong, *wrong[:5])
 
 
 t.run(main)

@@ -169,7 +169,7 @@ NET_TEST(an_address_of_this_machine_that_a_name_had_from_the_beginning_stays_and
 	CHECK_STR(s.seen.added, "10.77.0.1 ");
 }
 
-/* What a command gets that asks, once the name was looked up. */
+/* The answer to a command, once the gateway has looked the name up. */
 static const char *ask(struct names_scene *s, const char *name)
 {
 	struct net_address found[RESOLVE_MAX];

@@ -36,7 +36,8 @@ static void kill_and_keep(pid_t pid)
 	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-/* From here on /proc shows no process, as hidepid does with all that the user may not inspect. */
+/* From here on /proc shows no process, as hidepid hides all processes that the user may not
+ * inspect. */
 static void hide_processes(void)
 {
 	if (unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an untrusted run takes of its settings: src/engine/untrusted.c. */
+/* The settings of an untrusted run: src/engine/untrusted.c. */
 #include <string.h>
 
 #include "base/macros.h"
