@@ -264,7 +264,8 @@ static void tell_result(struct cli *cli, const struct atoll_info *info, struct r
 	if (result->not_started)
 		tell_not_started(result, command);
 	if (result->discards_unknown)
-		message_warning("what the command wrote outside the sandbox could not be looked at; it is discarded");
+		message_warning("cannot look for files that the command wrote outside the sandbox; they are "
+				"discarded");
 }
 
 /* A decide_inside_fn: runs a command that the user wants at the question after the run. Holds its
