@@ -363,7 +363,7 @@ struct init {
 	struct jail_limits limits;
 	bool new_net;      /* a network namespace was made for the command */
 	bool no_net;       /* and no gateway reports what the command looks for */
-	uint64_t attempts; /* failed, to find a network, before this command started; for no_net */
+	uint64_t attempts; /* failed attempts to use a network before this command started; for no_net */
 	int announce_fd;   /* of the gateway, or -EBADF */
 	int hold_fd;
 	const int *hold_fds;
