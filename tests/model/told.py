@@ -38,6 +38,7 @@ KINDS = {
 }
 
 
+LINKS = ["--allow-outside-links"]  # a file that is a resource of its own may become a link, which then leads out of the resources
 REFUSED = 4  # as a commit of a repository whose HEAD a script has removed inside
 
 
@@ -200,7 +201,7 @@ def list_of(home, done):
 
 def run_and_commit(home, before):
     """The everyday form with --commit: where nothing lands, the report on standard error is all there is."""
-    done = home.box.atoll("run", *home.options, "--commit", "--", *home.argv(), cwd=home.cwd)
+    done = home.box.atoll("run", *home.options, "--commit", *LINKS, "--", *home.argv(), cwd=home.cwd)
     inside = list_of(home, done)
     if done.returncode == REFUSED:
         refused(home, before, inside, re.search(r'the changes are kept as "([^"]+)"', done.stderr.decode()))
@@ -240,7 +241,7 @@ def run_then_decide(home, before, named):
         if differences(home.now(), before):
             raise Wrong("changed by rm: %s" % sorted(differences(home.now(), before)))
         return
-    done = home.box.atoll("commit", name)
+    done = home.box.atoll("commit", *LINKS, name)
     if done.returncode == REFUSED:
         refused(home, before, inside, re.match("(.*)", name))
         return
