@@ -62,6 +62,16 @@ static bool is_crossed(const struct git_work *w, const struct change *c)
 	return !(c->below && !c->has_after) && git_entries_find(&w->crossed, c->path);
 }
 
+/* Git compares no more of a mode than whether the file is executable, and no owners or attributes. A
+ * repository that was taken as it is lands them as any directory does. */
+static bool is_metadata_edit(const struct git_work *w, const struct change *c)
+{
+	const unsigned metadata = ATOLL_WHAT_MODE | ATOLL_WHAT_OWNER | ATOLL_WHAT_XATTR;
+
+	return w->state.as_is && !w->elsewhere && c->kind == ATOLL_META && (c->what & metadata) &&
+	       !git_work_original(w, c->path) && !git_entries_find(&w->hidden, c->path);
+}
+
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
 static bool mark_unchanged(const struct git_work *w, struct changes *list)
 {
@@ -86,6 +96,10 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 		if (!is_removed_on_both_sides(w, c) && !git_entries_find(&w->hidden, c->path) &&
 		    git_work_lands(w, c, &c->judged)) {
 			c->judged &= !w->state.carried;
+			continue;
+		}
+		if (is_metadata_edit(w, c)) {
+			c->judged = false;
 			continue;
 		}
 		if (git_carried_is_reverted(w, upper, c)) {

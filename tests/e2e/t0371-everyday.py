@@ -106,6 +106,27 @@ def edits_land_as_edits(place, tap, who):
 
 
 @scene
+def permissions_land(place, tap, who):
+    p = Project(place, who, "echo mine >>c; chmod 640 c")
+
+    def modes():
+        return ["%o" % os.stat(os.path.join(p.path, name)).st_mode for name in ("a", "src/b", "c")]
+
+    before = modes()
+    done = p.commit("chmod 600 a; chmod 444 src/b; chmod 666 c")
+    tap.check("permissions that git does not compare are listed and land, %s" % who, done.returncode == 0 and
+              modes() == ["100600", "100444", "100666"] and b"3 changes: 3 metadata only" in done.stderr and p.read("c") == "c\nmine\n",
+              t.said(done), modes())
+    undone = p.box.atoll("undo", cwd=p.path)
+    tap.check("undo takes them back, %s" % who, undone.returncode == 0 and modes() == before and p.status() == " M c", t.said(undone), modes())
+    for box in p.sandboxes():
+        p.box.atoll("rm", "--force", box["name"])
+    done = p.commit("touch a; cp src/b x; cat x >src/b; rm x; chmod 600 a; chmod 644 a")
+    tap.check("a file that is as it was is no change, %s" % who, done.returncode == 0 and b"no changes" in done.stderr and not p.sandboxes(), t.said(done))
+    p.drop()
+
+
+@scene
 def commits_land_as_commits(place, tap, who):
     p = Project(place, who, "echo mine >>a")
     done = p.commit("echo 1 >>src/b; git commit -qm one src/b; echo 2 >>src/b; git commit -qm two src/b; echo 3 >>src/b; git branch feature HEAD~1; "
