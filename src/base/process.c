@@ -206,6 +206,11 @@ static int search_children(pid_t pid, struct list *l)
 	return r;
 }
 
+bool process_signal_is_for_group(int sig, int code)
+{
+	return code == SI_KERNEL && !(sig == SIGHUP && getsid(0) == getpid());
+}
+
 int process_children(pid_t pid, pid_t **ret, size_t *ret_n)
 {
 	AUTO_FREE char *text = NULL;

@@ -33,6 +33,10 @@ bool process_is_alive(pid_t pid, uint64_t tag);
 int process_open(pid_t pid, uint64_t tag, int *ret_pidfd);
 /* The start time of the process or task, in clock ticks since boot. Fails for a hidden process. */
 int process_start_time(pid_t pid, uint64_t *ret);
+/* Whether a signal that reached this process, with its number and si_code, reached the rest of its
+ * process group too: the terminal sends such signals. When a terminal hangs up, the kernel sends SIGHUP
+ * to the leader of its session alone. */
+bool process_signal_is_for_group(int sig, int code);
 /* The children of the process's first thread; an empty list if there are none. *ret is
  * malloc'ed. */
 int process_children(pid_t pid, pid_t **ret, size_t *ret_n);

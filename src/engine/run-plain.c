@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 
 int run_plain_refuse(struct atoll_error *err)
 {
@@ -286,7 +287,7 @@ static void pass_signals_on(int signal_fd, pid_t pid)
 	struct signalfd_siginfo info;
 
 	while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-		if (info.ssi_code != SI_KERNEL)
+		if (!process_signal_is_for_group((int)info.ssi_signo, info.ssi_code))
 			kill(pid, (int)info.ssi_signo);
 }
 

@@ -153,7 +153,7 @@ static void pass_signals_on(struct run *run)
 	while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCONT)
 			let_go_on(run);
-		else if (info.ssi_code != SI_KERNEL)
+		else if (!process_signal_is_for_group((int)info.ssi_signo, info.ssi_code))
 			run_send_byte(run->socket, (char)info.ssi_signo);
 		run->signalled |= info.ssi_signo != SIGCONT;
 	}

@@ -121,6 +121,32 @@ def question(place, tap, who):
               done.returncode == 130 and not is_there("stopped") and not kept(), done)
 
 
+def hang_up(place, tap, who):
+    """A program in the place of the shell, as the one of `ssh -t` or of a terminal's window: it leads the session."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who)
+    master, slave = pty.openpty()
+    if place.is_root:
+        os.chown(os.ttyname(slave), place.uid(who), -1)
+    process = subprocess.Popen([box.program, "run", "--", "sh", "-c", "echo x >hung; echo begun; sleep 60; echo y >late"], cwd=path,
+                               env={**box.environment, "TERM": "dumb"}, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **box.identity())
+    os.close(slave)
+    said, status = b"", None
+    while b"begun" not in said and select.select([master], [], [], LIMIT)[0]:
+        said += os.read(master, 65536)
+    os.close(master)
+    try:
+        status = process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    boxes = json.loads(box.atoll("list", "--json").stdout)
+    changes = box.atoll("diff", boxes[0]["name"]).stdout if boxes else b""
+    tap.check("a terminal that hangs up ends the command as outside, and the sandbox is kept, %s" % who,
+              status == 129 and len(boxes) == 1 and b"A  hung" in changes and b"late" not in changes, status, said, boxes, changes)
+
+
 # What stops, and is continued: says so each time a line comes.
 TALKER = """
 import sys
@@ -235,6 +261,7 @@ def main(place, tap):
     for who in place.users():
         hostile(place, tap, who)
         question(place, tap, who)
+        hang_up(place, tap, who)
         job_control(place, tap, who)
         removal(place, tap, who)
 
