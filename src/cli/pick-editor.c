@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
@@ -22,6 +23,7 @@
 #include "cli/words.h"
 
 #define FOLD_ABOVE 500 /* changes */
+#define OLD_S 86400    /* since 1970 */
 
 /* Five lines at both ends: editors look for instructions to themselves (modelines) in the first and
  * last five lines, and a file's name might look like one. */
@@ -279,19 +281,48 @@ static void remove_file(const char *dir, const char *path)
 		(void)rmdir(dir);
 }
 
+/* Not a FIFO: its opening would wait for a writer. */
+static int open_list(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/* The list gets a time long past, since the clock of a filesystem may not advance between two writes. */
+static void make_old(const char *path)
+{
+	const struct timespec old[2] = { { .tv_sec = OLD_S }, { .tv_sec = OLD_S } };
+
+	(void)utimensat(AT_FDCWD, path, old, 0);
+}
+
+/* Whether the editor has written the list, with the same lines or with others. An editor that starts a
+ * window and returns at once has not, and neither has one that the user quits without saving. */
+static bool is_saved(const char *path)
+{
+	struct stat now;
+
+	return lstat(path, &now) != 0 || now.st_mtim.tv_sec != OLD_S;
+}
+
 static enum pick_answer edit(struct pick *p, const char *path)
 {
 	const char *command = editor_command();
-	int status = run_editor(command, path);
 	AUTO_TEXT text = { 0 };
+	int status;
 
+	make_old(path);
+	status = run_editor(command, path);
 	if (status < 0)
 		message_error("cannot start the editor \"%s\": %s; nothing was committed", command, strerror(-status));
 	else if (status > 0)
 		message_error("the editor \"%s\" ended with exit status %d; nothing was committed", command, status);
 	if (status != 0)
 		return PICK_BACK;
-	if (text_read(open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), &text) < 0 || text.is_binary || text.is_large ||
+	if (!is_saved(path)) {
+		message_error("the editor \"%s\" has not saved the list; nothing was committed", command);
+		return PICK_BACK;
+	}
+	if (text_read(open_list(path), &text) < 0 || text.is_binary || text.is_large ||
 	    strlen(text.data) != text.size) {
 		message_error("the editor has left no text; nothing was committed");
 		return PICK_BACK;

@@ -142,7 +142,7 @@ static bool question_row(size_t i, struct topic_row *ret)
 		  "choose the changes to commit from a list: space ticks a line, → and ← open and close a directory, "
 		  "enter commits the ticked changes. The rest stays in the sandbox, and Atoll asks again." },
 		{ "e", "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the "
-		       "sandbox." },
+		       "sandbox. If the editor does not save the list, Atoll commits nothing." },
 		{ "d [PATH…]", "show the changed lines, in the pager: d '*.ts'." },
 		{ "s [COMMAND…]", "start your shell in the sandbox, or run a command there, and ask again." },
 		{ "x", "discard all changes that are in the sandbox." },

@@ -356,8 +356,8 @@ def editor(place, tap, who):
                                                                                    "[x] D  old/", "[x] M  src/a",
                                                                                    "[x] M  src/deep/c"], lines)
     q.again()
-    done = q.ask((QUESTION, b"edit\n"), last=None, environment={"EDITOR": "true --with options"})
-    tap.check("an editor with options that changes nothing commits all, %s" % who, q.landed() == ALL and not q.kept(),
+    done = q.ask((QUESTION, b"edit\n"), last=None, environment={"EDITOR": "touch -c --"})
+    tap.check("an editor with options that saves the list as it is commits all, %s" % who, q.landed() == ALL and not q.kept(),
               done, q.landed())
     q.again()
     path = q.program("printf '[x] A  new/in/\\n\\n# note\\n[x] M  src/\\n[ ] M  src/deep/c\\n' >\"$1\"")
@@ -384,7 +384,7 @@ def editor(place, tap, who):
     tap.check("an editor that does not exist is told, %s" % who, "ended with exit status 127" in done.text and
               q.pending() == CHANGES, done)
     q.again()
-    wait = q.program("trap : INT; echo begun; read line; echo ended")
+    wait = q.program("trap : INT; echo begun; read line; touch \"$1\"; echo ended")
     done = q.ask((QUESTION, b"e\n"), (b"begun", b"\x03\n"), (b"ended", b""), last=None, environment={"EDITOR": wait})
     tap.check("Ctrl-C in the editor is the editor's, %s" % who, q.landed() == ALL, done, q.landed())
     q.again()
