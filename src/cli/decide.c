@@ -235,7 +235,7 @@ static bool has_pending(struct cli *cli, const char *name)
 	return atoll_pending(cli->a, name, 1, &pending, &ignored) < 0 || pending > 0;
 }
 
-int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
+static int land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
 		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over)
 {
 	AUTO_PROGRESS progress = { 0 };
@@ -259,6 +259,21 @@ int decide_land(struct cli *cli, const struct atoll_info *info, const struct dec
 	if (r < 0)
 		return failure;
 	return d->is_new && *ret_over ? finish_landed(cli, info, d, result, status) : status;
+}
+
+int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
+		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over)
+{
+	sigset_t old;
+
+	/* While the commit waits for another command in the sandbox, Ctrl-C gives it up. */
+	if (d->wait_ms != 0)
+		return land(cli, info, d, selection, status, ret_landed, ret_over);
+	interrupt_hold(&old);
+	status = land(cli, info, d, selection, status, ret_landed, ret_over);
+	/* The question comes again, and takes the next Ctrl-C. */
+	interrupt_release(&old, d->choice == DECIDE_ASK && !*ret_over);
+	return status;
 }
 
 static int commit_all(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)

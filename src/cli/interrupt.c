@@ -107,3 +107,30 @@ void interrupt_guard_end(const struct sigaction *old)
 {
 	(void)sigaction(SIGINT, old, NULL);
 }
+
+/* ---- landing ---- */
+
+static void fill(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+}
+
+void interrupt_hold(sigset_t *old)
+{
+	sigset_t set;
+
+	fill(&set);
+	sigprocmask(SIG_BLOCK, &set, old);
+}
+
+void interrupt_release(const sigset_t *old, bool drop)
+{
+	const struct timespec now = { 0 };
+	sigset_t set;
+
+	fill(&set);
+	while (drop && sigtimedwait(&set, NULL, &now) > 0)
+		;
+	sigprocmask(SIG_SETMASK, old, NULL);
+}

@@ -7,6 +7,7 @@
 #include <atoll/atoll.h>
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include "cli/commands.h"
 
@@ -25,5 +26,12 @@ int interrupt_status(int status);
  */
 void interrupt_guard_begin(const char *name, struct sigaction *old);
 void interrupt_guard_end(const struct sigaction *old);
+
+/*
+ * A commit cannot be stopped, and the user has to learn its outcome. interrupt_hold() makes Ctrl-C
+ * wait until interrupt_release(): then it ends the program, or, if drop is true, nothing.
+ */
+void interrupt_hold(sigset_t *old);
+void interrupt_release(const sigset_t *old, bool drop);
 
 #endif

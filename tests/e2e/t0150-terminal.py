@@ -121,6 +121,26 @@ def question(place, tap, who):
               done.returncode == 130 and not is_there("stopped") and not kept(), done)
 
 
+def late_interrupt(place, tap, who):
+    """Ctrl-C while the changes land, which it cannot stop."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who)
+
+    def after(seconds):
+        time.sleep(seconds)
+        return b"\x03"
+
+    for seconds in (0.02, 0.06, 0.12):
+        done = Talk(box, path, ["run", "--", "sh", "-c", "mkdir m; for i in $(seq 3000); do echo $i >m/$i; done"],
+                    [(QUESTION, b"c\n"), (b"c\r\n", lambda seconds=seconds: after(seconds))])
+        box_is_kept = [each for each in json.loads(box.atoll("list", "--json").stdout) if not each["landed"]]
+        landed = os.path.exists(path + "/m/3000")
+        tap.check("Ctrl-C %.2f seconds after the answer commit hides no outcome, %s" % (seconds, who),
+                  (b"committed 3001 changes" in done.said) == landed and (b"kept as" in done.said) == bool(box_is_kept) != landed, done, landed)
+        box.atoll("rm", "--force", *[each["name"] for each in box_is_kept] or ["none"])
+        t.remove_tree(path + "/m")
+
+
 def hang_up(place, tap, who):
     """A program in the place of the shell, as the one of `ssh -t` or of a terminal's window: it leads the session."""
     path = t.build_tree(place, who, BASE)
@@ -261,6 +281,7 @@ def main(place, tap):
     for who in place.users():
         hostile(place, tap, who)
         question(place, tap, who)
+        late_interrupt(place, tap, who)
         hang_up(place, tap, who)
         job_control(place, tap, who)
         removal(place, tap, who)
