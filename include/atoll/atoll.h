@@ -406,7 +406,8 @@ int atoll_discarded(struct atoll *a, const char *name, int64_t run, atoll_discar
 /*
  * Starts a run in the background, held by a keeper, which keeps the last 4 to 8 MiB of the run's
  * output on disk. Returns when the command starts, with the run's number. The notices, refusals and
- * discarded groups for the callbacks of the options go to that output too.
+ * discarded groups for the callbacks of the options go to that output too. The keeper closes all other
+ * files of the calling process: a callback can only write to standard output and standard error.
  */
 int atoll_start(struct atoll *a, const char *name, const struct atoll_run_options *options, int64_t *ret_run,
 		struct atoll_error *err);

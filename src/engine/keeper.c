@@ -2,7 +2,6 @@
 /* A detached run: a process of ours in a session of its own does what a foreground run does, and a scribe beside it keeps the output. */
 #include "engine/keeper.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -78,20 +77,12 @@ void keeper_remove_logs(struct atoll *a, const char *uuid)
 
 /* ---- the keeper ---- */
 
-/* Whatever was handed down to be inherited is not for a process in the background. */
-static void close_foreign(void)
+/* The program that uses the library goes on without the keeper. A listening socket, a connection or a
+ * locked file of that program must not stay open for as long as the detached run lasts, whether or
+ * not it is marked close-on-exec. */
+static void close_foreign(const struct atoll *a, const struct keeper *k)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		int fd = (int)strtol(e->d_name, NULL, 10);
-
-		if (fd > STDERR_FILENO && !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
-			close(fd);
-	}
-	if (dir)
-		closedir(dir);
+	fd_close_others(STDERR_FILENO + 1, (int[]){ a->state_fd, k->report_fd }, 2, NULL, 0);
 }
 
 static void detach_input(void)
@@ -109,7 +100,7 @@ static _Noreturn void keep(struct atoll *a, const char *name, const struct atoll
 	struct report report = { 0 };
 
 	setsid();
-	close_foreign();
+	close_foreign(a, k);
 	detach_input();
 	if (k->holds)
 		keeper_close_log(k);

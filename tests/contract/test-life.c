@@ -2,7 +2,9 @@
 /* The life of one sandbox over one resource: what commit, undo, rollback and removal promise, for every strategy. */
 #include <fts.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "contract.h"
 
@@ -711,6 +713,36 @@ CONTRACT(a_program_that_uses_the_library_for_long_has_no_more_descriptors_open)
 		(void)scene_pending();
 	}
 	CHECK_EQ(count_descriptors(), before);
+}
+
+/* A program with a listening socket starts a run that outlives the socket: its port must be free, and the peer of a
+ * connection must see the end, at once. */
+CONTRACT_ISOLATING(a_detached_run_holds_no_file_of_the_program_that_started_it)
+{
+	static const int kinds[] = { SOCK_CLOEXEC, 0 };
+	char *const argv[] = { (char *)"sleep", (char *)"600", NULL };
+	const struct atoll_run_options options = { .argv = argv, .cwd = tap_dir };
+	int64_t run;
+	size_t n;
+
+	begin();
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct pollfd peer = { .events = POLLIN };
+		int pair[2];
+		char byte;
+
+		CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | kinds[i], 0, pair));
+		CHECK_DONE(atoll_start(a, "box", &options, &run, &err), err);
+		CHECK_OK(close(pair[0]));
+		peer.fd = pair[1];
+		CHECK_EQ(poll(&peer, 1, 20000), 1);
+		CHECK_EQ(read(pair[1], &byte, 1), 0);
+		CHECK_OK(close(pair[1]));
+	}
+	CHECK_DONE(atoll_kill(a, "box", &(struct atoll_kill_options){ 0 }, &n, &err), err);
+	CHECK_EQ(n, 2);
+	CHECK_DONE(atoll_remove(a, "box", &(struct atoll_remove_options){ .force = true, .wait_ms = 20000 }, &err),
+		   err);
 }
 
 /* G-07 */
