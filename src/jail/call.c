@@ -65,7 +65,7 @@ static bool wait_for_answer(pid_t pid, int socket, int *help, struct answer *ret
 	AUTO_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	bool answered;
 
-	/* Who cannot be waited for and helped at the same time must not wait for help. */
+	/* The child cannot be waited for and helped at the same time, so it must not wait for help. */
 	if (pidfd < 0)
 		*help = fd_close(*help);
 	while (pidfd >= 0) {
@@ -124,6 +124,7 @@ static int open_channels(int pair[2], int help[2])
 static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, struct answer *ret, struct atoll_error *err)
 {
 	int pair[2], help[2], r, wide_fd = ids_wide_userns();
+	AUTO_FD probe = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	struct ids_own own;
 	bool answered;
 	pid_t pid;
@@ -135,9 +136,11 @@ static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, stru
 	if (pid == 0) {
 		/* Otherwise the caller's death would not be seen by one who waits for help. */
 		close(help[0]);
-		child(pair[1], help[1], wide_fd, &own, fn, arg, out);
+		/* The child ends if its help does. So it gets none where the caller cannot give any. */
+		child(pair[1], probe < 0 ? fd_close(help[1]) : help[1], wide_fd, &own, fn, arg, out);
 	}
 	r = -errno;
+	probe = fd_close(probe); /* its number is free for the child's */
 	close(pair[1]);
 	close(help[1]);
 	answered = pid >= 0 && wait_for_answer(pid, pair[0], &help[0], ret);

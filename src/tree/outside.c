@@ -10,6 +10,7 @@
  * 	                             <-- how it went --------
  */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -78,6 +79,11 @@ int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what)
 	if (r == 0)
 		r = receive_answer(helper.socket);
 	pthread_mutex_unlock(&helper.lock);
+	/* The process outside was killed in the middle of an operation. From now on this process would
+	 * take files whose ACLs it cannot read for changed by another process, and could not take the
+	 * operation back. It ends as in a crash: recovery has a process outside again. */
+	if (r == -EPIPE)
+		_exit(EXIT_FAILURE);
 	return r;
 }
 

@@ -242,7 +242,8 @@ int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hoo
 
 /* ---- outside.c: help from outside of a user namespace, for groups and ACLs that are not mapped in it ---- */
 
-/* The process inside: from now on copies ask for it on this socket (SOCK_SEQPACKET), from any thread. */
+/* The process inside: from now on copies ask for it on this socket (SOCK_SEQPACKET), from any thread. If the
+ * process outside is killed, the process inside ends when it asks the next time. */
 void tree_outside_use(int socket);
 /* The process outside, when the other end can be read: answers one request. False at its end. */
 bool tree_outside_serve(int socket);

@@ -258,6 +258,44 @@ def noted(tap, place, who, strategy):
     box.drop()
 
 
+LISTED = """
+import os, struct
+ids = [(1, 7, -1), (2, 6, 54322), (4, 4, -1), (16, 7, -1), (32, 4, -1)]
+value = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in ids)
+os.setxattr(".", "system.posix_acl_default", value)
+"""
+
+
+def caller_killed(tap, place, strategy):
+    """The default ACL names a user whom the user namespace does not map, so that the process that does the work asks
+    its caller for the ACL of each file. The caller alone is killed while it answers. Each file has a second name,
+    and the rename of one moves the ctime of both: all or nothing all the same."""
+    found, number, code, hits = [], 0, None, 0
+    while code != 0 and number < 40:
+        number += 1
+        path = place.fresh("tree", "user")
+        box = t.Box(place, "user", strategy, dirs=[path], program=place.faults_bin)
+        box.counts_kills = False
+        box.command([t.PYTHON, "-c", LISTED], cwd=path)
+        shell(box, "for i in 1 2 3; do echo old >f$i; ln f$i m$i; done", path)
+        before = mf.manifest(path)
+        box.new()
+        shell(box, "for i in 1 2 3; do echo new >t; mv t f$i; rm m$i; done", path, True)
+        box.commit()
+        after = mf.manifest(path)
+        done = box.undo(fault="%d:kill" % number, program_environment={"ATOLL_FAULT_ONLY": "sys_write"})
+        code = done.returncode
+        hits += code == -9
+        recovered = box.recover("--wait=10")
+        now = mf.manifest(path)
+        if recovered.returncode != 0 or now not in (before, after) or (code == 0 and now != before):
+            found.append("write %d: %s; %s; %s" % (number, t.said(done), t.said(recovered),
+                                                   mf.differences(before, now, 4)))
+        box.drop()
+    tap.check("all or nothing where the caller of an undo is killed while it reads ACLs, %s" % strategy,
+              not found and code == 0 and hits > 3, hits, *found[:6])
+
+
 CHAIN = """
 import os
 for i in range(%d):
@@ -541,6 +579,9 @@ def main(place, tap):
             nothing_done(tap, place, who, strategy)
             landed_once(tap, place, who, strategy)
             listed_once(tap, place, who, strategy)
+        if who == "user" and place.faults_bin:
+            caller_killed(tap, place, "overlay")
+            caller_killed(tap, place, "copy_on_write")
         chained(tap, place, who)
         copied_together(tap, place, who)
         one_file(tap, place, who)
