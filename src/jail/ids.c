@@ -15,6 +15,7 @@
 
 #include "base/child.h"
 #include "base/fd.h"
+#include "base/fork-gate.h"
 #include "base/strbuf.h"
 #include "base/sys.h"
 #include "jail/private.h"
@@ -45,6 +46,20 @@ static struct {
 	struct ranges uids, gids;
 	struct kept wide, root;
 } cache = { .lock = PTHREAD_MUTEX_INITIALIZER, .wide.fd = -EBADF, .root.fd = -EBADF };
+
+/* Behind the fork gate: a process that another thread forks at this instant (a keeper, a commit) would never get the
+ * lock. */
+static void cache_lock(void)
+{
+	fork_gate_enter();
+	pthread_mutex_lock(&cache.lock);
+}
+
+static void cache_unlock(void)
+{
+	pthread_mutex_unlock(&cache.lock);
+	fork_gate_leave();
+}
 
 static bool ranges_hold(const struct ranges *r, uint32_t id)
 {
@@ -347,12 +362,12 @@ int ids_root_userns(struct spawn *ret_first)
 	struct making m = { .map = copy_maps };
 	int r = 0;
 
-	pthread_mutex_lock(&cache.lock);
+	cache_lock();
 	if (!kept_is_there(&cache.root))
 		r = make_userns(&m, &cache.root, ret_first);
 	if (r == 0)
 		r = cache.root.fd;
-	pthread_mutex_unlock(&cache.lock);
+	cache_unlock();
 	return r;
 }
 
@@ -360,9 +375,9 @@ int ids_wide_userns(void)
 {
 	int r;
 
-	pthread_mutex_lock(&cache.lock);
+	cache_lock();
 	r = wide_userns_locked();
-	pthread_mutex_unlock(&cache.lock);
+	cache_unlock();
 	return r;
 }
 
@@ -371,10 +386,10 @@ static bool maps(const struct ranges *r, uint32_t id)
 {
 	bool answer;
 
-	pthread_mutex_lock(&cache.lock);
+	cache_lock();
 	(void)wide_userns_locked();
 	answer = ranges_hold(r, id);
-	pthread_mutex_unlock(&cache.lock);
+	cache_unlock();
 	return answer;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 
 #include "base/fd.h"
+#include "base/fork-gate.h"
 #include "base/sys.h"
 #include "jail/private.h"
 #include "tree/tree.h"
@@ -39,6 +40,7 @@ static int answer_get(struct answer *a, int (*find)(void))
 {
 	if (atomic_load_explicit(&a->known, memory_order_acquire))
 		return a->value;
+	fork_gate_enter(); /* a process that another thread forks at this instant would never get the lock */
 	pthread_mutex_lock(&a->lock);
 	if (!atomic_load_explicit(&a->known, memory_order_relaxed)) {
 		a->value = find();
@@ -46,6 +48,7 @@ static int answer_get(struct answer *a, int (*find)(void))
 		atomic_store_explicit(&a->known, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&a->lock);
+	fork_gate_leave();
 	return a->value;
 }
 
@@ -153,9 +156,11 @@ unsigned jail_probe_count(void)
 {
 	unsigned n;
 
+	fork_gate_enter();
 	pthread_mutex_lock(&overlay.lock);
 	n = overlay.found;
 	pthread_mutex_unlock(&overlay.lock);
+	fork_gate_leave();
 	return n;
 }
 

@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 
+#include "base/fork-gate.h"
 #include "jail-scene.h"
 
 static int say_hello(void *arg, int out)
@@ -303,4 +305,36 @@ TEST(the_kept_namespace_survives_the_loss_of_its_fd)
 		;
 	tap_write(tap_dirfd, "file", "x");
 	CHECK_EQ(jail_call(give_away, &first, NULL, &err), 0);
+}
+
+static atomic_bool asked_enough;
+
+static void *ask_for_ids(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&asked_enough))
+		(void)jail_maps_uid(54399);
+	return NULL;
+}
+
+/* A keeper is forked while other threads of the program work on other sandboxes. */
+JAIL_TEST(a_forked_process_finds_no_lock_that_another_thread_held)
+{
+	pthread_t thread;
+	int status;
+
+	atomic_store(&asked_enough, false);
+	CHECK_EQ(pthread_create(&thread, NULL, ask_for_ids, NULL), 0);
+	for (int i = 0; i < 500; i++) {
+		pid_t pid = fork_gate_fork();
+
+		if (pid == 0) {
+			alarm(10);
+			(void)jail_maps_uid(54399);
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	}
+	atomic_store(&asked_enough, true);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
