@@ -121,8 +121,8 @@ static int spawn_editor(const char *command, const char *path, pid_t *ret)
 static int run_editor(const char *command, const char *path)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old_int, old_quit;
+	pid_t pid = -1;
 	int status = 0, r;
-	pid_t pid;
 
 	fflush(NULL);
 	sigaction(SIGINT, &ignore, &old_int);
@@ -338,7 +338,7 @@ enum pick_answer pick_editor(struct pick *p, const char *name)
 
 	if (r < 0)
 		message_error("cannot write the list for the editor: %s; nothing was committed", strerror(-r));
-	else
+	else if (path)
 		answer = edit(p, path);
 	remove_file(dir, path);
 	return answer;

@@ -31,10 +31,10 @@ struct question {
 };
 
 struct answer {
-	char letter;
 	const char *word;
-	bool takes_words;
 	void (*run)(struct question *q, const struct words *words); /* words: those after the letter */
+	char letter;
+	bool takes_words;
 };
 
 /* ---- after an answer ---- */
@@ -266,10 +266,10 @@ static void answer_edit(struct question *q, const struct words *words)
 /* ---- the question ---- */
 
 static const struct answer answers[] = {
-	{ 'c', "commit", true, answer_commit }, { 't', "choose", false, answer_choose },
-	{ 'e', "edit", false, answer_edit },    { 'd', "diff", true, answer_diff },
-	{ 's', "shell", true, answer_shell },   { 'x', "discard", false, answer_discard },
-	{ 'k', "keep", false, answer_keep },    { '?', "help", false, answer_help },
+	{ "commit", answer_commit, 'c', true }, { "choose", answer_choose, 't', false },
+	{ "edit", answer_edit, 'e', false },    { "diff", answer_diff, 'd', true },
+	{ "shell", answer_shell, 's', true },   { "discard", answer_discard, 'x', false },
+	{ "keep", answer_keep, 'k', false },    { "help", answer_help, '?', false },
 };
 
 static const struct answer *find_answer(const char *word)
