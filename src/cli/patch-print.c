@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "cli/patch.h"
+#include "cli/patch-hunks.h"
 
 struct printer {
 	const struct patch *p;
@@ -66,66 +66,24 @@ static void print_range(FILE *out, size_t start, size_t count)
 		fprintf(out, ",%zu", count);
 }
 
-struct position {
-	size_t a, b;
-};
-
-static bool at_change(const struct patch *p, struct position at)
+/* Prints a header and all lines of the range, which includes context. */
+static void print_lines(const struct printer *pr, const struct patch_hunk *range)
 {
-	return (at.a < p->old_side.n && p->old_side.lines[at.a].changed) ||
-	       (at.b < p->new_side.n && p->new_side.lines[at.b].changed);
-}
-
-static bool at_end(const struct patch *p, struct position at)
-{
-	return at.a >= p->old_side.n && at.b >= p->new_side.n;
-}
-
-/* Past the changed lines here; both sides then stand at equal lines or at the end. */
-static struct position skip_changes(const struct patch *p, struct position at)
-{
-	while (at.a < p->old_side.n && p->old_side.lines[at.a].changed)
-		at.a++;
-	while (at.b < p->new_side.n && p->new_side.lines[at.b].changed)
-		at.b++;
-	return at;
-}
-
-/* Where the hunk ends whose first change is at `at`: behind the last change near enough to share its context. */
-static struct position find_hunk_end(const struct patch *p, struct position at)
-{
-	for (;;) {
-		struct position end = skip_changes(p, at);
-		size_t equal = 0;
-
-		at = end;
-		while (!at_end(p, at) && !at_change(p, at) && equal <= 2 * PATCH_CONTEXT) {
-			at.a++;
-			at.b++;
-			equal++;
-		}
-		if (at_end(p, at) || equal > 2 * PATCH_CONTEXT)
-			return end;
-	}
-}
-
-static void print_hunk(const struct printer *pr, struct position start, struct position end)
-{
-	const struct patch *p = pr->p;
-	struct position at = start;
+	const struct patch_side *old_side = &pr->p->old_side, *new_side = &pr->p->new_side;
+	size_t a = range->a, b = range->b;
 
 	fprintf(pr->out, "%s@@ -", pr->hunk);
-	print_range(pr->out, start.a, end.a - start.a);
+	print_range(pr->out, range->a, range->a_end - range->a);
 	fputs(" +", pr->out);
-	print_range(pr->out, start.b, end.b - start.b);
+	print_range(pr->out, range->b, range->b_end - range->b);
 	fprintf(pr->out, " @@%s\n", *pr->hunk ? pr->reset : "");
-	while (at.a < end.a || at.b < end.b) {
-		for (; at.a < end.a && p->old_side.lines[at.a].changed; at.a++)
-			print_line(pr, '-', pr->removed, &p->old_side.lines[at.a]);
-		for (; at.b < end.b && p->new_side.lines[at.b].changed; at.b++)
-			print_line(pr, '+', pr->added, &p->new_side.lines[at.b]);
-		for (; at.a < end.a && !at_change(p, at); at.a++, at.b++)
-			print_line(pr, ' ', "", &p->old_side.lines[at.a]);
+	while (a < range->a_end || b < range->b_end) {
+		for (; a < range->a_end && old_side->lines[a].changed; a++)
+			print_line(pr, '-', pr->removed, &old_side->lines[a]);
+		for (; b < range->b_end && new_side->lines[b].changed; b++)
+			print_line(pr, '+', pr->added, &new_side->lines[b]);
+		for (; a < range->a_end && !old_side->lines[a].changed && !new_side->lines[b].changed; a++, b++)
+			print_line(pr, ' ', "", &old_side->lines[a]);
 	}
 }
 
@@ -134,33 +92,35 @@ static const char *or_empty(const char *text)
 	return text ? text : "";
 }
 
+static bool is_equal_line(const struct patch *p, size_t a, size_t b)
+{
+	return a < p->old_side.n && b < p->new_side.n && !p->old_side.lines[a].changed && !p->new_side.lines[b].changed;
+}
+
+/* Where a hunk was split, the context ends at its neighbour. */
+void patch_hunks_print(const struct patch *p, const struct patch_hunk *hunk, FILE *out, const struct patch_style *style)
+{
+	const struct printer pr = { p,
+				    out,
+				    or_empty(style->removed),
+				    or_empty(style->added),
+				    or_empty(style->hunk),
+				    or_empty(style->reset),
+				    style->escape };
+	struct patch_hunk range = *hunk;
+
+	for (int n = 0; n < PATCH_CONTEXT && range.a > 0 && range.b > 0 && is_equal_line(p, range.a - 1, range.b - 1);
+	     n++)
+		range.a--, range.b--;
+	for (int n = 0; n < PATCH_CONTEXT && is_equal_line(p, range.a_end, range.b_end); n++)
+		range.a_end++, range.b_end++;
+	print_lines(&pr, &range);
+}
+
 void patch_print(const struct patch *p, FILE *out, const struct patch_style *style)
 {
-	struct printer pr = { p,
-			      out,
-			      or_empty(style->removed),
-			      or_empty(style->added),
-			      or_empty(style->hunk),
-			      or_empty(style->reset),
-			      style->escape };
-	struct position at = { 0, 0 };
+	struct patch_hunk hunk = { 0 };
 
-	while (!at_end(p, at)) {
-		struct position start, end;
-		size_t context;
-
-		if (!at_change(p, at)) {
-			at.a++;
-			at.b++;
-			continue;
-		}
-		end = find_hunk_end(p, at);
-		context = MIN(at.a, (size_t)PATCH_CONTEXT);
-		start = (struct position){ at.a - context, at.b - context };
-		at = end;
-		context = MIN(p->old_side.n - end.a, (size_t)PATCH_CONTEXT);
-		print_hunk(&pr, start, (struct position){ end.a + context, end.b + context });
-		if (ferror(out))
-			return;
-	}
+	while (!ferror(out) && patch_hunks_next(p, &hunk))
+		patch_hunks_print(p, &hunk, out, style);
 }
