@@ -43,7 +43,7 @@ struct pick {
 	uint64_t skipped; /* number of changes that are left out */
 };
 
-/* Lists the changes of the sandbox; all are ticked. */
+/* In pick-load.c: lists the changes of the sandbox; all are ticked. */
 int pick_load(struct cli *cli, const struct atoll_info *info, struct pick *ret, struct atoll_error *err);
 void pick_release(struct pick *p);
 /* Copies the ticks of `before`, an earlier list of the sandbox. Returns false if the changes
@@ -69,7 +69,7 @@ void pick_add_path(struct strbuf *s, const struct pick *p, size_t i, unsigned fl
 void pick_add_remark(struct strbuf *s, const struct pick *p, size_t i);
 char pick_letter(const struct pick *p, size_t i, enum atoll_change_kind *ret_kind);
 
-/* Fills *ret with the ticked paths; it is empty if all are ticked. Returns 0 or -ENOMEM. The caller
+/* In pick-selection.c: fills *ret with the ticked paths; it is empty if all are ticked. Returns 0 or -ENOMEM. The caller
  * frees it by pick_selection_release(). */
 int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_selection *ret);
 void pick_selection_release(struct atoll_selection *s);
@@ -90,6 +90,11 @@ bool pick_list_is_possible(void);
 /* In pick-editor.c: opens the list in the user's editor. Returns PICK_COMMIT, or PICK_BACK after
  * printing an error. */
 enum pick_answer pick_editor(struct pick *p, const char *name);
+
+/* ---- What the pick-*.c share ---- */
+
+void pick_recount(struct pick *p); /* after a change of ticks or nodes */
+bool pick_lies_below(const char *path, const char *dir);
 
 #define AUTO_PICK CLEANUP(pick_release) struct pick
 
