@@ -8,21 +8,24 @@
 
 /* ---- what lands as a whole ---- */
 
-bool pick_lands_whole(const struct atoll_resource_info *r)
-{
-	return r->kind == ATOLL_KIND_GIT || r->kind == ATOLL_KIND_SQLITE || r->kind == ATOLL_KIND_POSTGRES;
-}
-
 bool pick_is_impossible(const struct atoll_info *info)
 {
-	return info->n_resources == 1 && pick_lands_whole(&info->resources[0]);
+	return info->n_resources == 1 && !info->resources[0].divides;
 }
 
-static bool is_whole_resource(const struct atoll_info *info, int seq)
+bool pick_is_one_whole(const struct pick *p)
+{
+	return p->n > 0 && !*p->v[0].path && p->v[0].is_whole && p->v[0].end == p->n;
+}
+
+/* Of a repository, files may land alone, but not without the commits and refs made inside, which hold
+ * these files too. fold_sort() puts these first, so that the first change of a resource tells. */
+static bool is_whole_resource(const struct atoll_info *info, const struct fold_entry *first)
 {
 	for (size_t i = 0; i < info->n_resources; i++)
-		if (info->resources[i].seq == seq)
-			return pick_lands_whole(&info->resources[i]);
+		if (info->resources[i].seq == first->resource)
+			return !info->resources[i].divides ||
+			       (info->resources[i].kind == ATOLL_KIND_GIT && first->flags & PATH_PART);
 	return false;
 }
 
@@ -102,7 +105,7 @@ static int add_directories(struct pick *p, size_t *holder, const struct fold_ent
 
 static int add_entry(struct pick *p, const struct atoll_info *info, const struct fold_entry *e)
 {
-	bool is_root = !*e->path, is_whole = is_whole_resource(info, e->resource);
+	bool is_root = !*e->path, is_whole = is_whole_resource(info, e);
 	size_t holder = p->n ? holder_of(p, p->n - 1, e) : PICK_NONE;
 	struct pick_node node = { .path = e->path, .entry = e, .resource_path = e->resource_path };
 

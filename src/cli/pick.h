@@ -74,10 +74,10 @@ char pick_letter(const struct pick *p, size_t i, enum atoll_change_kind *ret_kin
 int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_selection *ret);
 void pick_selection_release(struct atoll_selection *s);
 
-/* Whether a resource of this kind lands as a whole. */
-bool pick_lands_whole(const struct atoll_resource_info *r);
-/* Whether no part of the changes can be chosen: the only resource lands as a whole. */
+/* Whether no part of the changes can be chosen, whatever they are: the only resource lands as a whole. */
 bool pick_is_impossible(const struct atoll_info *info);
+/* Whether the list is one resource that lands as a whole. */
+bool pick_is_one_whole(const struct pick *p);
 
 /* The user's answer in the list or in the editor. */
 enum pick_answer { PICK_COMMIT, PICK_BACK, PICK_EDIT, PICK_DIFF, PICK_END };

@@ -154,15 +154,15 @@ static void answer_help(struct question *q, const struct words *words)
 
 /* ---- choosing ---- */
 
-static void refuse_choosing(const struct question *q)
+static void refuse_choosing(const struct question *q, const char *why)
 {
 	const struct atoll_resource_info *r = &q->info->resources[0];
 	AUTO_FREE char *path = str_quote(r->path);
 
 	message_error(
-		"the %s \"%s\" lands as a whole: nothing of it can be chosen. To leave changes out, take them back "
+		"the %s \"%s\" lands as a whole%s: nothing of it can be chosen. To leave changes out, take them back "
 		"in the sandbox (s starts a shell there), then commit (c)",
-		r->kind == ATOLL_KIND_GIT ? "repository" : "database", path ? path : "");
+		r->kind == ATOLL_KIND_GIT ? "repository" : "database", path ? path : "", why);
 }
 
 /* Reads the changes again; keeps the ticks of the previous list if the changes are the same. */
@@ -228,6 +228,10 @@ static void choose(struct question *q, bool in_editor)
 		message_error("no change in the sandbox could land");
 		return;
 	}
+	if (!q->pick.several && pick_is_one_whole(&q->pick)) {
+		refuse_choosing(q, ", because commits, branches or tags were made inside");
+		return;
+	}
 	do {
 		answer = in_editor ? pick_editor(&q->pick, q->info->name)
 				   : pick_list(&q->pick, q->info->name, &q->cursor);
@@ -245,7 +249,7 @@ static void answer_choose(struct question *q, const struct words *words)
 {
 	(void)words;
 	if (pick_is_impossible(q->info))
-		refuse_choosing(q);
+		refuse_choosing(q, "");
 	else if (!pick_list_is_possible())
 		message_error(
 			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, "
@@ -258,7 +262,7 @@ static void answer_edit(struct question *q, const struct words *words)
 {
 	(void)words;
 	if (pick_is_impossible(q->info))
-		refuse_choosing(q);
+		refuse_choosing(q, "");
 	else
 		choose(q, true);
 }

@@ -152,8 +152,8 @@ static bool question_row(size_t i, struct topic_row *ret)
 		  "commit, choose, edit, diff, shell, discard, keep and help are answers too. Quotes and backslashes "
 		  "work as in a shell." },
 		{ "REPOSITORIES",
-		  "and databases land as a whole: if the sandbox holds nothing else, you cannot choose a part of the "
-		  "changes." },
+		  "of --git, databases, and a project in which the command made commits, branches or tags land as a "
+		  "whole: if the sandbox holds nothing else, you cannot choose a part of the changes." },
 	};
 
 	return pair_at(pairs, ARRAY_SIZE(pairs), i, ret);

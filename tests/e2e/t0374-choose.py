@@ -414,14 +414,19 @@ def whole(place, tap, who):
     configure(q.box, CONFIG)
     q.box.command(["sh", "-ec", "git init -q -b main .; git add .; git commit -qm first"], cwd=q.path)
     q.first = {}
-    script = "echo 1 >>f; echo 2 >>src/a"
-    done = q.ask((QUESTION, b"t\n"), (QUESTION, b"e\n"), (QUESTION, b"c f\n"), script=script)
-    tap.check("of a repository nothing can be chosen: it is not offered, and told why, %s" % who,
-              "choose (t" not in done.text and
-              done.text.count('the repository "%s" lands as a whole' % q.path) == 2 and
-              "lands as a whole; name the whole resource" in done.text and
-              q.pending() == ["f", "src/a"] and "Traceback" not in done.text, done)
+    script = "echo 1 >>f; echo 2 >>src/a; git commit -qam inside"
+    done = q.ask((QUESTION, b"t\n"), (QUESTION, b"e\n"), script=script)
+    tap.check("of a project in which commits were made nothing can be chosen, and why, %s" % who, done.text.count(
+        'the repository "%s" lands as a whole, because commits, branches or tags were made inside' % q.path) == 2 and "f" in q.pending() and
+              not q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout, done)
     q.box.atoll("rm", "--force", *q.kept())
+    script = "echo 1 >>f; echo 2 >>src/a"
+    done = q.ask((QUESTION, b"t\n"), (LIST, b"n"), (LIST, b" "), (LIST, b"\r"), script=script)
+    status = q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout
+    tap.check("without commits its files are ticked one by one, %s" % who, status == b" M f\n" and q.pending() == ["src/a"] and
+              "chosen: 1 of 2 changes" in done.text, done, status, q.pending())
+    q.box.atoll("rm", "--force", *q.kept())
+    q.box.command(["git", "checkout", "-q", "."], cwd=q.path)
     done = q.ask((QUESTION, b"s git checkout -q src/a\n"), (QUESTION, b"c\n"), script=script, last=None)
     status = q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout
     tap.check("a shell inside leaves out what shall not land, %s" % who, status == b" M f\n" and done.returncode == 0,
