@@ -236,12 +236,14 @@ static bool has_pending(struct cli *cli, const char *name)
 }
 
 static int land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
-		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over)
+		const struct atoll_commit_options *chosen, int status, bool *ret_landed, bool *ret_over)
 {
 	AUTO_PROGRESS progress = { 0 };
 	AUTO_RESULT *result = NULL;
 	struct atoll_commit_options options = { .message = d->message,
-						.selection = *selection,
+						.selection = chosen->selection,
+						.contents = chosen->contents,
+						.n_contents = chosen->n_contents,
 						.wait_ms = d->wait_ms,
 						.allow_set_id = d->allow_set_id,
 						.allow_outside_links = d->allow_outside_links,
@@ -255,22 +257,23 @@ static int land(struct cli *cli, const struct atoll_info *info, const struct dec
 	progress_clear(&progress);
 	failure = report_result(cli, r, result, &err, stderr, false);
 	*ret_landed = r >= 0;
-	*ret_over = r >= 0 && (selection->n_paths == 0 || !has_pending(cli, info->name));
+	*ret_over = r >= 0 &&
+		    ((chosen->selection.n_paths == 0 && chosen->n_contents == 0) || !has_pending(cli, info->name));
 	if (r < 0)
 		return failure;
 	return d->is_new && *ret_over ? finish_landed(cli, info, d, result, status) : status;
 }
 
 int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
-		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over)
+		const struct atoll_commit_options *chosen, int status, bool *ret_landed, bool *ret_over)
 {
 	sigset_t old;
 
 	/* While the commit waits for another command in the sandbox, Ctrl-C gives it up. */
 	if (d->wait_ms != 0)
-		return land(cli, info, d, selection, status, ret_landed, ret_over);
+		return land(cli, info, d, chosen, status, ret_landed, ret_over);
 	interrupt_hold(&old);
-	status = land(cli, info, d, selection, status, ret_landed, ret_over);
+	status = land(cli, info, d, chosen, status, ret_landed, ret_over);
 	/* The question comes again, and takes the next Ctrl-C. */
 	interrupt_release(&old, d->choice == DECIDE_ASK && !*ret_over);
 	return status;
@@ -279,7 +282,7 @@ int decide_land(struct cli *cli, const struct atoll_info *info, const struct dec
 static int commit_all(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
 {
 	bool landed, over;
-	int status = decide_land(cli, info, d, &everything, exit_status, &landed, &over);
+	int status = decide_land(cli, info, d, &(struct atoll_commit_options){ 0 }, exit_status, &landed, &over);
 
 	if (!landed)
 		message_error("not committed; the changes are kept as \"%s\"", info->name);

@@ -47,10 +47,10 @@ int decide_keep(const struct atoll_info *info, int status);
 int decide_remove(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status);
 int decide_discard(struct cli *cli, const struct atoll_info *info, const struct decide *d, int status);
 
-/* Commits the selection. Sets *ret_landed to whether it landed, and *ret_over to whether no change
- * is left to decide about. */
+/* Commits the selection of `chosen` with its contents. *ret_landed: it has landed. *ret_over: and
+ * nothing is left to decide. */
 int decide_land(struct cli *cli, const struct atoll_info *info, const struct decide *d,
-		const struct atoll_selection *selection, int status, bool *ret_landed, bool *ret_over);
+		const struct atoll_commit_options *chosen, int status, bool *ret_landed, bool *ret_over);
 
 /* Prints one line on standard error, unless --quiet is given. */
 void decide_say(const struct cli *cli, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -50,7 +50,7 @@ static bool is_one_line(const struct pick *p, size_t i)
 		return true;
 	if (!*node->path || pick_total(p) <= FOLD_ABOVE)
 		return false;
-	return (node->n_ticked == 0 || node->n_ticked == node->n) &&
+	return (node->n_ticked == 0 || node->n_ticked == node->n) && node->n_partly == 0 &&
 	       (node->counts.added == node->n || node->n_ignored == node->n);
 }
 

@@ -17,7 +17,8 @@ struct list {
 	size_t *rows, n;    /* the nodes that no closed directory hides */
 	size_t cursor, top; /* indices of rows: the current one, and the first on the screen */
 	size_t height, width;
-	const char *message; /* shown once, in place of the keys */
+	const char *message;   /* shown once, in place of the keys */
+	struct strbuf refusal; /* text of a message */
 	bool color;
 };
 
@@ -57,7 +58,10 @@ static void open_node(struct list *l, size_t i, bool open)
 
 static void add_box(struct strbuf *s, const struct pick_node *node)
 {
-	strbuf_adds(s, node->n_ticked == node->n ? "[x] " : node->n_ticked == 0 ? "[ ] " : "[~] ");
+	if (node->n_partly > 0)
+		strbuf_adds(s, "[~] ");
+	else
+		strbuf_adds(s, node->n_ticked == node->n ? "[x] " : node->n_ticked == 0 ? "[ ] " : "[~] ");
 }
 
 static const char *base_of(const struct list *l, size_t i)
@@ -109,6 +113,17 @@ static void add_line(struct strbuf *s, const struct list *l, const char *text)
 	strbuf_addc(s, '\n');
 }
 
+static void add_head(struct strbuf *s, const struct list *l)
+{
+	uint64_t partly = pick_partly(l->p);
+
+	strbuf_addf(s, "%" PRIu64 " of %" PRIu64 " changes ticked", pick_ticked(l->p), pick_total(l->p));
+	if (partly > 0)
+		strbuf_addf(s, ", %" PRIu64 " of them in part; the rest stays in \"%s\"", partly, l->name);
+	else
+		strbuf_addf(s, "; the others stay in the sandbox \"%s\"", l->name);
+}
+
 static void draw(struct list *l)
 {
 	AUTO_STRBUF text = STRBUF_INIT, head = STRBUF_INIT;
@@ -121,14 +136,13 @@ static void draw(struct list *l)
 	l->top = MIN(l->top, l->cursor);
 	if (l->cursor - l->top >= height)
 		l->top = l->cursor - height + 1;
-	strbuf_addf(&head, "%" PRIu64 " of %" PRIu64 " changes ticked; the others stay in the sandbox \"%s\"",
-		    pick_ticked(l->p), pick_total(l->p), l->name);
+	add_head(&head, l);
 	add_line(&text, l, strbuf_str(&head));
 	for (size_t i = l->top; i < l->n && i < l->top + height; i++)
 		add_row(&text, l, i);
 	add_line(&text, l,
 		 l->message ? l->message
-			    : "space tick, → ← open, a all, n none, d diff, e editor, enter commit, q back");
+			    : "space tick, p hunks, → open, a/n all/none, d diff, e edit, enter commit, q back");
 	l->message = NULL;
 	keys_draw(&text);
 }
@@ -157,7 +171,7 @@ static void toggle(struct list *l)
 {
 	size_t i = l->rows[l->cursor];
 
-	pick_set(l->p, i, l->p->v[i].n_ticked < l->p->v[i].n);
+	pick_set(l->p, i, l->p->v[i].n_ticked < l->p->v[i].n || l->p->v[i].n_partly > 0);
 	move(l, 1);
 }
 
@@ -218,14 +232,27 @@ static bool handle_change(struct list *l, int key)
 	}
 }
 
+/* Returns NULL if hunks of the current line may be chosen. */
+static const char *refusal_of_hunks(struct list *l)
+{
+	const char *why = pick_hunks_refusal(l->p, l->rows[l->cursor]);
+
+	if (!why)
+		return NULL;
+	strbuf_truncate(&l->refusal, 0);
+	strbuf_addf(&l->refusal, "no hunks can be chosen: %s", why);
+	return strbuf_str(&l->refusal);
+}
+
 /* Returns true if the key ends the list. */
 static bool handle_end(struct list *l, int key, enum pick_answer *ret)
 {
 	static const struct {
 		int key;
 		enum pick_answer answer;
-	} ends[] = { { '\r', PICK_COMMIT },     { '\n', PICK_COMMIT }, { 'c', PICK_COMMIT }, { 'q', PICK_BACK },
-		     { KEY_ESCAPE, PICK_BACK }, { 'e', PICK_EDIT },    { 'd', PICK_DIFF },   { KEY_END, PICK_END } };
+	} ends[] = { { '\r', PICK_COMMIT }, { '\n', PICK_COMMIT },     { 'c', PICK_COMMIT },
+		     { 'q', PICK_BACK },    { KEY_ESCAPE, PICK_BACK }, { 'e', PICK_EDIT },
+		     { 'd', PICK_DIFF },    { 'p', PICK_HUNKS },       { KEY_END, PICK_END } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		if (ends[i].key != key)
@@ -233,6 +260,8 @@ static bool handle_end(struct list *l, int key, enum pick_answer *ret)
 		*ret = ends[i].answer;
 		if (*ret == PICK_COMMIT && pick_ticked(l->p) == 0)
 			l->message = "nothing is ticked: space ticks a line, q goes back to the question";
+		else if (*ret == PICK_HUNKS)
+			l->message = refusal_of_hunks(l);
 		return !l->message;
 	}
 	return false;
@@ -280,6 +309,7 @@ enum pick_answer pick_list(struct pick *p, const char *name, size_t *cursor)
 	go_to(&l, *cursor);
 	answer = loop(&l, &keys);
 	keys_end(&keys);
+	strbuf_release(&l.refusal);
 	*cursor = l.rows[l.cursor];
 	return answer;
 }

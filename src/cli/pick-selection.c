@@ -93,6 +93,14 @@ static void collect_origins(struct collector *c, size_t from, size_t end)
 			collect(c, &c->p->v[i], c->p->v[i].entry->old_path);
 }
 
+/* The path of a file with chosen hunks is named, though a directory above it is named too. */
+static void collect_partly(struct collector *c, size_t above)
+{
+	for (size_t i = above + 1; i < c->p->v[above].end; i++)
+		if (c->p->v[i].content)
+			collect(c, &c->p->v[i], c->p->v[i].path);
+}
+
 static void collect_ticked(struct collector *c)
 {
 	for (size_t i = 0; i < c->p->n && !c->failed;) {
@@ -101,6 +109,7 @@ static void collect_ticked(struct collector *c)
 		if (node->n_ticked == node->n && can_be_named(c, i)) {
 			collect(c, node, node->path);
 			collect_origins(c, i, node->end);
+			collect_partly(c, i);
 			i = node->end;
 		} else {
 			i = node->n_ticked == 0 ? node->end : i + 1;
@@ -108,27 +117,51 @@ static void collect_ticked(struct collector *c)
 	}
 }
 
-int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_selection *ret)
+static int collect_contents(const struct pick *p, struct atoll_commit_options *ret)
+{
+	struct atoll_content *contents = calloc(pick_partly(p), sizeof(*contents));
+	size_t n = 0;
+
+	if (!contents)
+		return -ENOMEM;
+	ret->contents = contents;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct pick_content *content = p->v[i].content;
+
+		if (!content)
+			continue;
+		contents[n] = (struct atoll_content){ pick_absolute(&p->v[i]), content->data, content->size };
+		if (!contents[n].path)
+			return -ENOMEM;
+		ret->n_contents = ++n;
+	}
+	return 0;
+}
+
+int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_commit_options *ret)
 {
 	struct collector c = { .p = p, .info = info };
 
-	*ret = (struct atoll_selection){ 0 };
-	if (pick_ticked(p) == pick_total(p))
+	*ret = (struct atoll_commit_options){ 0 };
+	if (pick_ticked(p) == pick_total(p) && pick_partly(p) == 0)
 		return 0;
 	find_unticked_origins(&c);
 	collect_ticked(&c);
 	free(c.origins);
-	*ret = (struct atoll_selection){ .paths = c.paths, .n_paths = c.n, .exact = true };
-	if (!c.failed)
+	ret->selection = (struct atoll_selection){ .paths = c.paths, .n_paths = c.n, .exact = true };
+	if (!c.failed && (pick_partly(p) == 0 || collect_contents(p, ret) >= 0))
 		return 0;
 	pick_selection_release(ret);
 	return -ENOMEM;
 }
 
-void pick_selection_release(struct atoll_selection *s)
+void pick_selection_release(struct atoll_commit_options *o)
 {
-	for (size_t i = 0; i < s->n_paths; i++)
-		free((char *)s->paths[i]);
-	free((void *)s->paths);
-	*s = (struct atoll_selection){ 0 };
+	for (size_t i = 0; i < o->selection.n_paths; i++)
+		free((char *)o->selection.paths[i]);
+	free((void *)o->selection.paths);
+	for (size_t i = 0; i < o->n_contents; i++)
+		free((char *)o->contents[i].path);
+	free((void *)o->contents);
+	*o = (struct atoll_commit_options){ 0 };
 }

@@ -4,8 +4,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+struct pick_content *pick_content_free(struct pick_content *content)
+{
+	if (content)
+		free(content->data);
+	free(content);
+	return NULL;
+}
+
 void pick_release(struct pick *p)
 {
+	for (size_t i = 0; i < p->n; i++)
+		pick_content_free(p->v[i].content);
 	for (size_t i = 0; i < p->n_dirs; i++)
 		free(p->dirs[i]);
 	free(p->dirs);
@@ -25,6 +35,7 @@ static void add_counts(struct pick_node *sum, const struct pick_node *node)
 	sum->n += node->n;
 	sum->n_ticked += node->n_ticked;
 	sum->n_ignored += node->n_ignored;
+	sum->n_partly += node->n_partly;
 }
 
 /* The change of a directory itself lands if everything below it does. */
@@ -39,13 +50,14 @@ static void count_own(struct pick *p, size_t i)
 	node->n++;
 	node->n_ticked += ticked;
 	node->n_ignored += node->entry->is_ignored;
+	node->n_partly += node->content != NULL;
 }
 
 void pick_recount(struct pick *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		p->v[i].counts = (struct changes_counts){ 0 };
-		p->v[i].n = p->v[i].n_ticked = p->v[i].n_ignored = 0;
+		p->v[i].n = p->v[i].n_ticked = p->v[i].n_ignored = p->v[i].n_partly = 0;
 	}
 	for (size_t i = p->n; i-- > 0;) {
 		count_own(p, i);
@@ -61,7 +73,7 @@ bool pick_has_below(const struct pick *p, size_t i)
 	return p->v[i].end > i + 1;
 }
 
-static size_t whole_above(const struct pick *p, size_t i)
+size_t pick_whole_above(const struct pick *p, size_t i)
 {
 	size_t found = i;
 
@@ -71,25 +83,39 @@ static size_t whole_above(const struct pick *p, size_t i)
 	return found;
 }
 
+static void set_node(struct pick_node *node, bool ticked)
+{
+	node->ticked = ticked;
+	node->content = pick_content_free(node->content);
+}
+
 void pick_set(struct pick *p, size_t i, bool ticked)
 {
-	i = whole_above(p, i);
+	i = pick_whole_above(p, i);
 	for (size_t k = i; k < p->v[i].end; k++)
-		p->v[k].ticked = ticked;
+		set_node(&p->v[k], ticked);
 	pick_recount(p);
 }
 
 void pick_set_all(struct pick *p, bool ticked)
 {
 	for (size_t i = 0; i < p->n; i++)
-		p->v[i].ticked = ticked;
+		set_node(&p->v[i], ticked);
 	pick_recount(p);
 }
 
 void pick_set_marks(struct pick *p, const bool *ticked)
 {
 	for (size_t i = 0; i < p->n; i++)
-		p->v[i].ticked = ticked[i];
+		if (p->v[i].ticked != ticked[i])
+			set_node(&p->v[i], ticked[i]);
+	pick_recount(p);
+}
+
+void pick_set_content(struct pick *p, size_t i, struct pick_content *content)
+{
+	set_node(&p->v[i], true);
+	p->v[i].content = content;
 	pick_recount(p);
 }
 
@@ -111,6 +137,15 @@ uint64_t pick_ticked(const struct pick *p)
 	return sum;
 }
 
+uint64_t pick_partly(const struct pick *p)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->n; i = p->v[i].end)
+		sum += p->v[i].n_partly;
+	return sum;
+}
+
 static bool is_same_list(const struct pick *a, const struct pick *b)
 {
 	bool same = a->n == b->n;
@@ -121,13 +156,14 @@ static bool is_same_list(const struct pick *a, const struct pick *b)
 	return same;
 }
 
-bool pick_copy_ticks(struct pick *p, const struct pick *before)
+bool pick_take_ticks(struct pick *p, struct pick *before)
 {
 	if (!is_same_list(p, before))
 		return false;
 	for (size_t i = 0; i < p->n; i++) {
 		p->v[i].ticked = before->v[i].ticked;
 		p->v[i].is_open = before->v[i].is_open;
+		p->v[i].content = TAKE_PTR(before->v[i].content);
 	}
 	pick_recount(p);
 	return true;
@@ -168,8 +204,10 @@ void pick_add_remark(struct strbuf *s, const struct pick *p, size_t i)
 		add_whole(&text, node);
 	else if (pick_has_below(p, i))
 		changes_count_words(&text, &node->counts);
-	else if (node->entry && node->entry->details)
-		strbuf_adds(&text, node->entry->details);
+	if (node->content)
+		strbuf_addf(&text, "%zu of %zu hunks", node->content->n_chosen, node->content->n_hunks);
+	if (!pick_has_below(p, i) && node->entry && node->entry->details)
+		strbuf_addf(&text, "%s%s", text.size ? ", " : "", node->entry->details);
 	if (node->entry && node->entry->old_path) {
 		strbuf_adds(&text, text.size ? ", from " : "from ");
 		changes_path(&text, "", node->resource_path, node->entry->old_path, p->several ? PATH_SEVERAL : 0);
@@ -216,5 +254,14 @@ size_t pick_find(const struct pick *p, const char *path, size_t from)
 		if (is_written(p, i, path))
 			return i;
 	}
+	return PICK_NONE;
+}
+
+size_t pick_find_change(const struct pick *p, const char *resource_path, const char *path)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].entry && strcmp(p->v[i].path, path) == 0 &&
+		    strcmp(p->v[i].resource_path, resource_path) == 0)
+			return i;
 	return PICK_NONE;
 }

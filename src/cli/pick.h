@@ -8,6 +8,9 @@
  * because a commit of a part of them would be refused: a repository or database, a directory that
  * was deleted or became another type, and a git directory.
  *
+ * Of a modified text file the user may choose the hunks that land (pick_hunks()). It is then ticked,
+ * and its node remembers the text that lands in place of the whole edit.
+ *
  * Skipped changes are left out: no commit lands them.
  */
 #ifndef CLI_PICK_H
@@ -20,17 +23,26 @@
 
 #define PICK_NONE SIZE_MAX
 
+/* What lands of a file of which only some hunks are chosen. */
+struct pick_content {
+	char *data;
+	size_t size;
+	size_t n_chosen, n_hunks;
+	uint64_t digest; /* of the old and the new text that the user has seen */
+};
+
 struct pick_node {
 	const char *path;               /* relative to its resource; "" is the resource */
 	const struct fold_entry *entry; /* its change; NULL: a directory above changes, or a resource */
 	const char *resource_path;
 	size_t parent, end; /* index of the parent; index behind the last node below this one */
 	unsigned depth;
-	struct changes_counts counts; /* at and below the node */
-	uint64_t n, n_ticked, n_ignored;
-	bool is_whole; /* the nodes below are ticked only together */
-	bool ticked;   /* only for a node without nodes below */
-	bool is_open;  /* the list shows the nodes below */
+	struct changes_counts counts;              /* at and below the node */
+	uint64_t n, n_ticked, n_ignored, n_partly; /* partly: files that land with some hunks */
+	struct pick_content *content;              /* NULL: the file lands as the sandbox has it, if ticked */
+	bool is_whole;                             /* nothing below is ticked alone */
+	bool ticked;                               /* of a node without other nodes below */
+	bool is_open;                              /* the list shows the nodes below */
 };
 
 struct pick {
@@ -46,21 +58,30 @@ struct pick {
 /* In pick-load.c: lists the changes of the sandbox; all are ticked. */
 int pick_load(struct cli *cli, const struct atoll_info *info, struct pick *ret, struct atoll_error *err);
 void pick_release(struct pick *p);
-/* Copies the ticks of `before`, an earlier list of the sandbox. Returns false if the changes
- * differ. */
-bool pick_copy_ticks(struct pick *p, const struct pick *before);
+/* Takes over the ticks of `before`, an earlier list of the sandbox, with its contents. Returns false,
+ * and takes nothing, if its changes were others. */
+bool pick_take_ticks(struct pick *p, struct pick *before);
 
-/* Ticks or unticks node i and everything below it. If a node above it is_whole, does this for all
- * of that node. */
+/* Ticks or unticks everything at and below node i, and all of the whole node above it, if any; the
+ * choice of hunks there is forgotten. */
 void pick_set(struct pick *p, size_t i, bool ticked);
 void pick_set_all(struct pick *p, bool ticked);
-void pick_set_marks(struct pick *p, const bool *ticked); /* an element for each node */
+/* Ticks or unticks each node by its element; a ticked node keeps its choice of hunks. */
+void pick_set_marks(struct pick *p, const bool *ticked);
+/* Ticks node i, of which only the content lands. The node frees it by pick_content_free(). */
+void pick_set_content(struct pick *p, size_t i, struct pick_content *content);
+struct pick_content *pick_content_free(struct pick_content *content); /* returns NULL */
 uint64_t pick_total(const struct pick *p);
 uint64_t pick_ticked(const struct pick *p);
-bool pick_has_below(const struct pick *p, size_t i); /* whether there are nodes below node i */
-/* Returns the node whose path a listing writes like this; PICK_NONE if there is none. The search
+uint64_t pick_partly(const struct pick *p);              /* of them, files that land with some hunks */
+size_t pick_whole_above(const struct pick *p, size_t i); /* the topmost whole node at or above node i, else i */
+bool pick_has_below(const struct pick *p, size_t i);     /* whether there are nodes below node i */
+/* Returns the node whose path is written so in a listing; PICK_NONE if there is none. The search
  * begins at node `from` and ends before it. */
 size_t pick_find(const struct pick *p, const char *path, size_t from);
+
+/* Returns the node of a change, by the paths of struct fold_entry; PICK_NONE if there is none. */
+size_t pick_find_change(const struct pick *p, const char *resource_path, const char *path);
 
 char *pick_absolute(const struct pick_node *node); /* malloc'ed; for an exact selection */
 /* Adds the path as a listing has it: absolute if there are several resources. */
@@ -69,27 +90,42 @@ void pick_add_path(struct strbuf *s, const struct pick *p, size_t i, unsigned fl
 void pick_add_remark(struct strbuf *s, const struct pick *p, size_t i);
 char pick_letter(const struct pick *p, size_t i, enum atoll_change_kind *ret_kind);
 
-/* In pick-selection.c: fills *ret with the ticked paths; it is empty if all are ticked. Returns 0 or -ENOMEM. The caller
+/* In pick-selection.c: fills *ret with what is ticked: the selection, which is empty if all changes
+ * land as they are, and the contents, which the list still owns. Returns 0 or -ENOMEM. The caller
  * frees it by pick_selection_release(). */
-int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_selection *ret);
-void pick_selection_release(struct atoll_selection *s);
+int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_commit_options *ret);
+void pick_selection_release(struct atoll_commit_options *o);
 
 /* Whether no part of the changes can be chosen, whatever they are: the only resource lands as a whole. */
 bool pick_is_impossible(const struct atoll_info *info);
 /* Whether the list is one resource that lands as a whole. */
 bool pick_is_one_whole(const struct pick *p);
 
-/* The user's answer in the list or in the editor. */
-enum pick_answer { PICK_COMMIT, PICK_BACK, PICK_EDIT, PICK_DIFF, PICK_END };
-/* In pick-list.c: shows a list that fills the screen, in which the user ticks changes. *cursor is
- * the node at which the list begins, and then the one at which it ended. PICK_DIFF: the user wants
- * the diff of that node. PICK_END: the end of input, or Ctrl-C. */
+/* What the user did in the list or in the editor. */
+enum pick_answer { PICK_COMMIT, PICK_BACK, PICK_EDIT, PICK_DIFF, PICK_HUNKS, PICK_END };
+/* In pick-list.c: lets the user tick in a list that fills the screen. *cursor is the node at which it
+ * begins and ended. PICK_DIFF asks for the lines of that node, PICK_HUNKS for the choice of its
+ * hunks; PICK_END: the end of input, or Ctrl-C. */
 enum pick_answer pick_list(struct pick *p, const char *name, size_t *cursor);
 /* Whether the terminal can show that list. */
 bool pick_list_is_possible(void);
 /* In pick-editor.c: opens the list in the user's editor. Returns PICK_COMMIT, or PICK_BACK after
  * printing an error. */
 enum pick_answer pick_editor(struct pick *p, const char *name);
+
+enum pick_hunks_end {
+	PICK_HUNKS_CHOSEN,
+	PICK_HUNKS_STOPPED,   /* chosen; the user wants to be asked no more */
+	PICK_HUNKS_CANCELLED, /* the end of input, or Ctrl-C: the choice is as it was */
+	PICK_HUNKS_FAILED,    /* likewise, after a message */
+};
+/* In pick-hunks.c: asks about each hunk of the modified text file that node i is, and ticks it with
+ * the chosen hunks. All of them tick it as a whole, none untick it. */
+enum pick_hunks_end pick_hunks(struct cli *cli, const struct atoll_info *info, struct pick *p, size_t i);
+/* Returns why hunks of node i cannot be chosen, as a clause; NULL: perhaps they can. */
+const char *pick_hunks_refusal(const struct pick *p, size_t i);
+/* Whether the texts of all files with chosen hunks are those that the user has seen. */
+bool pick_hunks_are_current(struct cli *cli, const struct atoll_info *info, const struct pick *p);
 
 /* ---- What the pick-*.c share ---- */
 

@@ -13,22 +13,9 @@
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/output.h"
-#include "cli/pick.h"
+#include "cli/question-choose.h"
 #include "cli/resolve.h"
 #include "cli/topics.h"
-#include "cli/words.h"
-
-struct question {
-	struct cli *cli;
-	const struct atoll_info *info;
-	struct decide d;
-	struct atoll_run_result result; /* of the command; later commands and shells add to it */
-	int exit_status;                /* the command's */
-	int status;                     /* to return: exit_status, or that of the latest commit if it failed */
-	bool is_over;
-	struct pick pick; /* the latest list, for its ticks */
-	size_t cursor;
-};
 
 struct answer {
 	const char *word;
@@ -60,38 +47,46 @@ static bool is_misspelt(int status)
 	return status == atoll_code_exit_status(ATOLL_NOT_FOUND) || status == atoll_code_exit_status(ATOLL_INVALID);
 }
 
-static bool commit_selection(struct question *q, const struct atoll_selection *selection)
+void question_land(struct question *q, const struct atoll_commit_options *chosen)
 {
 	bool landed, over;
-	int status = decide_land(q->cli, q->info, &q->d, selection, q->exit_status, &landed, &over);
+	int status = decide_land(q->cli, q->info, &q->d, chosen, q->exit_status, &landed, &over);
 
 	if (landed || !is_misspelt(status))
 		q->status = status;
 	q->is_over = over;
 	if (!landed)
 		message_error("not committed; all changes are still in the sandbox");
+	else
+		pick_release(&q->pick);
 	if (!landed || over)
-		return landed;
+		return;
 	decide_say(q->cli, "still in the sandbox:");
 	look_again(q);
-	return true;
 }
 
 /* ---- the answers ---- */
 
+struct atoll_selection question_selection(const struct words *words)
+{
+	return (struct atoll_selection){ .paths = (const char *const *)words->v, .n_paths = words->n };
+}
+
 static void answer_commit(struct question *q, const struct words *words)
 {
-	const struct atoll_selection selection = { .paths = (const char *const *)words->v, .n_paths = words->n };
+	question_land(q, &(struct atoll_commit_options){ .selection = question_selection(words) });
+}
 
-	if (commit_selection(q, &selection))
-		pick_release(&q->pick);
+void question_keep(struct question *q)
+{
+	q->is_over = true;
+	q->status = decide_keep(q->info, q->status);
 }
 
 static void answer_keep(struct question *q, const struct words *words)
 {
 	(void)words;
-	q->is_over = true;
-	q->status = decide_keep(q->info, q->status);
+	question_keep(q);
 }
 
 static void answer_discard(struct question *q, const struct words *words)
@@ -101,7 +96,7 @@ static void answer_discard(struct question *q, const struct words *words)
 	q->status = decide_discard(q->cli, q->info, &q->d, q->exit_status);
 }
 
-static void show_diff(struct question *q, const struct atoll_selection *selection)
+void question_show_diff(struct question *q, const struct atoll_selection *selection)
 {
 	bool to_stdout = isatty(STDOUT_FILENO);
 	struct changes_style style = { .format = CHANGES_PATCH, .out = to_stdout ? stdout : stderr, .escape = true };
@@ -123,9 +118,9 @@ static void show_diff(struct question *q, const struct atoll_selection *selectio
 
 static void answer_diff(struct question *q, const struct words *words)
 {
-	const struct atoll_selection selection = { .paths = (const char *const *)words->v, .n_paths = words->n };
+	const struct atoll_selection selection = question_selection(words);
 
-	show_diff(q, &selection);
+	question_show_diff(q, &selection);
 }
 
 static void add_result(struct atoll_run_result *sum, const struct atoll_run_result *r)
@@ -152,128 +147,18 @@ static void answer_help(struct question *q, const struct words *words)
 	help_print_topic(topics_find("question"), stderr);
 }
 
-/* ---- choosing ---- */
-
-static void refuse_choosing(const struct question *q, const char *why)
-{
-	const struct atoll_resource_info *r = &q->info->resources[0];
-	AUTO_FREE char *path = str_quote(r->path);
-
-	message_error(
-		"the %s \"%s\" lands as a whole%s: nothing of it can be chosen. To leave changes out, take them back "
-		"in the sandbox (s starts a shell there), then commit (c)",
-		r->kind == ATOLL_KIND_GIT ? "repository" : "database", path ? path : "", why);
-}
-
-/* Reads the changes again; keeps the ticks of the previous list if the changes are the same. */
-static int load(struct question *q)
-{
-	AUTO_PICK before = q->pick;
-	struct atoll_error err;
-	struct sigaction old;
-	int r;
-
-	q->pick = (struct pick){ 0 };
-	interrupt_guard_begin(q->info->name, &old);
-	r = pick_load(q->cli, q->info, &q->pick, &err);
-	interrupt_guard_end(&old);
-	if (r < 0) {
-		message_fail(q->cli, &err);
-		return r;
-	}
-	if (before.n > 0 && pick_copy_ticks(&q->pick, &before))
-		return 0;
-	q->cursor = PICK_NONE;
-	return 0;
-}
-
-/* Returns false at the end of input. */
-static bool show_node(struct question *q)
-{
-	const struct pick_node *node = &q->pick.v[q->cursor];
-	AUTO_FREE char *path = pick_absolute(node);
-	const char *paths[] = { path };
-	AUTO_FREE char *line = NULL;
-
-	if (path)
-		show_diff(q, &(struct atoll_selection){ .paths = paths, .n_paths = 1, .exact = true });
-	line = ask_line("enter goes back to the list ");
-	return line != NULL;
-}
-
-static void commit_ticked(struct question *q)
-{
-	struct atoll_selection selection;
-
-	if (pick_selection(&q->pick, q->info, &selection) < 0) {
-		message_oom(q->cli);
-		return;
-	}
-	decide_say(q->cli, "chosen: %llu of %llu changes", (unsigned long long)pick_ticked(&q->pick),
-		   (unsigned long long)pick_total(&q->pick));
-	if (commit_selection(q, &selection))
-		pick_release(&q->pick);
-	pick_selection_release(&selection);
-}
-
-/* The user may go from the list to the editor. An error there leads back to the question, so that
- * the user can read its message. */
-static void choose(struct question *q, bool in_editor)
-{
-	enum pick_answer answer;
-
-	if (load(q) < 0)
-		return;
-	if (q->pick.n == 0) {
-		message_error("no change in the sandbox could land");
-		return;
-	}
-	if (!q->pick.several && pick_is_one_whole(&q->pick)) {
-		refuse_choosing(q, ", because commits, branches or tags were made inside");
-		return;
-	}
-	do {
-		answer = in_editor ? pick_editor(&q->pick, q->info->name)
-				   : pick_list(&q->pick, q->info->name, &q->cursor);
-		in_editor = answer == PICK_EDIT;
-		if (answer == PICK_DIFF && !show_node(q))
-			answer = PICK_END;
-	} while (answer == PICK_EDIT || answer == PICK_DIFF);
-	if (answer == PICK_COMMIT)
-		commit_ticked(q);
-	else if (answer == PICK_END)
-		answer_keep(q, NULL);
-}
-
-static void answer_choose(struct question *q, const struct words *words)
-{
-	(void)words;
-	if (pick_is_impossible(q->info))
-		refuse_choosing(q, "");
-	else if (!pick_list_is_possible())
-		message_error(
-			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, "
-			"and c PATH commits what lies at PATH");
-	else
-		choose(q, false);
-}
-
-static void answer_edit(struct question *q, const struct words *words)
-{
-	(void)words;
-	if (pick_is_impossible(q->info))
-		refuse_choosing(q, "");
-	else
-		choose(q, true);
-}
-
 /* ---- the question ---- */
 
 static const struct answer answers[] = {
-	{ "commit", answer_commit, 'c', true }, { "choose", answer_choose, 't', false },
-	{ "edit", answer_edit, 'e', false },    { "diff", answer_diff, 'd', true },
-	{ "shell", answer_shell, 's', true },   { "discard", answer_discard, 'x', false },
-	{ "keep", answer_keep, 'k', false },    { "help", answer_help, '?', false },
+	{ "commit", answer_commit, 'c', true },
+	{ "choose", question_choose_in_list, 't', false },
+	{ "edit", question_choose_in_editor, 'e', false },
+	{ "patch", question_choose_hunks, 'p', true },
+	{ "diff", answer_diff, 'd', true },
+	{ "shell", answer_shell, 's', true },
+	{ "discard", answer_discard, 'x', false },
+	{ "keep", answer_keep, 'k', false },
+	{ "help", answer_help, '?', false },
 };
 
 static const struct answer *find_answer(const char *word)
@@ -317,7 +202,7 @@ static const char *prompt_of(const struct question *q)
 {
 	if (pick_is_impossible(q->info))
 		return "commit (c), diff (d), shell (s), discard (x), ? or keep (k)? ";
-	return "commit (c), choose (t, e), diff (d), shell (s), discard (x), ? or keep (k)? ";
+	return "commit (c), choose (t, e, p), diff (d), shell (s), discard (x), ? or keep (k)? ";
 }
 
 int question_put(struct cli *cli, const struct atoll_info *info, const struct decide *d, int exit_status)
@@ -337,7 +222,7 @@ int question_put(struct cli *cli, const struct atoll_info *info, const struct de
 		if (line)
 			handle_line(&q, line);
 		else
-			answer_keep(&q, NULL);
+			question_keep(&q);
 	}
 	pick_release(&q.pick);
 	return q.status;

@@ -143,14 +143,17 @@ static bool question_row(size_t i, struct topic_row *ret)
 		  "enter commits the ticked changes. The rest stays in the sandbox, and Atoll asks again." },
 		{ "e", "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the "
 		       "sandbox. If the editor does not save the list, Atoll commits nothing." },
+		{ "p PATH…",
+		  "choose the hunks to commit of these modified text files, and commit only those: y lands a hunk, "
+		  "n leaves it, s splits it, ? lists the other answers. In the list of t, p does so for one file." },
 		{ "d [PATH…]", "show the changed lines, in the pager: d '*.ts'." },
 		{ "s [COMMAND…]", "start your shell in the sandbox, or run a command there, and ask again." },
 		{ "x", "discard all changes that are in the sandbox." },
 		{ "k", "keep the sandbox, to decide later. So do Ctrl-C and the end of input." },
 		{ "?", "this list." },
 		{ "WORDS",
-		  "commit, choose, edit, diff, shell, discard, keep and help are answers too. Quotes and backslashes "
-		  "work as in a shell." },
+		  "commit, choose, edit, patch, diff, shell, discard, keep and help are answers too. Quotes and "
+		  "backslashes work as in a shell." },
 		{ "REPOSITORIES",
 		  "of --git, databases, and a project in which the command made commits, branches or tags land as a "
 		  "whole: if the sandbox holds nothing else, you cannot choose a part of the changes." },

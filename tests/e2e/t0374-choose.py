@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 900
-"""The question after a run, at a real terminal: the block above it, its answers, and choosing changes from a list or
-in the editor."""
+"""The question after a run, at a real terminal: the block above it, its answers, and choosing changes from a list, in
+the editor, or by hunk."""
 import json
 import os
 import re
@@ -204,6 +204,11 @@ def slips(place, tap, who):
                          (b"x f", "discard takes no words"),
                          (b"k name", "keep takes no words"), (b"t f", "choose takes no words"),
                          (b"c /etc/passwd", "lies in no resource"),
+                         (b"p", "p wants the path of a modified file"), (b"p nosuch", '"nosuch" is no path of the sandbox'),
+                         (b"p src/b", "nothing has changed there"),
+                         (b"p aXb", "the hunks of aXb cannot be chosen: the file was added"),
+                         (b"p old/x", "it was deleted"),
+                         (b"p new/in", "the hunks of new/in/ cannot be chosen: it is a directory"),
                          (b"c ''", "a path is empty"), (b"c old/x", "was deleted as a whole"),
                          (b"\x01\x7f\xff", "is no answer"), (b"", ""), (b"   ", "")):
         done = q.ask((QUESTION, answer + b"\n"))
@@ -217,7 +222,7 @@ def slips(place, tap, who):
     done = q.ask((QUESTION, b"?\n"))
     topic = q.box.atoll("help", "question").stdout.decode()
     tap.check("? says what atoll help question says, %s" % who, topic and topic in done.text and all(
-        "\n  %s " % letter in topic for letter in "ctedsxk?"), done, topic)
+        "\n  %s " % letter in topic for letter in "ctepdsxk?"), done, topic)
     q.again()
     for what, answers in (("Ctrl-C", [(QUESTION, b"\x03")]), ("the end of input", [(QUESTION, b"\x04")]),
                           ("Ctrl-C after a slip", [(QUESTION, b"nonsense\n"), (QUESTION, b"\x03")]),
@@ -406,7 +411,151 @@ def editor(place, tap, who):
     q.drop()
 
 
-# ---- resources that land as a whole ----
+# ---- hunks ----
+
+HUNK = b"q,?]? "
+NUMBERS = [str(number) for number in range(1, 41)]
+HUNKS_TREE = [["create", name, "\n".join(NUMBERS) + "\n", 0o644] for name in ("one", "two")] + [
+    ["create", "end", "a\r\nb\r\nc", 0o644], ["create", "gone", "gone\n", 0o644], ["create", "bytes", "x" * 20 + "\n", 0o644],
+    ["create", "old-name", "old name\n" * 50, 0o644], ["symlink", "mode", "link"], ["create", "turned", "file\n", 0o644], ["create", "mode", "mode\n", 0o644],
+    ["stamp_all", 1000000000]]
+# Three hunks each, of which the first can be split.
+HUNKS_EDITS = "sed -i -e s/^3$/three/ -e s/^6$/six/ -e s/^20$/twenty/ -e s/^39$/last/ one two"
+
+
+def numbers(**changed):
+    """The text of the file with some of the edits."""
+    return "".join("%s\n" % changed.get("n" + number, number) for number in NUMBERS)
+
+
+FIRST, SECOND, THIRD = {"n3": "three", "n6": "six"}, {"n20": "twenty"}, {"n39": "last"}
+
+
+def say(*letters):
+    return [(HUNK, letter.encode() + b"\n") for letter in letters]
+
+
+@scene
+def hunks(place, tap, who):
+    q = Question(place, who, tree=HUNKS_TREE)
+    for letters, wanted in (("yny", {**FIRST, **THIRD}), ("nyn", SECOND), ("na", {**SECOND, **THIRD}), ("yd", FIRST), ("yq", FIRST), ("snyd", {"n6": "six"}),
+                            ("synny", {"n3": "three", **THIRD}), ("ykn?yy", {**SECOND, **THIRD})):
+        done = q.ask((QUESTION, b"p one\n"), *say(*letters), script=HUNKS_EDITS)
+        tap.check("p PATH with %s lands these hunks alone, %s" % (letters, who), q.landed() == ["one"] and q.snapshot()["one"] == numbers(**wanted) and
+                  q.pending() == ["one", "two"] and "chosen: 1 of 2 changes (of 1 file only some hunks)" in done.text and
+                  "committed 1 change: 1 modified" in done.text and done.returncode == 0, done, q.snapshot()["one"])
+        if letters == "nyn":
+            name = q.kept()[0]
+            left_over = q.box.atoll("diff", "--patch", name, "one").stdout.decode()
+            tap.check("the other hunks are still changes, %s" % who, "+three" in left_over and "+last" in left_over and "+twenty" not in left_over, left_over)
+            rest = q.box.atoll("commit", name)
+            tap.check("and land with the next commit, %s" % who, rest.returncode == 0 and q.snapshot()["one"] == numbers(**FIRST, **SECOND, **THIRD),
+                      t.said(rest))
+            undone = q.box.atoll("undo", name)
+            tap.check("which is undone first, %s" % who, undone.returncode == 0 and q.snapshot()["one"] == numbers(**SECOND), t.said(undone))
+            undone = q.box.atoll("undo", name)
+            tap.check("and then the hunks, %s" % who, undone.returncode == 0 and not q.landed() and q.pending() == ["one", "two"], t.said(undone))
+        q.again()
+    done = q.ask((QUESTION, b"p one two\n"), *say("y", "d", "n", "n", "y"), script=HUNKS_EDITS)
+    tap.check("several files, one after the other, %s" % who, q.snapshot()["one"] == numbers(**FIRST) and q.snapshot()["two"] == numbers(**THIRD) and
+              "(of 2 files only some hunks)" in done.text, done)
+    q.again()
+    done = q.ask((QUESTION, b"patch .\n"), *say("y", "q"), script=HUNKS_EDITS)
+    tap.check("q ends the questions about all files, and what was chosen lands, %s" % who, q.landed() == ["one"] and
+              q.snapshot()["one"] == numbers(**FIRST) and "two: 3 hunks" not in done.text, done)
+    q.again()
+    done = q.ask((QUESTION, b"p one\n"), *say("a"), script=HUNKS_EDITS)
+    tap.check("all hunks are the whole file, %s" % who, q.snapshot()["one"] == numbers(**FIRST, **SECOND, **THIRD) and q.pending() == ["two"] and
+              "only some" not in done.text, done, q.pending())
+    q.again()
+    for what, answers in (("no hunk", say("y", "k", "d")), ("q at once", say("q")), ("Ctrl-C", [*say("y"), (HUNK, b"\x03")]),
+                          ("the end of input", [*say("y"), (HUNK, b"\x04")])):
+        done = q.ask((QUESTION, b"p one\n"), *answers, script=HUNKS_EDITS)
+        tap.check("%s commits nothing, and the question is asked again, %s" % (what, who), "nothing was committed" in done.text and not q.landed() and
+                  q.pending() == ["one", "two"] and done.text.count("or keep (k)?") == 2 and done.returncode == 0, done, q.landed())
+        q.again()
+    done = q.ask((QUESTION, b"p one\n"), *say("y", "n", "n"), script=HUNKS_EDITS, environment={"TERM": "dumb"})
+    tap.check("on a dumb terminal too, without colours, %s" % who, q.snapshot()["one"] == numbers(**FIRST) and "\x1b" not in done.text, done)
+    q.again()
+    done = q.ask((QUESTION, b"p end\n"), *say("s", "n", "y"), script="printf 'x\\r\\nb\\r\\nc\\n' >end; printf '\\033]0;title\\007' >>one")
+    with open(q.path + "/end", "rb") as file:
+        tap.check("line ends and a newline at the end land with their hunk, %s" % who, file.read() == b"a\r\nb\r\nc\n" and
+                  "No newline at end of file" in done.text, done)
+    done = q.box.atoll("rm", "--force", *q.kept())
+    q.drop()
+
+
+@scene
+def refused_hunks(place, tap, who):
+    q = Question(place, who, tree=HUNKS_TREE)
+    script = "echo new >new; rm gone; printf 'a\\0b' >bytes; ln -sfn two link; rm turned; mkdir turned; chmod 600 mode; echo x >>one"
+    for path, why in (("new", "the file was added"), ("gone", "it was deleted"), ("bytes", "the file is binary"), ("link", "it is a symbolic link"),
+                      ("turned", "it became another type"), ("mode", "its text is the same as before")):
+        done = q.ask((QUESTION, b"p %s\n" % path.encode()), script=script)
+        tap.check("the hunks of %s cannot be chosen, and why, %s" % (path, who), "the hunks of %s" % path in done.text and
+                  "cannot be chosen: %s" % why in done.text and "nothing was committed" in done.text and not q.landed(), done, q.landed())
+        q.again()
+    done = q.ask((QUESTION, b"p one\n"), script="echo x >>one; ln one other-name")
+    tap.check("nor those of a file with several names, %s" % who, "the hunks of one cannot be chosen: it has several names" in done.text and
+              not q.landed(), done)
+    q.again()
+    done = q.ask((QUESTION, b"p .\n"), *say("y"), script=script)
+    tap.check("beside them a modified text is asked about, %s" % who, q.landed() == ["one"] and "nothing was committed" not in done.text, done, q.landed())
+    q.again()
+    done = q.ask((QUESTION, b"p one\n"), *say("y"), script="printf '\\033]0;title\\007\\n' >>one")
+    tap.check("what a terminal would obey is shown in letters, %s" % who, "^[]0;title^G" in done.text and q.landed() == ["one"], done)
+    q.again()
+    done = q.ask((QUESTION, b"p new-name\n"), script="mv old-name new-name; echo more >>new-name")
+    tap.check("a renamed file has no hunks to choose, %s" % who, "cannot be chosen: the file was" in done.text and not q.landed(), done)
+    q.drop()
+
+
+@scene
+def listed_hunks(place, tap, who):
+    q = Question(place, who, tree=HUNKS_TREE)
+    script = HUNKS_EDITS + "; echo new >new"  # the lines are new, one, two
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("n", "y", "n"), (LIST, b"\r"), script=script)
+    seen = frames(done)[-1]
+    tap.check("p in the list chooses the hunks of its line, %s" % who, "> [~] M  one  1 of 3 hunks" in seen and
+              seen[0].startswith("3 of 3 changes ticked, 1 of them in part"), seen)
+    tap.check("all ticked land, one of them in part, %s" % who, q.landed() == ["new", "one", "two"] and q.snapshot()["one"] == numbers(**SECOND) and
+              q.pending() == ["one"] and "chosen: 3 of 3 changes (of 1 file only some hunks)" in done.text, done, q.landed(), q.pending())
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("y", "d"), (LIST, b" "), (LIST, UP), (LIST, b"q"), script=script)
+    tap.check("space ticks all hunks again, %s" % who, "  [x] M  one" in frames(done)[-2], frames(done)[-2])
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("d"), (LIST, DOWN), (LIST, b"p"), *say("a"), (LIST, b"\r"), script=script)
+    tap.check("no hunk unticks the line, all tick it whole, %s" % who, "  [ ] M  one" in frames(done)[-1] and "> [x] M  two" in frames(done)[-1] and
+              q.landed() == ["new", "two"] and q.pending() == ["one"], frames(done)[-1], q.landed())
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("y", "d"), (LIST, b"p"), *say("n"), (HUNK, b"\x03"), (LIST, b"q"), (QUESTION, b"t\n"),
+                 (LIST, b"n"), (LIST, b"q"), script=script)
+    tap.check("Ctrl-C leaves the choice as it was, and so does the way over the question, %s" % who, any("[~] M  one  1 of 3 hunks" in line for line in
+              frames(done)[-2]) and "  [ ] M  one" in "\n".join(frames(done)[-1]).replace(">", " "), frames(done)[-2:])
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("y", "d"), (LIST, b"q"), (QUESTION, b"e\n"), script=script,
+                 environment={"EDITOR": q.program("cat \"$1\"; sed -i '/  two/d' \"$1\"")})
+    tap.check("the editor keeps the choice, %s" % who, "[x] M  one\t# 1 of 3 hunks" in done.text and q.landed() == ["new", "one"] and
+              q.snapshot()["one"] == numbers(**FIRST), done, q.landed())
+    q.again()
+
+    def edit_inside():
+        inside = q.box.atoll("run", q.kept()[0], "--", "sed", "-i", "s/^30$/thirty/", "one", cwd=q.path)
+        return b"t\n" if inside.returncode == 0 else b"k\n"
+
+    done = q.ask((QUESTION, b"t\n"), (LIST, DOWN), (LIST, b"p"), *say("y", "d"), (LIST, b"q"), (QUESTION, edit_inside), (LIST, b"q"), script=script)
+    tap.check("the choice is forgotten if the file was edited meanwhile, %s" % who, "[~] M  one" in "\n".join(frames(done)[-2]) and
+              "  [x] M  one" in frames(done)[-1], frames(done)[-2:])
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, b"p"), (b"no hunks can be chosen: the file was added", b"q"), script=script)
+    tap.check("on a line without hunks the list says why, %s" % who, done.returncode == 0, done)
+    q.again()
+    done = q.ask((QUESTION, b"t\n"), (LIST, b"p"), (b"back to the list", b"\n"), (LIST, b"q"), script="printf 'a\\0b' >bytes; echo x >>two")
+    tap.check("also of a binary file, %s" % who, "the hunks of bytes cannot be chosen: the file is binary" in done.text, done)
+    q.drop()
+
+
+# ---- what lands as a whole ----
 
 @scene
 def whole(place, tap, who):
@@ -415,9 +564,9 @@ def whole(place, tap, who):
     q.box.command(["sh", "-ec", "git init -q -b main .; git add .; git commit -qm first"], cwd=q.path)
     q.first = {}
     script = "echo 1 >>f; echo 2 >>src/a; git commit -qam inside"
-    done = q.ask((QUESTION, b"t\n"), (QUESTION, b"e\n"), script=script)
+    done = q.ask((QUESTION, b"t\n"), (QUESTION, b"e\n"), (QUESTION, b"p f\n"), script=script)
     tap.check("of a project in which commits were made nothing can be chosen, and why, %s" % who, done.text.count(
-        'the repository "%s" lands as a whole, because commits, branches or tags were made inside' % q.path) == 2 and "f" in q.pending() and
+        'the repository "%s" lands as a whole, because commits, branches or tags were made inside' % q.path) == 3 and "f" in q.pending() and
               not q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout, done)
     q.box.atoll("rm", "--force", *q.kept())
     script = "echo 1 >>f; echo 2 >>src/a"
@@ -425,6 +574,11 @@ def whole(place, tap, who):
     status = q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout
     tap.check("without commits its files are ticked one by one, %s" % who, status == b" M f\n" and q.pending() == ["src/a"] and
               "chosen: 1 of 2 changes" in done.text, done, status, q.pending())
+    q.box.atoll("rm", "--force", *q.kept())
+    q.box.command(["git", "checkout", "-q", "."], cwd=q.path)
+    done = q.ask((QUESTION, b"p f\n"), *say("s", "y", "n"), script="sed -i -e '1s/^/first\\n/' -e '$s/$/\\nlast/' f")
+    tap.check("and chosen by hunk, %s" % who, q.snapshot()["f"].startswith("first\n") and "last" not in q.snapshot()["f"] and q.pending() == ["f"] and
+              "split into 2 hunks" in done.text, done, q.snapshot()["f"])
     q.box.atoll("rm", "--force", *q.kept())
     q.box.command(["git", "checkout", "-q", "."], cwd=q.path)
     done = q.ask((QUESTION, b"s git checkout -q src/a\n"), (QUESTION, b"c\n"), script=script, last=None)
