@@ -183,6 +183,23 @@ static bool is_unchanged(const struct step_site *site, const struct tree_stat *s
 	       st->gid == planned->gid && st->mtime == planned->mtime && st->size == planned->size;
 }
 
+/*
+ * A call has failed after a rename of this step, and the step was moved back. Both renames have moved
+ * the ctime of the inode: without this note, the way back would take another name of the inode for
+ * one that another process has changed, and leave it on the wrong side. The inode that lies at the
+ * place is one of the two, or another process's, which is not noted.
+ */
+static void note_failed(struct step_site *site, const struct tree_id *one, const struct tree_id *other,
+			const struct place *at)
+{
+	struct store_look now;
+	struct tree_stat st;
+
+	if (step_look_at(at, &st, &now) >= 0 && !S_ISDIR(st.mode) &&
+	    (tree_id_equal(&now.id, one) || tree_id_equal(&now.id, other)))
+		(void)own_note(site->op, &now.id, &st);
+}
+
 /* Renames an entry of Atoll's areas. If another name of its inode is in the original, the ctime that this rename leaves shows there, and
  * must not be taken for a change by another process. */
 static int rename_own(struct step_site *site, const struct place *from, const struct place *to,
@@ -198,7 +215,13 @@ static int rename_own(struct step_site *site, const struct place *from, const st
 	if (r < 0 || !own)
 		return r;
 	r = tree_stat(to->dir, to->name, &st);
-	return r < 0 ? r : own_note(site->op, &id, &st);
+	if (r >= 0)
+		r = own_note(site->op, &id, &st);
+	if (r < 0) {
+		(void)sys_rename(to->dir, to->name, from->dir, from->name, RENAME_NOREPLACE);
+		note_failed(site, &id, &id, from);
+	}
+	return r;
 }
 
 /* Another process has replaced what this step had just put into the original, so that the way back has fetched the newer foreign version and
@@ -246,13 +269,34 @@ static int exchange_back(struct store_step *step, const struct place *original, 
 	return r < 0 && r != -ENOENT ? r : -ESTALE;
 }
 
-static int exchange(struct step_site *site, struct store_step *step, const struct place *original,
-		    const struct place *source, const struct step_guard *guard, enum direction direction)
+/* After the rename: -ESTALE if another process was quicker. */
+static int settle_exchange(struct step_site *site, struct store_step *step, const struct place *original,
+			   const struct place *source, const struct step_guard *guard, enum direction direction,
+			   const int64_t *source_ctime)
 {
 	const struct store_look *then = direction == FORWARD ? &step->before : &step->after;
 	const struct store_look *installed = direction == FORWARD ? &step->after : &step->before;
+	bool files = S_ISREG(step->before.mode) && S_ISREG(step->after.mode), moved = false;
+	int r = step_check_displaced(site, step, source, guard, then);
+
+	if (r >= 0)
+		r = restore_dir_time(original, installed);
+	if (r >= 0)
+		r = restore_dir_time(source, then);
+	if (r >= 0 && source_ctime)
+		r = bump_ctime(original, *source_ctime, &moved);
+	if (r >= 0 && !(step->single && direction == FORWARD))
+		r = note_own_at(site, installed, original);
+	/* What a filesystem does with two files it does with all; XFS differs only where a directory is one of them. */
+	site->moves_ctime |= files && moved;
+	return r;
+}
+
+static int exchange(struct step_site *site, struct store_step *step, const struct place *original,
+		    const struct place *source, const struct step_guard *guard, enum direction direction)
+{
 	bool files = S_ISREG(step->before.mode) && S_ISREG(step->after.mode);
-	bool known = files && site->moves_ctime, moved = false;
+	bool known = files && site->moves_ctime;
 	struct tree_stat source_st = { 0 };
 	int r = known ? 0 : tree_stat(source->dir, source->name, &source_st);
 
@@ -263,20 +307,15 @@ static int exchange(struct step_site *site, struct store_step *step, const struc
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	r = step_check_displaced(site, step, source, guard, then);
+	r = settle_exchange(site, step, original, source, guard, direction, known ? NULL : &source_st.ctime);
+	if (r >= 0)
+		return 1;
 	if (r == -ESTALE)
 		return exchange_back(step, original, source, direction);
-	if (r >= 0)
-		r = restore_dir_time(original, installed);
-	if (r >= 0)
-		r = restore_dir_time(source, then);
-	if (r >= 0 && !known)
-		r = bump_ctime(original, source_st.ctime, &moved);
-	if (r >= 0 && !(step->single && direction == FORWARD))
-		r = note_own_at(site, installed, original);
-	/* What a filesystem does with two files it does with all; XFS differs only where a directory is one of them. */
-	site->moves_ctime |= files && moved;
-	return r < 0 ? r : 1;
+	(void)exchange_back(step, original, source, direction);
+	note_failed(site, &step->before.id, &step->after.id, original);
+	note_failed(site, &step->before.id, &step->after.id, source);
+	return r;
 }
 
 /* Without a lease the state is known already. */
@@ -312,9 +351,16 @@ static int rename_in(struct step_site *site, const struct store_step *step, cons
 		r = -ESTALE;
 	if (r >= 0)
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
-	if (r >= 0 && st.nlink > 1)
-		r = note_own_at(site, then, original);
-	return r == -EEXIST || r == -ENOENT ? -ESTALE : r < 0 ? r : 1;
+	if (r == -EEXIST || r == -ENOENT)
+		return -ESTALE;
+	if (r < 0 || st.nlink < 2)
+		return r < 0 ? r : 1;
+	r = note_own_at(site, then, original);
+	if (r >= 0)
+		return 1;
+	(void)sys_rename(original->dir, original->name, source->dir, source->name, RENAME_NOREPLACE);
+	note_failed(site, &then->id, &then->id, source);
+	return r;
 }
 
 /* From the original to Atoll's side. */
@@ -333,9 +379,12 @@ static int rename_out(struct step_site *site, const struct store_step *step, con
 	if (r < 0)
 		return r;
 	r = step_check_displaced(site, step, source, &guard, then);
-	/* Another process was quicker than the check: its version goes back where it was. If that place is taken again, it is kept aside. */
-	if (r == -ESTALE)
+	/* If another process was quicker than the check, its version goes back to its place. If that is taken
+	 * again, the version is kept aside. */
+	if (r < 0)
 		(void)sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
+	if (r < 0 && r != -ESTALE)
+		note_failed(site, &then->id, &then->id, original);
 	return r < 0 ? r : 1;
 }
 
