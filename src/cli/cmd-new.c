@@ -54,7 +54,6 @@ int cmd_new(struct cli *cli, const struct options *o)
 	if (interrupt_new(cli, &options, &info, &err) < 0)
 		return interrupt_status(message_fail(cli, &err));
 	tell_left_out(cli, info);
-	(void)atoll_prune(cli->a, config, settings, NULL, NULL);
 	if (options_has(o, "json")) {
 		struct json j;
 
