@@ -54,7 +54,9 @@ static int find_and_assign(struct op *op, const struct atoll_content *content, s
 		return r;
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		for (size_t k = 0; k < v[i].n && r >= 0; k++)
-			r = assign(op, i, v[i].paths[k], content);
+			/* A resource that is a single file is also selected as a whole. */
+			if (*v[i].paths[k] || !op->s->resources[i].only)
+				r = assign(op, i, v[i].paths[k], content);
 	selection_free(v, op->s->n);
 	return r < 0 ? error_oom(err, "commit") : 0;
 }

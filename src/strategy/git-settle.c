@@ -473,8 +473,6 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = check_out(r, repo, &list, index, operation, err);
 	if (rc >= 0)
 		rc = stage_discarded(r, &call, err);
-	if (rc >= 0 && s->as_is)
-		rc = git_carried_renew(r, repo, &s->base, operation, err);
 	if (rc < 0)
 		return rc;
 	rc = settle_refs(r, repo, git_fd, s);
@@ -484,6 +482,11 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = git_carried_drop(r);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
+	/* Not before the index is in its place: this uses the same name in the area. */
+	if (s->as_is)
+		rc = git_carried_renew(r, repo, &s->base, operation, err);
+	if (rc < 0)
+		return rc;
 	s->unsettled = s->outdated = false;
 	return git_state_save(r, s, err);
 }

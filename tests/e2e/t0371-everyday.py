@@ -363,6 +363,17 @@ def commits_land_together(place, tap, who):
 
 
 @scene
+def a_marked_file_beside(place, tap, who):
+    p = Project(place, who, "git update-index --assume-unchanged c; echo local >c")
+    done = p.commit("echo in >>src/b; git add src/b")
+    name = p.sandboxes()[0]["name"]
+    inside = p.box.atoll("run", name, "--", "sh", "-c", "git status --porcelain; cat c", cwd=p.path)
+    tap.check("what landed is not staged any more, also beside a marked file with local edits, %s" % who,
+              done.returncode == 0 and inside.stdout == b" M src/b\nlocal\n" and p.status() == " M src/b", t.said(inside), p.status())
+    p.drop()
+
+
+@scene
 def what_landed_is_taken_back_inside(place, tap, who):
     p = Project(place, who, "echo mine >>a")
     done = p.commit("echo in >>src/b; echo in >>a")

@@ -511,6 +511,27 @@ def refused_hunks(place, tap, who):
 
 
 @scene
+def hunks_of_other_resources(place, tap, who):
+    edit = "sed -i -e s/^3$/three/ -e s/^20$/twenty/ one"
+    q = Question(place, who, tree=HUNKS_TREE, options=("--file", "one", "--file", "two"))
+    done = q.ask((QUESTION, b"p %s\n" % (q.path + "/one").encode()), *say("n", "y"), script=edit)
+    tap.check("a single file as the resource, %s" % who, q.snapshot()["one"] == numbers(**SECOND) and
+              "committed 1 change" in done.text and q.kept(), done)
+    q.again()
+    configure(q.box, CONFIG)
+    q.box.command(["sh", "-ec", "git init -q -b main .; git add .; git commit -qm first"], cwd=q.path)
+    q.options, q.first = (), q.snapshot()
+    done = q.ask((QUESTION, b"p one\n"), *say("n", "y"), script=edit + "; git add one; echo x >>two")
+    status = q.box.command(["git", "status", "--porcelain"], cwd=q.path).stdout
+    tap.check("a repository, %s" % who, q.snapshot()["one"] == numbers(**SECOND) and status == b" M one\n" and
+              q.pending() == ["one", "two"], done, status, q.pending())
+    rest = q.box.atoll("commit", q.kept()[0])
+    tap.check("and the rest of it, %s" % who, rest.returncode == 0 and q.snapshot()["two"].endswith("x\n") and
+              q.snapshot()["one"] == numbers(n3="three", **SECOND), t.said(rest))
+    q.drop()
+
+
+@scene
 def listed_hunks(place, tap, who):
     q = Question(place, who, tree=HUNKS_TREE)
     script = HUNKS_EDITS + "; echo new >new"  # the lines are new, one, two
