@@ -470,10 +470,24 @@ class World:
             if not box.layered:
                 box.unseen |= {path for path in foreign.metas if path in box.view and box.view[path].kind == "dir"}
             renewed = self.keep_untouched(old, disk)
+            idle = self.stay_linked(box, chosen, disk) if paths and box.layered else set()
+            chosen = chosen.only(lambda path: path not in idle)
             self.worked_in(box, {mt.join(box.root, path) for path in chosen.all() | chosen.names})
             self.committed(box, chosen, Record((old, self.tree.copy()), box, untimed, self.inodes), paths)
             self.know_renewed(box, renewed)
         self.after(box, fault)
+
+    def stay_linked(self, box, chosen, disk):
+        """Files of the selection that differ from the original by nothing but links to names that are not selected. The
+        commit skips them: they stay linked to these names in the sandbox, and the original keeps its inodes."""
+        now = self.scan()
+        groups = {path: group for group in box.view.groups() for path in group}
+
+        def is_idle(path):
+            full = mt.join(box.root, path)
+            return bool(groups.get(path, set()) - chosen.entries) and full in disk and full in now and disk[full]["ino"] == now[full]["ino"]
+
+        return {path for path in chosen.entries if is_idle(path)}
 
     def keep_untouched(self, old, disk):
         """A file that a command inside wrote again with the same content and metadata is no change:
