@@ -210,8 +210,8 @@ struct atoll_resource_info {
 	bool lost;       /* a database's transaction is gone, and with it the edits */
 	char *detail;    /* one line about what it holds just now, or how it was lost; NULL: nothing */
 	bool dirty;      /* a reset of the workspace did not finish */
-	/* A commit may land some of its files alone. Else it lands as a whole: a database, and a
-	 * repository that was not taken as it is */
+	/* A commit may land some files of the resource alone. If not, the resource lands as a whole: a
+	 * database, or a repository that was not taken as it is */
 	bool divides;
 	uint64_t copied_files, copied_bytes; /* as told to atoll_cost_fn; 0 but in the answer of atoll_new() */
 	char *locks; /* relations of a database that are locked so that others wait, "public.t (AccessExclusiveLock)", one a line; NULL: none */
@@ -539,10 +539,12 @@ enum atoll_on_conflict {
 typedef void (*atoll_progress_fn)(const char *phase, uint64_t done, uint64_t total, void *arg);
 
 /*
- * What lands in place of the whole edit of a file: some of its hunks, say. The file in the sandbox
- * stays as it is, and what it has beyond this content remains a change. The path must be selected,
- * spelt exactly as in a selection of exact paths, and belong to a regular file that the sandbox
- * has modified and that has one name; atoll_commit() refuses any other (ATOLL_ITEM_REFUSED).
+ * Content that lands in place of the whole edit of a file: the original with some hunks of the edit
+ * applied, say. The file in the sandbox stays as it is, and still differs from the original by the
+ * rest of the edit. Owner, mode and attributes land from the file in the sandbox. The path is read
+ * as a path of an exact selection. It must be selected, and belong to a regular file that the sandbox
+ * has modified, that has one name and neither set-user-ID nor set-group-ID; atoll_commit() refuses
+ * any other file (ATOLL_ITEM_REFUSED). The caller keeps path and data until atoll_commit() returns.
  */
 struct atoll_content {
 	const char *path;

@@ -515,9 +515,10 @@ static const struct command commands[] = {
 		  "database in \"resources\" has the relations that stay locked so that others wait: \"locks\", an array of "
 		  "objects with \"relation\", \"mode\" and \"seconds\", and \"given_up_in_seconds\" as atoll diff has it.\n\n"
 		  "Operands are read as by atoll diff; a pattern takes every change that it matches. A PATH without "
-		  "changes is an error (5), and nothing is committed. A repository of atoll new lands as a whole: Atoll "
-		  "refuses (4) a PATH that names single files of it. Files of a repository that atoll run took as it is "
-		  "land alone, unless a commit made inside contains them.\n\n"
+		  "changes is an error (5), and nothing is committed. A repository of atoll new lands as a whole: "
+		  "Atoll refuses (4) a PATH that names single files of it. Files of a repository that atoll run took "
+		  "as it is land alone, unless a commit made inside contains them. To land only some hunks of a text "
+		  "file, choose them at the question after atoll run (atoll help question).\n\n"
 		  "The numbers are those of atoll diff: a renamed file is one change, and one that was rewritten with equal "
 		  "content is metadata only. Of more than 32 files whose size is as before and whose time is not, or of a "
 		  "file beyond 1 MiB, a commit does not read the content, and counts them as modified.",

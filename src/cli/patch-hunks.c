@@ -143,9 +143,8 @@ static void add_lines(struct strbuf *s, const struct patch_side *side, size_t fr
 		strbuf_add(s, side->lines[i].data, side->lines[i].size);
 }
 
-/* A line without newline ends its text. If a hunk left such a line in front of others, these would
- * have to lie behind the end of that text without an equal line between: then they are in the same
- * hunk, and land or stay together with it. */
+/* No choice of hunks puts another line behind a line without newline. Such a line is the last of its
+ * text, so no equal line follows it: the lines that the other text has there are in the same hunk. */
 void patch_hunks_apply(const struct patch *p, const struct patch_hunks *h, struct strbuf *s)
 {
 	size_t at = 0;

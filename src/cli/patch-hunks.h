@@ -8,7 +8,7 @@
  *	patch_hunks_print(&patch, &hunks.v[0], stdout, &style);
  *	patch_hunks_apply(&patch, &hunks, &text);
  *
- * All of these are pure functions of the patch, which must outlive them. Each choice of hunks makes
+ * The hunks hold line numbers of the patch, which must outlive them. Each choice of hunks makes
  * a valid text: bytes, line ends and a missing newline at the end are those of the old or the new
  * text.
  */

@@ -97,7 +97,7 @@ static bool is_equal_line(const struct patch *p, size_t a, size_t b)
 	return a < p->old_side.n && b < p->new_side.n && !p->old_side.lines[a].changed && !p->new_side.lines[b].changed;
 }
 
-/* Where a hunk was split, the context ends at its neighbour. */
+/* The context of a hunk ends at the next change, which belongs to another part of a split hunk. */
 void patch_hunks_print(const struct patch *p, const struct patch_hunk *hunk, FILE *out, const struct patch_style *style)
 {
 	const struct printer pr = { p,

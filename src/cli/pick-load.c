@@ -18,8 +18,8 @@ bool pick_is_one_whole(const struct pick *p)
 	return p->n > 0 && !*p->v[0].path && p->v[0].is_whole && p->v[0].end == p->n;
 }
 
-/* Of a repository, files may land alone, but not without the commits and refs made inside, which hold
- * these files too. fold_sort() puts these first, so that the first change of a resource tells. */
+/* Files of a repository may land alone, unless commits or refs were made inside: these contain the same
+ * files. fold_sort() puts commits and refs first, so the first change of a resource decides. */
 static bool is_whole_resource(const struct atoll_info *info, const struct fold_entry *first)
 {
 	for (size_t i = 0; i < info->n_resources; i++)
@@ -29,7 +29,7 @@ static bool is_whole_resource(const struct atoll_info *info, const struct fold_e
 	return false;
 }
 
-/* A git directory of which only some files landed would be no repository any more. */
+/* If only some files of a git directory landed, it would be no repository any more. */
 static bool is_git_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');

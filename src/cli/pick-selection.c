@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what is ticked to what atoll_commit() is told to land. */
+/* Turns the ticks into the selection and the contents for atoll_commit(). */
 #include <errno.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void collect(struct collector *c, const struct pick_node *node, const cha
 	c->n++;
 }
 
-/* To name a directory above another resource would name that resource too. */
+/* A path above another resource would select that resource too. */
 static bool holds_resource(const struct collector *c, const struct pick_node *node)
 {
 	AUTO_FREE char *dir = absolute(node, node->path);
@@ -66,7 +66,7 @@ static void find_unticked_origins(struct collector *c)
 			c->origins[c->n_origins++] = &c->p->v[i];
 }
 
-/* To name a directory names also what was renamed out of it. */
+/* The path of a directory selects the renames out of the directory too. */
 static bool holds_unticked_origin(const struct collector *c, const struct pick_node *node)
 {
 	for (size_t i = 0; i < c->n_origins; i++)
@@ -93,7 +93,8 @@ static void collect_origins(struct collector *c, size_t from, size_t end)
 			collect(c, &c->p->v[i], c->p->v[i].entry->old_path);
 }
 
-/* The path of a file with chosen hunks is named, though a directory above it is named too. */
+/* atoll_commit() wants the path of each file with chosen hunks in the selection, even if the selection
+ * has a directory above it. */
 static void collect_partly(struct collector *c, size_t above)
 {
 	for (size_t i = above + 1; i < c->p->v[above].end; i++)

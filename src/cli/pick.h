@@ -58,12 +58,12 @@ struct pick {
 /* In pick-load.c: lists the changes of the sandbox; all are ticked. */
 int pick_load(struct cli *cli, const struct atoll_info *info, struct pick *ret, struct atoll_error *err);
 void pick_release(struct pick *p);
-/* Takes over the ticks of `before`, an earlier list of the sandbox, with its contents. Returns false,
- * and takes nothing, if its changes were others. */
+/* Takes over the ticks and contents of `before`, an earlier list of the sandbox. Returns false, and
+ * takes nothing, if the two lists have different changes. */
 bool pick_take_ticks(struct pick *p, struct pick *before);
 
-/* Ticks or unticks everything at and below node i, and all of the whole node above it, if any; the
- * choice of hunks there is forgotten. */
+/* Ticks or unticks everything at and below node i, or, if node i lies in a node that lands as a whole,
+ * all of that node. Forgets the hunks that were chosen there. */
 void pick_set(struct pick *p, size_t i, bool ticked);
 void pick_set_all(struct pick *p, bool ticked);
 /* Ticks or unticks each node by its element; a ticked node keeps its choice of hunks. */
@@ -90,13 +90,13 @@ void pick_add_path(struct strbuf *s, const struct pick *p, size_t i, unsigned fl
 void pick_add_remark(struct strbuf *s, const struct pick *p, size_t i);
 char pick_letter(const struct pick *p, size_t i, enum atoll_change_kind *ret_kind);
 
-/* In pick-selection.c: fills *ret with what is ticked: the selection, which is empty if all changes
- * land as they are, and the contents, which the list still owns. Returns 0 or -ENOMEM. The caller
- * frees it by pick_selection_release(). */
+/* In pick-selection.c: fills the selection and the contents of *ret from the ticks. The selection is
+ * empty if all changes land as they are. The list still owns the data of the contents. Returns 0 or
+ * -ENOMEM. The caller frees *ret by pick_selection_release(). */
 int pick_selection(const struct pick *p, const struct atoll_info *info, struct atoll_commit_options *ret);
 void pick_selection_release(struct atoll_commit_options *o);
 
-/* Whether no part of the changes can be chosen, whatever they are: the only resource lands as a whole. */
+/* Whether the user cannot choose among the changes, because the only resource lands as a whole. */
 bool pick_is_impossible(const struct atoll_info *info);
 /* Whether the list is one resource that lands as a whole. */
 bool pick_is_one_whole(const struct pick *p);
@@ -119,8 +119,8 @@ enum pick_hunks_end {
 	PICK_HUNKS_CANCELLED, /* the end of input, or Ctrl-C: the choice is as it was */
 	PICK_HUNKS_FAILED,    /* likewise, after a message */
 };
-/* In pick-hunks.c: asks about each hunk of the modified text file that node i is, and ticks it with
- * the chosen hunks. All of them tick it as a whole, none untick it. */
+/* In pick-hunks.c: asks about each hunk of node i, a modified text file. If the user chooses all hunks,
+ * ticks the whole file; if none, unticks it; else ticks it with the chosen hunks. */
 enum pick_hunks_end pick_hunks(struct cli *cli, const struct atoll_info *info, struct pick *p, size_t i);
 /* Returns why hunks of node i cannot be chosen, as a clause; NULL: perhaps they can. */
 const char *pick_hunks_refusal(const struct pick *p, size_t i);

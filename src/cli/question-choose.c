@@ -85,7 +85,8 @@ static bool show_node(struct question *q)
 	return wait_for_enter();
 }
 
-/* A message is read before the list hides it. Returns false at the end of input. */
+/* After a failure, waits until the user has read the message, because the list hides it. Returns false
+ * at the end of input. */
 static bool choose_hunks_of_node(struct question *q)
 {
 	return pick_hunks(q->cli, q->info, &q->pick, q->cursor) != PICK_HUNKS_FAILED || wait_for_enter();
@@ -115,8 +116,8 @@ static void commit_ticked(struct question *q, const struct pick *p)
 	pick_selection_release(&chosen);
 }
 
-/* From the list the user may go to the editor. What goes wrong there leads back to the question,
- * where its message can be read. */
+/* From the list the user may go to the editor. An error there leads back to the question, so that the
+ * list does not hide its message. */
 static void choose(struct question *q, bool in_editor)
 {
 	enum pick_answer answer;
@@ -141,8 +142,8 @@ void question_choose_in_list(struct question *q, const struct words *words)
 	(void)words;
 	if (!pick_is_impossible(q->info) && !pick_list_is_possible())
 		message_error(
-			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, and "
-			"c PATH commits what lies at PATH");
+			"this terminal cannot show the list (TERM is unset or \"dumb\"); e opens it in your editor, "
+			"and c PATH commits the changes at PATH");
 	else
 		choose(q, false);
 }
@@ -163,7 +164,7 @@ struct named {
 	size_t n;
 };
 
-/* Directories and other nodes without hunks count too: the user has named them. */
+/* Notes directories and other nodes without hunks too, so that the user learns why they have none. */
 static int note_named(const struct atoll_change *c, void *arg)
 {
 	struct named *named = arg;
@@ -177,7 +178,7 @@ static int note_named(const struct atoll_change *c, void *arg)
 	return 0;
 }
 
-/* The library finds what the words name, as for the answers c and d. */
+/* The library matches the words with the changes, as for the answers c and d. */
 static int find_named(struct question *q, const struct words *words, struct named *named)
 {
 	const struct atoll_selection selection = question_selection(words);
@@ -195,7 +196,7 @@ static int find_named(struct question *q, const struct words *words, struct name
 	return r < 0 || named->n == 0 ? -1 : 0;
 }
 
-/* Asks about each named file. Returns false if the user has cancelled all of it. */
+/* Asks about each named file. Returns false if the user has cancelled. */
 static bool ask_about(struct question *q, const struct named *named)
 {
 	enum pick_hunks_end end = PICK_HUNKS_CHOSEN;

@@ -141,8 +141,8 @@ static bool question_row(size_t i, struct topic_row *ret)
 		{ "t",
 		  "choose the changes to commit from a list: space ticks a line, → and ← open and close a directory, "
 		  "enter commits the ticked changes. The rest stays in the sandbox, and Atoll asks again." },
-		{ "e", "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in the "
-		       "sandbox. If the editor does not save the list, Atoll commits nothing." },
+		{ "e", "the same in your editor ($VISUAL, else $EDITOR, else vi): lines that you delete stay in "
+		       "the sandbox. If the editor does not save the list, Atoll commits nothing." },
 		{ "p PATH…",
 		  "choose the hunks to commit of these modified text files, and commit only those: y lands a hunk, "
 		  "n leaves it, s splits it, ? lists the other answers. In the list of t, p does so for one file." },

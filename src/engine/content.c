@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content that a commit lands in place of a file's whole edit. The file in the workspace stays
- * there, and stays an edit over what has landed: the plan exchanges a staged copy with this content
- * and takes nothing from the workspace (slot 'h' in plan.c).
+ * Content that a commit lands in place of a file's whole edit. The plan exchanges a staged copy that
+ * has this content, and takes nothing from the workspace (slot 'h' in plan.c). The file in the
+ * workspace stays, and differs from the original by the rest of the edit.
  */
 #include "engine/protocol.h"
 
@@ -14,7 +14,7 @@ static const char *find_obstacle(const struct change *c)
 	if (!c || c->part || !c->has_before || !c->has_after || c->renamed || c->old_path)
 		return "is no file that the sandbox has modified, so no part of an edit can land";
 	if (c->kind == ATOLL_SKIPPED || c->gone || c->displaced || c->in_opaque)
-		return "cannot land in part";
+		return "stays inside, or its directory was replaced, so no part of its edit can land";
 	if (!S_ISREG(c->before.mode) || !S_ISREG(c->after.mode) || c->kind != ATOLL_MODIFIED)
 		return "is no file that the sandbox has modified, so no part of an edit can land";
 	if (c->before.nlink > 1 || c->after.nlink > 1)

@@ -58,8 +58,8 @@ static bool is_landing(const struct change *c, const void *selection)
 
 /*
  * Files land without the part only if the strategy agrees, whether the caller named them by paths
- * or by patterns: a part that stays inside must still fit to the files there. A pattern that
- * matches no file of the resource means files of another resource.
+ * or by patterns: the part that stays inside must still fit the files there. A pattern that matches
+ * no file of this resource means files of another one.
  */
 static int plan_files_alone(struct op *op, size_t index, struct atoll_error *err)
 {

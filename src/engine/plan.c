@@ -5,7 +5,8 @@
  * Slots, names in the op's own directory, tell by their first letter how they are filled:
  *
  *	c  a staged copy of the workspace entry, with everything below it
- *	h  a staged copy of a workspace file with other content; the file stays in the workspace, an edit over what landed
+ *	h  a staged copy of a workspace file, with the content that the caller gave (content.c); the file itself stays
+ *	   in the workspace
  *	d  a fresh directory without content, made like the workspace's
  *	m  the workspace entry itself, put there by a RETIRE step
  *	k  a workspace entry that has served (an edit that was staged as a copy, a whiteout), kept for undo; or one that does not land (a FIFO),

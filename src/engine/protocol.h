@@ -15,6 +15,7 @@
  *
  * The life of a commit, and who does it:
  *
+ *	contents               content.c   attached to the changes whose files land in part; may refuse
  *	changes -> plan        plan.c      what is to be done, as a list of steps
  *	check                  check.c     policies, permissions, space, open files       may refuse; nothing was changed
  *	conflicts              conflict.c  foreign changes                                may refuse
@@ -122,7 +123,7 @@ int own_add_stamps(struct op *op, struct atoll_error *err);
 void own_release(struct op *op);
 
 /* content.c */
-/* Attaches the contents of the options to their changes. Adds a refusal for each that cannot land. */
+/* Attaches each content of the options to its change, or adds a refusal if the content cannot land. */
 int content_assign(struct op *op, struct atoll_error *err);
 
 /* plan.c */

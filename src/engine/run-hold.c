@@ -69,7 +69,7 @@ static bool has_mount(const struct run_view *v, const char *path)
 	return false;
 }
 
-/* The caller has made room. */
+/* The caller has called make_room(). */
 static int add_hold(struct run_view *v, const char *path)
 {
 	char *copy = strdup(path);

@@ -24,7 +24,7 @@ static int add_hide(struct run_view *v, char *path)
 	return 0;
 }
 
-/* Calls fn for each secret that there is, until it returns other than 0. fn takes over the path. */
+/* Calls fn for each secret that exists, until fn returns another value than 0. fn owns the path. */
 static int each_secret(const struct session *s, const char *home, int (*fn)(struct run_view *v, char *path),
 		       struct run_view *v)
 {
@@ -52,7 +52,7 @@ int run_view_join(struct run_view *v, const struct session *s, struct atoll_erro
 	return 0;
 }
 
-/* 1: the view shows the secret. */
+/* Returns 1 if the view shows the secret. Frees the path. */
 static int is_shown(struct run_view *v, char *path)
 {
 	AUTO_FREE char *owned = path;

@@ -34,9 +34,10 @@ int run_view_build(struct run_view *v, struct session *s, const struct run_optio
 bool run_view_is_absent(const struct run_view *v, const struct run_options *o, const char *path);
 /* The last step of run_view_build(): makes the directories above hidden and read-only mounts mount points. */
 int run_hold_directories(struct run_view *v, const struct run_options *o, struct atoll_error *err);
-/* run-late.c: a run that joins a view hides what has become a secret since the view was made. */
+/* run-late.c: lists mounts for a run that joins a view. They hide the secrets that exist now; the run
+ * makes those that the view lacks. */
 int run_view_join(struct run_view *v, const struct session *s, struct atoll_error *err);
-/* Whether the view hides all secrets that there are now, also those of a client whose HOME is this. */
+/* Whether the view hides all secrets that exist now, with those of a client that has this HOME. */
 bool run_view_hides_all(const struct run_view *v, const struct session *s, const char *home);
 void run_view_release(struct run_view *v);
 

@@ -184,10 +184,10 @@ static bool is_unchanged(const struct step_site *site, const struct tree_stat *s
 }
 
 /*
- * A call has failed after a rename of this step, and the step was moved back. Both renames have moved
- * the ctime of the inode: without this note, the way back would take another name of the inode for
- * one that another process has changed, and leave it on the wrong side. The inode that lies at the
- * place is one of the two, or another process's, which is not noted.
+ * Called when a call has failed after a rename of this step, and the step has renamed the entry back.
+ * Both renames have moved the ctime of the inode. Without this note, the rollback of the op would
+ * judge another name of the inode as changed by another process, and leave it on the wrong side.
+ * Notes the inode at the place only if it is one of the two; another process may have put one there.
  */
 static void note_failed(struct step_site *site, const struct tree_id *one, const struct tree_id *other,
 			const struct place *at)
@@ -269,7 +269,7 @@ static int exchange_back(struct store_step *step, const struct place *original, 
 	return r < 0 && r != -ENOENT ? r : -ESTALE;
 }
 
-/* After the rename: -ESTALE if another process was quicker. */
+/* Called after the rename. Returns -ESTALE if another process changed the entry before the rename. */
 static int settle_exchange(struct step_site *site, struct store_step *step, const struct place *original,
 			   const struct place *source, const struct step_guard *guard, enum direction direction,
 			   const int64_t *source_ctime)
@@ -379,8 +379,8 @@ static int rename_out(struct step_site *site, const struct store_step *step, con
 	if (r < 0)
 		return r;
 	r = step_check_displaced(site, step, source, &guard, then);
-	/* If another process was quicker than the check, its version goes back to its place. If that is taken
-	 * again, the version is kept aside. */
+	/* If another process was quicker than the check, its version goes back to its place. If a process has
+	 * taken that place since, Atoll keeps the version aside. */
 	if (r < 0)
 		(void)sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
 	if (r < 0 && r != -ESTALE)

@@ -136,11 +136,12 @@ static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, stru
 	if (pid == 0) {
 		/* Otherwise the caller's death would not be seen by one who waits for help. */
 		close(help[0]);
-		/* The child ends if its help does. So it gets none where the caller cannot give any. */
+		/* If the process that helps the child ends, so does the child. So the child gets no helper
+		 * where pidfd_open() is refused and the caller cannot help. */
 		child(pair[1], probe < 0 ? fd_close(help[1]) : help[1], wide_fd, &own, fn, arg, out);
 	}
 	r = -errno;
-	probe = fd_close(probe); /* its number is free for the child's */
+	probe = fd_close(probe); /* leaves a free descriptor for the pidfd of the child */
 	close(pair[1]);
 	close(help[1]);
 	answered = pid >= 0 && wait_for_answer(pid, pair[0], &help[0], ret);

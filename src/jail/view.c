@@ -489,7 +489,7 @@ static int build(struct view *v, struct view_failure *f)
 	return r;
 }
 
-/* A path at which the joined view has a mount of any kind is hidden already, or shown on request. */
+/* If the joined view has a mount at the path, it hides the path already, or shows it on request. */
 static bool is_late(const struct view_mount *vm, int target, bool *ret_is_file)
 {
 	struct statx st;
@@ -526,8 +526,8 @@ static int hide_late(const struct view *v, const struct view_mount *vm, int *sta
 	return fd < 0 ? fd : mount_attach(fd, target);
 }
 
-/* Hides what the joined view shows and this run must not see. The stage is made only if there is
- * such a path, since to close a mount takes the kernel long. */
+/* Hides the secrets that the joined view shows. Makes the stage only if there is such a secret,
+ * because the kernel takes long to close a mount. */
 static int hide_all_late(const struct view *v, struct view_failure *f)
 {
 	int stage = -EBADF, r = 0;

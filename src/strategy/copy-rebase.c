@@ -396,13 +396,14 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 	return 0;
 }
 
-/* Only a part of the file's edit has landed: the next look at the copy compares it with the original. */
-static void doubt_parts(struct rebase *b, const struct store_step *steps, size_t n)
+/* The landed content is not that of the copy. Without a ctime in the baseline, the next diff compares
+ * the copy with the original. */
+static void doubt_contents(struct rebase *b, const struct store_step *steps, size_t n)
 {
 	for (size_t i = 0; i < n && !b->undone; i++) {
-		bool is_part = steps[i].resource == b->r->row.id && moves_entries(&steps[i]) && steps[i].slot &&
-			       steps[i].slot[0] == 'h';
-		struct base_entry *e = is_part ? baseline_find(b->base, steps[i].path) : NULL;
+		bool is_given = steps[i].resource == b->r->row.id && moves_entries(&steps[i]) && steps[i].slot &&
+				steps[i].slot[0] == 'h';
+		struct base_entry *e = is_given ? baseline_find(b->base, steps[i].path) : NULL;
 
 		if (e)
 			e->ctime = 0;
@@ -427,7 +428,7 @@ int copy_rebase(struct resource *r, struct baseline *base, const struct store_st
 	if (rc >= 0)
 		rc = rebase_tops(&b, tops, n_tops);
 	if (rc >= 0)
-		doubt_parts(&b, steps, n);
+		doubt_contents(&b, steps, n);
 	peer_release(&b.peer);
 	if (rc >= 0)
 		rc = baseline_save(r->work_fd, COPY_BASELINE, base);

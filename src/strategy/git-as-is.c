@@ -14,6 +14,7 @@
 
 #define GITLINK 0160000
 #define PRIVATE_MAX ((size_t)1 << 24)
+#define COMMITTED_INSIDE "is part of a commit made inside, and commits land together; commit everything, or other paths"
 
 static bool is_entry(const struct git_entry *a, const struct git_entry *b)
 {
@@ -87,7 +88,8 @@ int git_as_is_find(struct git_work *w, struct atoll_error *err)
 
 /* ---- some of the files ---- */
 
-/* Whether the path lands: by its own change, or with a directory that lands or leaves as a whole. */
+/* Whether the path lands: by its own change, or with a directory that the commit adds, replaces or
+ * removes. If memory is short: true, so that the commit is refused. */
 static bool is_landing(const struct changes *list, const char *path,
 		       bool (*lands)(const struct change *c, const void *arg), const void *arg)
 {
@@ -124,9 +126,7 @@ static int tell_together(const struct git_work *w, const struct part_request *q,
 	for (size_t i = 0; i < w->committed.n && rc >= 0; i++) {
 		if (!is_landing(q->changes, w->committed.v[i].path, lands, arg))
 			continue;
-		rc = q->tell(
-			q->tell_arg, ATOLL_ITEM_REFUSED, w->committed.v[i].path,
-			"is part of a commit made inside, and commits land together; commit everything, or other paths");
+		rc = q->tell(q->tell_arg, ATOLL_ITEM_REFUSED, w->committed.v[i].path, COMMITTED_INSIDE);
 		n++;
 	}
 	for (size_t i = 0; i < w->tracked.n && rc >= 0; i++) {
@@ -180,7 +180,7 @@ int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git
 	struct git_id id;
 
 	s->outdated = true;
-	/* Some files alone have landed: HEAD and index inside are those of the edits that remain. */
+	/* Only some files have landed: HEAD and index inside belong to the edits that remain. */
 	if (r->row.state != ATOLL_COMMITTED)
 		return git_state_save(r, s, err);
 	/* If HEAD inside is on another branch, only its commits have landed: that branch stays

@@ -482,7 +482,7 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = git_carried_drop(r);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);
-	/* Not before the index is in its place: this uses the same name in the area. */
+	/* After install_index(), because both use the file GIT_INDEX of the area. */
 	if (s->as_is)
 		rc = git_carried_renew(r, repo, &s->base, operation, err);
 	if (rc < 0)

@@ -61,7 +61,7 @@ struct git_state {
 	bool carried;       /* with what was uncommitted in the original's checkout */
 	bool as_is;         /* carried, on the original's branch; edits land uncommitted */
 	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
-	bool outdated;      /* as_is: files have landed, so GIT_UNCOMMITTED is to be made anew before a command runs */
+	bool outdated;      /* as_is: files have landed; git_settle_now() writes GIT_UNCOMMITTED anew */
 };
 void git_state_release(struct git_state *s);
 #define AUTO_GIT_STATE CLEANUP(git_state_release) struct git_state
@@ -83,8 +83,8 @@ int git_state_set_under(struct resource *r, const struct git_id *under, struct a
 /* Records what an index has staged since the base, and what is uncommitted in the original. */
 int git_carried_save(struct resource *r, const struct git_call *how, const struct git_id *base,
 		     struct atoll_error *err);
-/* Records what is uncommitted in the original now: after a commit that includes the files that landed. A
- * command inside that takes one of them back to the version of HEAD edits it. */
+/* Records the files that are uncommitted in the original now; after a commit, these include the files that
+ * landed. If a command inside takes one of them back to the version of HEAD, that is an edit. */
 int git_carried_renew(struct resource *r, const struct git_repo *repo, const struct git_id *base, const char *operation,
 		      struct atoll_error *err);
 /* Without --dirty: records only the marked files (assume-unchanged, skip-worktree) that have local
@@ -322,8 +322,8 @@ bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e)
 /* See strategy_ops.files_alone. */
 int git_files_alone(struct resource *r, const struct part_request *q,
 		    bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err);
-/* Call it when the files have landed but no commit. If all of them have, they contain what a command
- * inside has staged, so the index is to be made anew. */
+/* Call it when files have landed, but no commit. If no edit of a file remains inside, the index inside
+ * is made anew: the files contain what a command inside has staged. */
 int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err);
 /* Lists git's own configuration and hooks that a command inside has changed: they never land. */
 int git_as_is_add_private(const struct git_work *w, struct changes *list, struct atoll_error *err);
@@ -431,8 +431,8 @@ int git_check_landing(const struct git_work *w, struct git_landing *l, const str
 /* ---- git-part.c ---- */
 int git_part_prepare(struct resource *r, int dir_fd, const struct part_request *q, struct atoll_error *err);
 int git_part_prepared(struct resource *r, struct atoll_error *err);
-/* Refuses if a command inside has left the repository in a state from which it cannot be told what
- * would land. files_alone: no branch and no index lands, so what is staged inside is not lost. */
+/* Refuses if a command inside has left the repository in a state in which Atoll cannot tell what would
+ * land. files_alone: neither branch nor index lands, so staged content is no reason to refuse. */
 int git_part_check_inside(const struct git_work *w, bool refs, bool files_alone, struct atoll_error *err);
 /* ---- git-index.c: the original's index, and its entries on record ---- */
 /* Of these paths at least, and what is unmerged; under the lock. Read here, or by git. */

@@ -129,8 +129,8 @@ struct strategy_ops {
 	/* may. What it holds just now, as one line, and what others wait for: 1, or 2 if its edits are lost, or 0 and nothing. Of a resource that is not
 	 * open. */
 	int (*detail)(const struct store_resource *row, struct strbuf *ret, struct strategy_locks *locks);
-	/* may, if PART. Whether files of it may land while the part does not, if files_alone() agrees.
-	 * Of a resource that is not open. */
+	/* may, if PART. Whether a commit may land files of the resource without its part, if files_alone() agrees.
+	 * The resource is not open. */
 	bool (*divides)(const struct store_resource *row);
 	/* may. After a run: records what was touched for the first time, in a store transaction that it begins if there is something
 	 * to record and none is begun. */
@@ -164,9 +164,9 @@ struct strategy_ops {
 	/* may. Frees r->priv. */
 	void (*release)(struct resource *r);
 
-	/* must, if it divides. Whether the changes that lands() names may land alone, as files, while the part stays in the
-	 * sandbox: 1; 0 if this resource lands as a whole. Tells the changes that may not, and refuses. q: its message, refs
-	 * and sync are not set. */
+	/* must, if divides() is there. Returns 1 if the changes for which lands() is true may land alone, as files,
+	 * while the part stays in the sandbox, and 0 if this resource lands as a whole. Otherwise reports each
+	 * change that may not land alone, and fails with ATOLL_REFUSED. q has no message, refs or sync. */
 	int (*files_alone)(struct resource *r, const struct part_request *q,
 			   bool (*lands)(const struct change *c, const void *arg), const void *arg,
 			   struct atoll_error *err);

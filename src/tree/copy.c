@@ -216,7 +216,7 @@ struct content {
 	size_t size;
 };
 
-/* content: NULL, or takes the place of a regular file's content. */
+/* content: NULL, or the content that the copy of a regular file gets. */
 static int copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		      const struct content *content, struct tree_copy_report *report)
 {

@@ -79,9 +79,9 @@ int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what)
 	if (r == 0)
 		r = receive_answer(helper.socket);
 	pthread_mutex_unlock(&helper.lock);
-	/* The process outside was killed in the middle of an operation. From now on this process would
-	 * take files whose ACLs it cannot read for changed by another process, and could not take the
-	 * operation back. It ends as in a crash: recovery has a process outside again. */
+	/* The process outside was killed in the middle of an operation. Without it, this process cannot
+	 * read some ACLs, would judge these files as changed by another process, and could not roll the
+	 * operation back. So it ends as in a crash: recovery has a process outside again. */
 	if (r == -EPIPE)
 		_exit(EXIT_FAILURE);
 	return r;

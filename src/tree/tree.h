@@ -217,7 +217,7 @@ struct tree_copy_report {
  * xattrs, owner, mode, times. An interrupted or failed copy removes what it made. Specials: -EOPNOTSUPP. */
 int tree_copy_entry(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 		    struct tree_copy_report *report);
-/* The same for a regular file whose copy gets other content, and is modified now. */
+/* Likewise for a regular file, but gives the copy the content `data` and the present time as its mtime. */
 int tree_copy_entry_with(int from_dir, const char *from_name, int to_dir, const char *to_name, unsigned flags,
 			 const void *data, size_t size, struct tree_copy_report *report);
 
@@ -242,8 +242,8 @@ int tree_copy(int from_fd, int to_fd, unsigned flags, const struct tree_copy_hoo
 
 /* ---- outside.c: help from outside of a user namespace, for groups and ACLs that are not mapped in it ---- */
 
-/* The process inside: from now on copies ask for it on this socket (SOCK_SEQPACKET), from any thread. If the
- * process outside is killed, the process inside ends when it asks the next time. */
+/* Called by the process inside: from now on copies ask for help on this socket (SOCK_SEQPACKET), from any
+ * thread. If the process outside was killed, the next request ends the process inside by _exit(). */
 void tree_outside_use(int socket);
 /* The process outside, when the other end can be read: answers one request. False at its end. */
 bool tree_outside_serve(int socket);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A commit lands other content than a file has in the sandbox: some hunks of its edit. The rest stays an edit. For every strategy. */
+/* A commit lands other content than a file has in the sandbox: some hunks of its edit. The rest of the
+ * edit stays in the sandbox. For every strategy. */
 #include "base/fd.h"
 #include "contract.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commits all changes of a sandbox, of one file only the content given: land-part SANDBOX PATH CONTENT. For kill-part.py. */
+/* land-part SANDBOX PATH CONTENT, for kill-part.py: commits all changes of a sandbox, but of the file at
+ * PATH only the given content. */
 #include <atoll/atoll.h>
 #include <stdio.h>
 #include <string.h>

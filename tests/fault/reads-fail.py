@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 900
-"""Every call by which a commit or an undo looks at files fails once: what it had moved until then goes back.
+"""Every call by which a commit or an undo looks at files fails once: the op rolls back the steps that it has done.
 
-The calls are those that the fault injection of the program does not know, because they change nothing. The files have several names, so that
-a rename of one name moves the ctime that the other names show.
+strace makes these calls fail, because the fault injection of the program covers only calls that change something. The
+files have several names, so that a rename of one name moves the ctime that the other names show.
 """
 import collections
 import os
@@ -18,9 +18,12 @@ import atolltest as t  # noqa: E402
 
 CALLS = ("statx", "newfstatat", "name_to_handle_at", "flistxattr", "listxattr", "fgetxattr", "getxattr", "readlinkat")
 BASE = [["mkdir", "d", 0o755], ["mkdir", "d/x", 0o755]] + [
-    operation for n in "123" for operation in (["create", "d/f" + n, "old %s\n" % n, 0o644], ["link", "d/f" + n, "d/x/m" + n])] + [
-    ["create", "d/gone", "gone\n", 0o644], ["link", "d/gone", "d/stays"], ["setxattr", "d/f1", "user.a", "1"], ["stamp_all", 1000000000]]
-EDIT = "cd d; for n in 1 2 3; do echo new $n > t; mv t f$n; rm x/m$n; ln f$n x/n$n; done; rm gone; echo new > added; ln added also"
+    operation for n in "123"
+    for operation in (["create", "d/f" + n, "old %s\n" % n, 0o644], ["link", "d/f" + n, "d/x/m" + n])] + [
+    ["create", "d/gone", "gone\n", 0o644], ["link", "d/gone", "d/stays"], ["setxattr", "d/f1", "user.a", "1"],
+    ["stamp_all", 1000000000]]
+EDIT = ("cd d; for n in 1 2 3; do echo new $n > t; mv t f$n; rm x/m$n; ln f$n x/n$n; done; rm gone; "
+        "echo new > added; ln added also")
 STEP = 1 if t.TORTURE else 3
 
 
@@ -45,7 +48,8 @@ class Scene:
         return found
 
     def traced(self, command, *options):
-        return self.box.command(["strace", "-f", "-qq", "-o", self.log, *options, self.box.program, command, self.box.name])
+        strace = ["strace", "-f", "-qq", "-o", self.log, *options]
+        return self.box.command([*strace, self.box.program, command, self.box.name])
 
     def counts(self, command):
         """How often each call is made by the process that makes most of them: strace counts for each process."""
@@ -90,7 +94,8 @@ def walk(scene, command, back, before, after, counts):
 
 
 def main(place, tap):
-    usable = t.has("strace") and subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", "trace=getpid", "true"], check=False).returncode == 0
+    probe = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=getpid", "true"]
+    usable = t.has("strace") and subprocess.run(probe, check=False).returncode == 0
     if not usable:
         tap.skip("calls that look at files fail", "strace is not there or may not trace")
         return
@@ -104,7 +109,8 @@ def main(place, tap):
             new = scene.look()
             undos = scene.counts("undo")
             points, found = walk(scene, "commit", lambda box: box.undo(), scene.old, new, commits)
-            tap.check("a commit is all or nothing if a look fails, %s: %d points" % (name, points), not found and points > 40, *found)
+            tap.check("a commit is all or nothing if a look fails, %s: %d points" % (name, points),
+                      not found and points > 40, *found)
             scene.box.commit()
             points, found = walk(scene, "undo", lambda box: box.commit(), new, scene.old, undos)
             tap.check("so is an undo, %s: %d points" % (name, points), not found and points > 30, *found)
