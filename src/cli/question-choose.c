@@ -59,8 +59,12 @@ static int load_again(struct question *q)
 	q->pick = (struct pick){ 0 };
 	if (load(q, &q->pick) < 0)
 		return -1;
-	if (before.n == 0 || !pick_hunks_are_current(q->cli, q->info, &before) || !pick_take_ticks(&q->pick, &before))
-		q->cursor = PICK_NONE;
+	if (before.n > 0 && pick_hunks_are_current(q->cli, q->info, &before) && pick_take_ticks(&q->pick, &before))
+		return 0;
+	if (before.n > 0)
+		decide_say(q->cli,
+			   "the changes are others than before, so your choice is forgotten: all are ticked again");
+	q->cursor = PICK_NONE;
 	return 0;
 }
 

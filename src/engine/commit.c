@@ -210,12 +210,19 @@ static int list_steps(struct op *op, struct atoll_error *err)
 /* On record with the plan: recovery, which may have to make the decision, knows no selection. */
 static bool stays_active(const struct op *op, size_t index)
 {
-	const struct changes *c = op->changes[index];
+	const struct changes *changes = op->changes[index];
 
-	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].content ||
-		    (!c->v[i].implied && c->v[i].kind != ATOLL_SKIPPED && !is_selected(op, index, &c->v[i])))
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct change *c = &changes->v[i];
+
+		if (c->content)
 			return true;
+		if (is_selected(op, index, c))
+			continue;
+		/* A part that stays inside, even what no commit lands of it, keeps the workspace as it is. */
+		if (c->part || (!c->implied && c->kind != ATOLL_SKIPPED))
+			return true;
+	}
 	return false;
 }
 

@@ -24,6 +24,16 @@ static const char *find_obstacle(const struct change *c)
 	return NULL;
 }
 
+/* A part that lands, the commits of a repository say, contains the file as the sandbox has it. */
+static bool lands_with_part(const struct op *op, size_t index)
+{
+	const struct resource *r = &op->s->resources[index];
+	bool divides = r->ops->divides && r->ops->divides(&r->row);
+
+	return (r->ops->capabilities & STRATEGY_PART) && part_is_selected(r, &op->selections[index]) &&
+	       (!divides || part_is_changed(op->changes[index], op->options->refs));
+}
+
 static int assign(struct op *op, size_t index, const char *path, const struct atoll_content *content)
 {
 	struct resource *r = &op->s->resources[index];
@@ -34,6 +44,8 @@ static int assign(struct op *op, size_t index, const char *path, const struct at
 		why = "is not selected, but its content was given";
 	if (!why && c->content)
 		why = "was given two contents";
+	if (!why && lands_with_part(op, index))
+		why = "lands with a repository as a whole, so no part of its edit can land";
 	if (why)
 		return result_add(op->result, ATOLL_ITEM_REFUSED, r->row.seq, path, why) ? 0 : -ENOMEM;
 	c->content = content;
@@ -44,6 +56,7 @@ static int find_and_assign(struct op *op, const struct atoll_content *content, s
 {
 	const struct atoll_selection wanted = { .paths = &content->path, .n_paths = 1, .exact = true };
 	struct selection *v = NULL;
+	size_t n = 0;
 	int r;
 
 	if (!content->data && content->size)
@@ -55,10 +68,17 @@ static int find_and_assign(struct op *op, const struct atoll_content *content, s
 	for (size_t i = 0; i < op->s->n && r >= 0; i++)
 		for (size_t k = 0; k < v[i].n && r >= 0; k++)
 			/* A resource that is a single file is also selected as a whole. */
-			if (*v[i].paths[k] || !op->s->resources[i].only)
+			if (*v[i].paths[k] || !op->s->resources[i].only) {
 				r = assign(op, i, v[i].paths[k], content);
+				n++;
+			}
 	selection_free(v, op->s->n);
-	return r < 0 ? error_oom(err, "commit") : 0;
+	if (r < 0)
+		return error_oom(err, "commit");
+	return n ? 0
+		 : error_set(err, ATOLL_REFUSED, 0, "commit", content->path,
+			     "\"%s\" is no file that the sandbox has modified, so no part of an edit can land",
+			     content->path);
 }
 
 int content_assign(struct op *op, struct atoll_error *err)

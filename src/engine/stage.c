@@ -344,6 +344,8 @@ static int stage_step(struct stager *s, struct store_step *step)
 		return r < 0 ? r : tree_sync_add(s->sync, dir, "", 0);
 	}
 	r = copy_entry(s, dir, name, step);
+	if (r >= 0)
+		r = keep_nodump(step, s->stage_fd, step->slot);
 	/* What stays behind in a divided directory shows together with what lands. */
 	if (r >= 0 && step->slot[0] == 'd' && (s->r->ops->capabilities & STRATEGY_LAYERED))
 		r = tree_strip_overlay(dir, name, resource_marks(s->r));

@@ -489,13 +489,14 @@ static int build(struct view *v, struct view_failure *f)
 	return r;
 }
 
-/* If the joined view has a mount at the path, it hides the path already, or shows it on request. */
-static bool is_late(const struct view_mount *vm, int target, bool *ret_is_file)
+/* If the joined view has a mount at the path, it hides the path already, or shows it on request. Returns 1, 0, or -errno. */
+static int is_late(const struct view_mount *vm, int target, bool *ret_is_file)
 {
 	struct statx st;
+	int r = vm->kind == JAIL_MOUNT_HIDE ? shield_look_at(target, "", &st) : 0;
 
-	if (vm->kind != JAIL_MOUNT_HIDE || shield_look_at(target, "", &st) < 0)
-		return false;
+	if (r < 0 || vm->kind != JAIL_MOUNT_HIDE)
+		return r;
 	*ret_is_file = !S_ISDIR(st.stx_mode);
 	return !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
@@ -512,13 +513,14 @@ static int hide_late(const struct view *v, const struct view_mount *vm, int *sta
 {
 	AUTO_FD target = mount_open_path(vm->path, MOUNT_MAKE_NOTHING);
 	AUTO_FD fd = -EBADF;
-	bool is_file;
+	bool is_file = false;
 	int r;
 
 	if (target < 0)
 		return is_out_of_reach(target) ? 0 : target;
-	if (!is_late(vm, target, &is_file))
-		return 0;
+	r = is_late(vm, target, &is_file);
+	if (r <= 0)
+		return r;
 	r = make_late_stage(v, stage);
 	if (r < 0)
 		return r;

@@ -26,6 +26,13 @@ static int save(struct resource *r, const char *name, const struct git_entries *
 	return text.failed ? -ENOMEM : git_put_file(r->work_fd, name, strbuf_str(&text), text.size);
 }
 
+static int load(struct resource *r, const char *name, struct git_entries *ret)
+{
+	int rc = git_entries_load(r->work_fd, name, ret);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
 /* ---- marked files: assume-unchanged, skip-worktree ---- */
 
 static bool wants_none(const char *path, const void *arg)
@@ -153,11 +160,34 @@ int git_carried_save(struct resource *r, const struct git_call *how, const struc
 	return rc < 0 ? cannot_save(r, rc, how->operation, err) : 0;
 }
 
+/* Whether the original's file is as the sandbox knows it. What the user edits after the sandbox has
+ * begun, or after files have landed, is the user's alone. */
+static bool is_known(const struct resource *r, const char *path)
+{
+	AUTO_FD there = fd_open_beneath(r->root_fd, path, O_PATH | O_NOFOLLOW);
+	struct tree_stat st;
+
+	return there < 0 || tree_stat(there, "", &st) < 0 || st.ctime < resource_stamp(r, path);
+}
+
+static int keep_known(const struct resource *r, const struct git_entries *before, struct git_entries *list)
+{
+	AUTO_GIT_ENTRIES kept = { 0 }, all = *list;
+	int rc = 0;
+
+	for (size_t i = 0; i < all.n && rc >= 0; i++)
+		if (git_entries_find(before, all.v[i].path) || is_known(r, all.v[i].path))
+			rc = git_entries_add(&kept, all.v[i].path, all.v[i].mode, &all.v[i].id, 0);
+	*list = kept;
+	kept = (struct git_entries){ 0 };
+	return rc;
+}
+
 int git_carried_renew(struct resource *r, const struct git_repo *repo, const struct git_id *base, const char *operation,
 		      struct atoll_error *err)
 {
 	const struct git_call outside = { .repo = repo, .operation = operation };
-	AUTO_GIT_ENTRIES uncommitted = { 0 }, marked = { 0 };
+	AUTO_GIT_ENTRIES uncommitted = { 0 }, marked = { 0 }, before = { 0 };
 	bool any;
 	int rc = git_entries_uncommitted(&outside, &uncommitted, &any, err);
 
@@ -165,17 +195,14 @@ int git_carried_renew(struct resource *r, const struct git_repo *repo, const str
 		rc = find_marked(r, &outside, strlen(base->hex), &marked, err);
 	if (rc < 0)
 		return rc;
-	rc = add_missing(&uncommitted, &marked);
+	rc = load(r, GIT_UNCOMMITTED, &before);
+	if (rc >= 0)
+		rc = keep_known(r, &before, &uncommitted);
+	if (rc >= 0)
+		rc = add_missing(&uncommitted, &marked);
 	if (rc >= 0)
 		rc = save(r, GIT_UNCOMMITTED, &uncommitted, strlen(base->hex));
 	return rc < 0 ? cannot_save(r, rc, operation, err) : 0;
-}
-
-static int load(struct resource *r, const char *name, struct git_entries *ret)
-{
-	int rc = git_entries_load(r->work_fd, name, ret);
-
-	return rc == -ENOENT ? 0 : rc;
 }
 
 int git_carried_load(struct resource *r, struct git_entries *ret_staged, struct git_entries *ret_uncommitted)

@@ -277,6 +277,20 @@ static int git_landed(struct resource *r, const struct store_step *steps, size_t
 	return rc < 0 ? cannot_make(r, rc, err) : land_at(r, &repo, &next.base, err);
 }
 
+/* Files that had landed are as they were before. */
+static int git_returned(struct resource *r, const struct store_step *steps, size_t n, struct atoll_error *err)
+{
+	AUTO_GIT_STATE s = { 0 };
+	struct atoll_error ignored;
+	int rc = overlay_returned(r, steps, n, err);
+
+	/* Where the state is gone from the area, nothing is outdated. */
+	if (rc < 0 || git_state_load(r, &s, &ignored) < 0 || !s.as_is || s.outdated)
+		return rc;
+	s.outdated = true;
+	return git_state_save(r, &s, err);
+}
+
 /* ---- leaving the original ---- */
 
 static int git_forget(struct resource *r, struct atoll_error *err)
@@ -318,7 +332,7 @@ const struct strategy_ops strategy_git = {
 	.origin = overlay_origin,
 	.merge = git_merge,
 	.landed = git_landed,
-	.returned = overlay_returned,
+	.returned = git_returned,
 	.returning = overlay_returning,
 	.forget = git_forget,
 	.release = git_release,

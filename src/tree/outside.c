@@ -224,10 +224,12 @@ static int receive_request(int socket, uint32_t *ret, int fds[2])
 
 	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
 		return -EPIPE;
-	if (n != (ssize_t)sizeof(*ret) || !c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+	if (n < 0)
 		return -EAGAIN;
-	memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
-	return 0;
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(c), MIN(c->cmsg_len - CMSG_LEN(0), 2 * sizeof(int)));
+	/* Without room for files the kernel leaves some out. */
+	return n == (ssize_t)sizeof(*ret) && fds[1] >= 0 ? 0 : -EMFILE;
 }
 
 bool tree_outside_serve(int socket)
@@ -237,9 +239,10 @@ bool tree_outside_serve(int socket)
 	int r = receive_request(socket, &what, fds);
 	int answer;
 
-	if (r < 0)
+	if (r == -EPIPE || r == -EAGAIN)
 		return r != -EPIPE;
-	answer = answer_to(what, fds);
+	/* Each request is answered: the child waits for it. */
+	answer = r < 0 ? r : answer_to(what, fds);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 	while (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 && errno == EINTR)

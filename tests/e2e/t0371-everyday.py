@@ -374,6 +374,46 @@ def a_marked_file_beside(place, tap, who):
 
 
 @scene
+def what_is_only_staged_stays(place, tap, who):
+    p = Project(place, who)
+    done = p.run("echo 2 >a; echo x >src/b; git add src/b; echo b >src/b", "--keep")
+    name = p.sandboxes()[0]["name"]
+    whole = p.box.atoll("commit", name)
+    part = p.box.atoll("commit", name, "a", cwd=p.path)
+    inside = p.box.atoll("run", name, "--", "git", "diff", "--cached", "src/b", cwd=p.path)
+    tap.check("content that only the index inside has outlives a commit of all other files, %s" % who,
+              done.returncode == 0 and whole.returncode == 4 and part.returncode == 0 and p.status() == " M a" and
+              b"+x" in inside.stdout and b"index src/b" in p.box.atoll("diff", name).stdout, t.said(whole), t.said(part), t.said(inside))
+    p.drop()
+
+
+@scene
+def a_part_of_a_committed_file(place, tap, who):
+    p = Project(place, who)
+    p.run("echo 2 >>a; git commit -qam inside; echo 3 >>a; echo x >>src/b", "--keep")
+    name = p.sandboxes()[0]["name"]
+    for path, why in (("/a", b"lands with a repository as a whole"), ("", b"is no file that the sandbox has modified")):
+        done = p.box.command([place.helper("tests/fault/land-part"), name, p.path + path, "other\n"], cwd=p.path)
+        listed = p.box.atoll("diff", name)
+        tap.check("no content lands in place of %s with the commits made inside, %s" % (path or "the project", who), done.returncode == 4 and
+                  p.status() == "" and p.log() == ["first"] and b"M  src/b" in listed.stdout, t.said(done), why)
+    p.drop()
+
+
+@scene
+def an_edit_of_the_user_stays_the_users(place, tap, who):
+    p = Project(place, who)
+    done = p.run("touch c; cat c >c2; cat c2 >c; rm c2; echo in >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo outside >>src/b; echo outside >>c")
+    part = p.box.atoll("commit", name, "a", cwd=p.path)
+    listed = p.box.atoll("diff", name)
+    tap.check("a file that a command inside only wrote again is no change when the user edits it, %s" % who, done.returncode == 0 and
+              part.returncode == 0 and listed.stdout == b"no changes\n" and p.read("c") == "c\noutside\n", t.said(part), t.said(listed))
+    p.drop()
+
+
+@scene
 def what_landed_is_taken_back_inside(place, tap, who):
     p = Project(place, who, "echo mine >>a")
     done = p.commit("echo in >>src/b; echo in >>a")
