@@ -363,6 +363,20 @@ def commits_land_together(place, tap, who):
 
 
 @scene
+def staged_content_stays_beside_files(place, tap, who):
+    p = Project(place, who)
+    done = p.run("git update-index --cacheinfo 100644,$(echo other | git hash-object -w --stdin),src/b; echo in >>c", "--keep")
+    name = p.sandboxes()[0]["name"]
+    alone = p.box.atoll("commit", name, "c", cwd=p.path)
+    inside = p.box.atoll("run", name, "--", "git", "show", ":src/b", cwd=p.path)
+    left = p.box.atoll("diff", name)
+    tap.check("content that only the index inside has stays when all files have landed, %s" % who, done.returncode == 0 and
+              alone.returncode == 0 and p.read("c") == "c\nin\n" and inside.stdout == b"other\n" and b"S  index src/b  (" in left.stdout and
+              len(p.undecided()) == 1, t.said(alone), t.said(inside), t.said(left))
+    p.drop()
+
+
+@scene
 def a_marked_file_beside(place, tap, who):
     p = Project(place, who, "git update-index --assume-unchanged c; echo local >c")
     done = p.commit("echo in >>src/b; git add src/b")
