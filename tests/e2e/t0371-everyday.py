@@ -377,6 +377,40 @@ def staged_content_stays_beside_files(place, tap, who):
 
 
 @scene
+def a_reverted_file_comes_back(place, tap, who):
+    for what in (["a"], []):
+        p = Project(place, who, "echo mine >>a")
+        done = p.run("git checkout -q a; echo in >>c", "--keep")
+        name = p.sandboxes()[0]["name"]
+        first = p.box.atoll("commit", name, *what, cwd=p.path)
+        seen = p.box.atoll("diff", name)
+        undone = p.box.atoll("undo", name)
+        left = p.box.atoll("diff", name)
+        tap.check("a file that was reverted inside is a change again after an undo%s, %s" % (" of it alone" if what else "", who),
+                  done.returncode == 0 and first.returncode == 0 and undone.returncode == 0 and p.read("a") == "a\nmine\n" and
+                  left.stdout.splitlines()[:-1] == [b"M  a", b"M  c"], t.said(first), t.said(seen), t.said(undone), t.said(left))
+        again = p.box.atoll("commit", name)
+        tap.check("and lands again, %s" % who, again.returncode == 0 and p.read("a") == "a\n" and p.status() == " M c", t.said(again))
+        p.drop()
+
+
+@scene
+def a_copied_file_is_no_edit(place, tap, who):
+    for what in (["a"], []):
+        p = Project(place, who)
+        done = p.run("touch c; echo in >>a", "--keep")
+        name = p.sandboxes()[0]["name"]
+        first = p.box.atoll("commit", name, *what, cwd=p.path)
+        p.sh("echo mine >>c")
+        more = p.box.atoll("run", name, "--", "sh", "-c", "echo in >>src/b", cwd=p.path)
+        rest = p.box.atoll("commit", name)
+        tap.check("a file that was only touched inside, and that the user edits after a landing%s, stops no commit, %s" % (
+                      " of others" if what else "", who), done.returncode == 0 and first.returncode == 0 and more.returncode == 0 and
+                  rest.returncode == 0 and p.read("c") == "c\nmine\n" and p.read("src/b") == "b\nin\n", t.said(first), t.said(more), t.said(rest))
+        p.drop()
+
+
+@scene
 def a_marked_file_beside(place, tap, who):
     p = Project(place, who, "git update-index --assume-unchanged c; echo local >c")
     done = p.commit("echo in >>src/b; git add src/b")
