@@ -63,13 +63,15 @@ static bool is_crossed(const struct git_work *w, const struct change *c)
 }
 
 /* Git compares no more of a mode than whether the file is executable, and no owners or attributes. A
- * repository that was taken as it is lands them as any directory does. */
-static bool is_metadata_edit(const struct git_work *w, const struct change *c)
+ * repository that was taken as it is lands them as any directory does. A commit calls a file of another
+ * time modified, and has not compared the contents. */
+static bool is_metadata_edit(const struct git_work *w, int upper_fd, const struct change *c)
 {
 	const unsigned metadata = ATOLL_WHAT_MODE | ATOLL_WHAT_OWNER | ATOLL_WHAT_XATTR;
 
-	return w->state.as_is && !w->elsewhere && c->kind == ATOLL_META && (c->what & metadata) &&
-	       !git_work_original(w, c->path) && !git_entries_find(&w->hidden, c->path);
+	return w->state.as_is && !w->elsewhere && (c->what & metadata) && !git_work_original(w, c->path) &&
+	       !git_entries_find(&w->hidden, c->path) &&
+	       (c->kind == ATOLL_META || (c->kind == ATOLL_MODIFIED && git_carried_is_like_original(w, upper_fd, c)));
 }
 
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
@@ -98,7 +100,7 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 			c->judged &= !w->state.carried;
 			continue;
 		}
-		if (is_metadata_edit(w, c)) {
+		if (is_metadata_edit(w, upper, c)) {
 			c->judged = false;
 			continue;
 		}

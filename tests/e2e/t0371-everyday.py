@@ -121,6 +121,13 @@ def permissions_land(place, tap, who):
     tap.check("undo takes them back, %s" % who, undone.returncode == 0 and modes() == before and p.status() == " M c", t.said(undone), modes())
     for box in p.sandboxes():
         p.box.atoll("rm", "--force", box["name"])
+    done = p.commit("echo a >x; mv x a; chmod 600 a; rm src/b; git checkout -q src/b; chmod 600 src/b; echo d >d")
+    tap.check("so do those of a file that was written anew with equal content, %s" % who, done.returncode == 0 and
+              modes() == ["100600", "100600", before[2]] and b"3 changes: 1 added, 2 metadata only" in done.stderr, t.said(done), modes())
+    undone = p.box.atoll("undo", cwd=p.path)
+    tap.check("and undo takes them back, %s" % who, undone.returncode == 0 and modes() == before and p.status() == " M c", t.said(undone), modes())
+    for box in p.sandboxes():
+        p.box.atoll("rm", "--force", box["name"])
     done = p.commit("touch a; cp src/b x; cat x >src/b; rm x; chmod 600 a; chmod 644 a")
     tap.check("a file that is as it was is no change, %s" % who, done.returncode == 0 and b"no changes" in done.stderr and not p.sandboxes(), t.said(done))
     p.drop()
