@@ -450,7 +450,7 @@ class World:
         may = chosen.meets(foreign) | box.moved & foreign.all()
         may |= chosen.metas & box.unseen
         # A directory in which another sandbox worked, also if an undo has taken that back: its ctime is newer.
-        may |= {path for path in chosen.trees if mt.join(box.root, path) in box.untimed}
+        may |= {path for path in chosen.trees | chosen.metas if mt.join(box.root, path) in box.untimed}
         box.moved |= chosen.entries - chosen.sure if not box.layered else set()
         disk = self.scan()
         done = self.command(box, "commit", arguments, fault)
