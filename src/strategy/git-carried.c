@@ -170,13 +170,13 @@ static bool is_known(const struct resource *r, const char *path)
 	return there < 0 || tree_stat(there, "", &st) < 0 || st.ctime < resource_stamp(r, path);
 }
 
-static int keep_known(const struct resource *r, const struct git_entries *before, struct git_entries *list)
+static int keep_known(const struct resource *r, struct git_entries *list)
 {
 	AUTO_GIT_ENTRIES kept = { 0 }, all = *list;
 	int rc = 0;
 
 	for (size_t i = 0; i < all.n && rc >= 0; i++)
-		if (git_entries_find(before, all.v[i].path) || is_known(r, all.v[i].path))
+		if (is_known(r, all.v[i].path))
 			rc = git_entries_add(&kept, all.v[i].path, all.v[i].mode, &all.v[i].id, 0);
 	*list = kept;
 	kept = (struct git_entries){ 0 };
@@ -197,7 +197,10 @@ int git_carried_renew(struct resource *r, const struct git_repo *repo, const str
 		return rc;
 	rc = load(r, GIT_UNCOMMITTED, &before);
 	if (rc >= 0)
-		rc = keep_known(r, &before, &uncommitted);
+		rc = keep_known(r, &uncommitted);
+	/* Also what the user has committed since: a command inside may have reverted it before. */
+	if (rc >= 0)
+		rc = add_missing(&uncommitted, &before);
 	if (rc >= 0)
 		rc = add_missing(&uncommitted, &marked);
 	if (rc >= 0)

@@ -482,6 +482,20 @@ def what_landed_is_taken_back_inside(place, tap, who):
 
 
 @scene
+def a_reverted_file_that_was_committed(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    done = p.run("git checkout -q a; echo in >>c", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("git commit -qam mine")
+    alone = p.box.atoll("commit", name, "c", cwd=p.path)
+    left = p.box.atoll("diff", name)
+    tap.check("a reverted file that the user has committed since stays listed after others have landed, %s" % who,
+              done.returncode == 0 and alone.returncode == 0 and left.stdout.startswith(b"S  a  (") and p.read("a") == "a\nmine\n" and
+              p.status() == " M c", t.said(alone), t.said(left))
+    p.drop()
+
+
+@scene
 def a_landing_is_kept_for_a_time(place, tap, who):
     p = Project(place, who)
     done = p.commit("echo 1 >>a", "--keep-landed", "none")
