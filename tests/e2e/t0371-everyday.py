@@ -397,7 +397,8 @@ def a_reverted_file_comes_back(place, tap, who):
                   done.returncode == 0 and first.returncode == 0 and undone.returncode == 0 and p.read("a") == "a\nmine\n" and
                   left.stdout.splitlines()[:-1] == [b"M  a", b"M  c"], t.said(first), t.said(seen), t.said(undone), t.said(left))
         again = p.box.atoll("commit", name)
-        tap.check("and lands again, %s" % who, again.returncode == 0 and p.read("a") == "a\n" and p.status() == " M c", t.said(again))
+        tap.check("and the reverted file lands again%s, %s" % (" after an undo of it alone" if what else "", who),
+                  again.returncode == 0 and p.read("a") == "a\n" and p.status() == " M c", t.said(again))
         p.drop()
 
 

@@ -244,7 +244,8 @@ def backend_developer(place, tap, who, server):
 # ---- the platform engineer ----
 
 PLATFORM = r"""
-import concurrent.futures, json, subprocess, sys
+import concurrent.futures, json, subprocess, sys, threading
+begun = threading.Barrier(8)
 atoll, top = sys.argv[1:3]
 def call(*words):
     done = subprocess.run([atoll, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=top)
@@ -257,6 +258,7 @@ def job(i):
                   stdin=subprocess.DEVNULL).returncode)
     code, changes = call("diff", name)
     code, shown = call("show", name)
+    begun.wait()  # no job begins after another one has landed
     stray = [p["path"] for run in shown["discarded"] for group in run["groups"] for p in group["paths"]]
     code, result = call("commit", name, "--wait=60")
     return {"job": i, "status": status, "changes": sorted(c["path"] for c in changes), "discarded": stray, "code": code,
