@@ -285,7 +285,7 @@ static const struct command commands[] = {
 		  "can ask no user it keeps the changes and prints the sandbox's name. If there are none the sandbox "
 		  "is removed. Once its changes have landed it is kept as landed, for atoll undo: for a week, or as "
 		  "long as --keep-landed says, and the oldest go earlier if all of them take more than "
-		  "--keep-landed-size (10G). A later atoll run, new or list removes them, but for one that holds "
+		  "--keep-landed-size (10G). A later atoll run or list removes them, but for one that holds "
 		  "anything else.\n\n"
 		  "With NAME the changes stay in that sandbox unless --commit or --discard is given. Several commands may "
 		  "run in it at the same time; they share its files, /tmp and home directory, and see each other's writes at "
