@@ -348,7 +348,7 @@ struct change {
 	bool idle;                           /* after changes_find_idle(): landing it would change nothing */
 	bool shared;                         /* its inode has a name that stays in the workspace: it lands as a copy */
 	const struct atoll_content *content; /* lands in place of the file, which stays in the workspace */
-	bool judged; /* whether somebody else changed the original is judged by part_prepare() */
+	bool judged;                         /* part_prepare() judges whether another process changed the original */
 	const char *note;
 	size_t note_fact; /* skipped: length of the note without what a commit does with it; 0: it is not to be had apart */
 	char *words;      /* what note points to, if it was made for this change */
