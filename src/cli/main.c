@@ -8,6 +8,7 @@
 #include "cli/help.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/sqlite-settings.h"
 #include "cli/status.h"
 
 static void handle_release(struct atoll **a)
@@ -151,6 +152,7 @@ static int start(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	output_init();
+	sqlite_settings_init();
 	if (argc < 1)
 		return atoll_code_exit_status(ATOLL_INVALID);
 	message_json_want(is_json_given(argc, argv));
