@@ -12,105 +12,15 @@
  *     belong to this user, and no other user may write to them. So the entries in them, among them
  *     the random name of the sandbox, are this user's own.
  *
- * In a user namespace that maps few ids all unmapped owners look alike; operation_run() therefore
- * also checks the first rule before it enters one.
  */
 #include "engine/engine.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/xattr.h>
-
-#include "base/accounts.h"
 
 #define LEVELS 3 /* place, sandbox, resource */
 
-/* ---- groups without other members ---- */
-
-/* Whether /etc/passwd gives the group to another user as primary group. */
-static bool is_first_group_of_others(const char *passwd, gid_t gid)
-{
-	for (const char *line = passwd; line; line = accounts_next(line))
-		if (accounts_field_is_id(line, PASSWD_GID, gid) && !accounts_field_is_id(line, PASSWD_UID, geteuid()))
-			return true;
-	return false;
-}
-
-/* Returns true if the file does not list the group: its members are then unknown. */
-static bool has_other_members(const char *groups, gid_t gid, const char *name)
-{
-	for (const char *line = groups; line; line = accounts_next(line))
-		if (accounts_field_is_id(line, GROUP_GID, gid))
-			return !accounts_field_is(line, GROUP_MEMBERS, "") &&
-			       !accounts_field_is(line, GROUP_MEMBERS, name);
-	return true;
-}
-
-/* Many systems give each user a private group and a umask that lets this group write to all files
- * of the user. */
-static bool is_private_group(gid_t gid)
-{
-	AUTO_FREE char *passwd = NULL;
-	AUTO_FREE char *groups = NULL;
-	AUTO_FREE char *name = NULL;
-
-	if (fd_read_file(AT_FDCWD, "/etc/passwd", ACCOUNTS_MAX, &passwd, NULL) < 0 ||
-	    fd_read_file(AT_FDCWD, "/etc/group", ACCOUNTS_MAX, &groups, NULL) < 0)
-		return false;
-	name = accounts_of_user(passwd, geteuid(), 0);
-	return name && !is_first_group_of_others(passwd, gid) && !has_other_members(groups, gid, name);
-}
-
 /* ---- the directories above a place ---- */
-
-/* Whether this user namespace maps all ids. Then the overflow uid as owner is a real user, not an
- * unmapped one. */
-static bool knows_all_owners(void)
-{
-	AUTO_FREE char *map = NULL;
-	unsigned first, outside, count;
-
-	return fd_read_file(AT_FDCWD, "/proc/self/uid_map", 4096, &map, NULL) < 0 ||
-	       (sscanf(map, "%u %u %u", &first, &outside, &count) == 3 && count == UINT32_MAX);
-}
-
-static uid_t unknown_owner(void)
-{
-	AUTO_FREE char *text = NULL;
-	unsigned id = 65534;
-
-	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/overflowuid", 64, &text, NULL) >= 0)
-		(void)sscanf(text, "%u", &id);
-	return id;
-}
-
-static bool is_trusted(uid_t owner)
-{
-	return owner == 0 || owner == geteuid() || (owner == unknown_owner() && !knows_all_owners());
-}
-
-/* With an access control list the group bits do not say who may write: they are the mask of the
- * list. */
-static bool has_list(int fd)
-{
-	char path[48];
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
-}
-
-static int is_safe(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!is_trusted(st.st_uid))
-		return 0;
-	if (!(st.st_mode & 022) || (st.st_mode & S_ISVTX))
-		return 1;
-	return !(st.st_mode & 002) && !has_list(fd) && is_private_group(st.st_gid);
-}
 
 /* Replaces *at by the next directory of the path and advances *name behind it. Returns 0 at the end
  * of the path or where the directory does not exist. */
@@ -137,7 +47,7 @@ int area_find_unsafe(const char *dir, char **ret)
 {
 	AUTO_FREE char *way = strdup(dir);
 	AUTO_FD at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int r = !way ? -ENOMEM : at < 0 ? -errno : is_safe(at);
+	int r = !way ? -ENOMEM : at < 0 ? -errno : tree_is_guarded(at);
 	char *end = way;
 
 	while (r > 0) {
@@ -145,7 +55,7 @@ int area_find_unsafe(const char *dir, char **ret)
 		r = step_down(&at, &end);
 		if (r <= 0)
 			return r;
-		r = is_safe(at);
+		r = tree_is_guarded(at);
 	}
 	if (r < 0)
 		return r;

@@ -30,9 +30,9 @@ int operation_run(struct operation *op, struct atoll_result **ret, struct atoll_
 	struct call call = { .op = op, .caller = getpid() };
 	struct atoll_error lost = { 0 };
 	AUTO_FD out = -EBADF;
-	int r = jail_is_root() ? 0 : area_check_sandbox(op->a, op->name, err);
+	/* Inside a user namespace the operation cannot tell the owners of directories apart without help. */
+	int r = jail_call_is_helped() ? 0 : area_check_sandbox(op->a, op->name, err);
 
-	/* Inside a user namespace the operation cannot tell the owners of directories apart. */
 	if (ret)
 		*ret = NULL;
 	if (r < 0)

@@ -168,7 +168,8 @@ int area_find_unsafe(const char *dir, char **ret);
 /* Fails with ATOLL_REFUSED if an area of the session lies below such a directory. Ignores areas in
  * the state directory. */
 int area_check_ways(const struct session *s, struct atoll_error *err);
-/* The same check for a sandbox that is not open yet. */
+/* The same check for a sandbox that is not open yet. In a user namespace without help from outside
+ * (jail_call_is_helped()) area_check_ways() accepts all unmapped owners. */
 int area_check_sandbox(struct atoll *a, const char *name, struct atoll_error *err);
 /* Opens an area, or one level of its path, as O_RDONLY|O_DIRECTORY fd without following links.
  * -EPERM: it belongs to another user, or another user may write to it. */

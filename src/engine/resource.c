@@ -57,12 +57,23 @@ static int open_area(const char *path, int *ret)
 	return 0;
 }
 
-int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err)
+static int open_both_areas(struct resource *r)
 {
 	int rc = open_area(r->row.work, &r->work_fd);
 
-	if (rc >= 0)
-		rc = open_area(r->row.stage, &r->stage_fd);
+	if (rc < 0)
+		return rc;
+	if (r->work_fd < 0 || strcmp(r->row.work, r->row.stage) != 0)
+		return open_area(r->row.stage, &r->stage_fd);
+	/* A description of its own, so that each has its own position when the directory is read. */
+	r->stage_fd = openat(r->work_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return r->stage_fd < 0 ? -errno : 0;
+}
+
+int resource_open_areas(struct session *s, struct resource *r, struct atoll_error *err)
+{
+	int rc = open_both_areas(r);
+
 	if (rc < 0)
 		return error_sys(err, rc, "open", r->row.path, "cannot open the workspace of \"%s\" in \"%s\"",
 				 r->row.path, r->row.work);

@@ -155,6 +155,13 @@ static int call_in_child(int (*fn)(void *arg, int out), void *arg, int out, stru
 	return 0;
 }
 
+bool jail_call_is_helped(void)
+{
+	AUTO_FD probe = jail_is_root() ? -EBADF : (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	return jail_is_root() || probe >= 0;
+}
+
 int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct atoll_error *err)
 {
 	CLEANUP(restore_signals) sigset_t old;

@@ -52,6 +52,9 @@ bool jail_maps_gid(gid_t gid);
  * without a fork. If the child is killed: -ATOLL_IN_DOUBT in err. Signals HUP, INT, TERM are blocked in child and caller for the
  * duration: they are deferred, not lost. */
 int jail_call(int (*fn)(void *arg, int out), void *arg, int *ret_out, struct atoll_error *err);
+/* Whether fn can learn owners, groups and ACLs that its user namespace does not map: the caller looks
+ * for it (tree_outside_serve()). Not where pidfd_open() is refused. */
+bool jail_call_is_helped(void);
 
 /* ---- run.c, plan.c, view.c, init.c: a command in a view ---- */
 

@@ -199,6 +199,8 @@ static int answer_to(uint32_t what, const int fds[2])
 		return tree_project_copy(fds[0], fds[1]);
 	case TREE_OUTSIDE_MEMBER:
 		return look_at_group(fds[0]);
+	case TREE_OUTSIDE_GUARDED:
+		return tree_look_whether_guarded(fds[0]);
 	case TREE_OUTSIDE_GET_ACCESS:
 		return get_acl(fds[0], fds[1], TREE_ACL_ACCESS);
 	case TREE_OUTSIDE_GET_DEFAULT:

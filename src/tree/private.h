@@ -50,11 +50,13 @@ int tree_copy_meta(int from_fd, const struct tree_stat *st, int to_fd, unsigned 
 /* A group that our user namespace does not map is seen as this one. */
 #define NOBODYS_GROUP 65534
 
-/* MEMBER changes nothing: -EPERM if the user is not in the group of from_fd. */
+/* MEMBER changes nothing: -EPERM if the user is not in the group of from_fd. GUARDED changes nothing
+ * either: the answer is that of tree_look_whether_guarded(from_fd). */
 enum tree_outside {
 	TREE_OUTSIDE_GROUP,
 	TREE_OUTSIDE_PROJECT,
 	TREE_OUTSIDE_MEMBER,
+	TREE_OUTSIDE_GUARDED,
 	TREE_OUTSIDE_GET_ACCESS,
 	TREE_OUTSIDE_GET_DEFAULT,
 	TREE_OUTSIDE_SET_ACCESS,
@@ -67,6 +69,11 @@ int tree_outside_copy(int from_fd, int to_fd, enum tree_outside what);
  * also those that our user namespace does not map. -EOPNOTSUPP if no process outside is there. */
 ssize_t tree_outside_get_acl(int fd, bool is_default, char **ret);
 int tree_outside_set_acl(int fd, bool is_default, const char *value, size_t size);
+
+/* ---- guarded.c ---- */
+
+/* Like tree_is_guarded(), but as this process sees owner and group. */
+int tree_look_whether_guarded(int fd);
 
 /* ---- project.c ---- */
 

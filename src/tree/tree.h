@@ -252,6 +252,13 @@ bool tree_outside_serve(int socket);
  * it from a user who is not in the directory's group. 1, 0 or -errno. */
 int tree_keeps_set_gid(int fd, const struct tree_stat *st);
 
+/* ---- guarded.c: directories that other users cannot change ---- */
+
+/* Whether only root and this user can rename or remove the entries of a directory (fd; O_PATH will
+ * do): 1, 0 or -errno. A sticky directory counts, and one that only the user's private group can
+ * write to. */
+int tree_is_guarded(int fd);
+
 /* ---- project.c: ids by which a filesystem counts the space of a tree ---- */
 
 /* Whether the directory takes only entries of its own project (-EXDEV of a rename otherwise). */

@@ -38,9 +38,14 @@ class Scene:
         os.chmod(self.point, 0o1777)
 
     def make_unsafe(self):
-        """For root a directory that somebody else owns is enough."""
-        os.chown(self.point, self.other if self.uid == 0 else 0, 0)
-        os.chmod(self.point, 0o755 if self.uid == 0 else 0o777)
+        """The directory belongs to another user. A user namespace does not map that user."""
+        os.chown(self.point, self.other, self.other)
+        os.chmod(self.point, 0o755)
+
+    def make_writable(self):
+        """The directory belongs to root, and every user may write to it."""
+        os.chown(self.point, 0, 0)
+        os.chmod(self.point, 0o777)
 
     def exchange(self):
         uuid = os.listdir(self.area)[0]
@@ -66,7 +71,17 @@ def scene_for(place, tap, who):
     s.make_unsafe()
     for command in COMMANDS:
         done = s.box.atoll(*command)
-        tap.check("%s says that others can exchange the workspace, and touches nothing, %s" % (" ".join(command), who),
+        tap.check("%s says that another user can exchange the workspace, and touches nothing, %s" % (" ".join(command), who),
+                  refused(done, s.point, "chmod go-w") and os.path.isdir(s.area) and not os.path.exists(s.project + "/f"), t.said(done))
+    s.make_writable()
+    for command in COMMANDS:
+        done = s.box.atoll(*command)
+        tap.check("%s says that every user can exchange the workspace, %s" % (" ".join(command), who),
+                  refused(done, s.point, "chmod go-w") and os.path.isdir(s.area) and not os.path.exists(s.project + "/f"), t.said(done))
+    s.make_unsafe()
+    for command in (["commit", "box"], ["rm", "--force", "box"]):
+        done = s.box.command([t.PYTHON, "-I", "-S", os.path.join(place.lib, "without.py"), "pidfd_open=EPERM", s.box.program, *command])
+        tap.check("%s refuses it too where the worker has no help from outside its user namespace, %s" % (" ".join(command), who),
                   refused(done, s.point, "chmod go-w") and os.path.isdir(s.area) and not os.path.exists(s.project + "/f"), t.said(done))
     s.exchange()
     done = s.box.rm("--force")
