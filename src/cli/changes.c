@@ -217,6 +217,7 @@ static void print_git_files(struct changes_printer *p)
 		fprintf(p->style.out, "%sM%s  %s/  (git's own: %" PRIu64 " entr%s)\n",
 			output_color(p->style.color, COLOR_YELLOW), output_color(p->style.color, COLOR_RESET),
 			p->git_files.dir, p->git_files.files, p->git_files.files == 1 ? "y" : "ies");
+	p->git_files.any |= p->git_files.dir != NULL;
 	free(p->git_files.dir);
 	p->git_files.dir = NULL;
 }
@@ -388,6 +389,7 @@ int changes_show(struct cli *cli, const struct atoll_info *info, const struct at
 		changes_stat_print(table, style->out, style->color);
 	if (r == 0 && fold && fold_print(fold, style, style->rows, style->columns, &p.counts.folded) < 0)
 		r = out_of_memory(err);
+	p.counts.folded |= style->rows > 0 && p.git_files.any;
 	changes_stat_free(table);
 	fold_free(fold);
 	if (r == 0 && ret_counts)

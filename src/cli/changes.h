@@ -61,6 +61,7 @@ struct changes_printer {
 	struct {
 		char *dir; /* the git directory whose files are being folded, absolute; NULL: none */
 		uint64_t files;
+		bool any; /* a line for a git directory has been printed */
 	} git_files;
 	void *state; /* private to the format */
 	bool begun;  /* some of the JSON has been printed */

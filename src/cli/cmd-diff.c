@@ -60,12 +60,15 @@ static const char **find_excluded(const struct options *o)
 /* The screen also holds the command line, two lines of summary, and the next prompt. */
 #define OTHER_ROWS 5
 
-static void fit_to_screen(struct changes_style *style)
+static void fit_to_screen(struct changes_style *style, const struct atoll_selection *selection)
 {
 	size_t rows;
 
-	if (style->format == CHANGES_SUMMARY && terminal_size(STDOUT_FILENO, &rows, &style->columns))
-		style->rows = rows > OTHER_ROWS ? rows - OTHER_ROWS : 1;
+	if (style->format != CHANGES_SUMMARY || !terminal_size(STDOUT_FILENO, &rows, &style->columns))
+		return;
+	style->rows = rows > OTHER_ROWS ? rows - OTHER_ROWS : 1;
+	/* A user who names paths wants to see what they hold. */
+	style->fold_git = selection->n_paths == 0;
 }
 
 static void print_summary(const char *name, const struct changes_counts *counts)
@@ -110,7 +113,7 @@ int cmd_diff(struct cli *cli, const struct options *o)
 	style.color = output_wants_color(stdout, options_value(o, "color"));
 	style.escape = isatty(STDOUT_FILENO);
 	if (!options_has(o, "all"))
-		fit_to_screen(&style);
+		fit_to_screen(&style, &target.selection);
 	if (is_for_people(style.format))
 		output_pager_start();
 	r = resolve_failed(cli, &target, show(cli, &target, &style, &err), &err);

@@ -137,6 +137,25 @@ def short(place, tap, who):
     box.drop()
 
 
+def git_directory(place, tap, who):
+    """A repository without a commit is a directory for Atoll, and git's own files are files."""
+    path = t.build_tree(place, who, [["create", "a", "a\n", 0o644]])
+    box = t.Box(place, who, name="first", dirs=[path])
+    git(box, path, "init", "-q")
+    box.new()
+    box.run("sh", "-c", "echo b > b; git add . && git -c user.name=n -c user.email=e commit -qm first", cwd=path)
+    screen = at_terminal(box, "diff", "first", cwd=path)
+    own = re.search(r"^M  \.git/  \(git's own: (\d+) entries\)$", screen.text, re.M)
+    piped = box.diff(cwd=path).stdout.decode().splitlines()
+    tap.check("on a terminal git's own files are one line, %s" % who, own and "A  b\n" in screen.text and ".git/objects" not in screen.text and
+              screen.lines[-1] == "folded; one by one: atoll diff first --all", screen)
+    tap.check("that line counts all of them, %s" % who, own and int(own.group(1)) == sum(".git/" in line for line in piped), own, piped)
+    for argument in ("--all", ".git"):
+        screen = at_terminal(box, "diff", "first", argument, cwd=path)
+        tap.check("diff %s lists them, %s" % (argument, who), "A  .git/refs/heads/" in screen.text, screen)
+    box.drop()
+
+
 def several(place, tap, who):
     paths = [t.build_tree(place, who, [["create", "f", "f\n", 0o644]]) for _ in range(12)]
     box = t.Box(place, who, name="many", dirs=paths)
@@ -365,7 +384,7 @@ def main(place, tap):
         tap.check("git is here", False)
         return
     for who in place.users():
-        for part in (folded, without_git, short, several, patterns, statuses, shells, variables):
+        for part in (folded, without_git, git_directory, short, several, patterns, statuses, shells, variables):
             if t.only(part.__name__):
                 part(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
