@@ -302,7 +302,7 @@ static int make(struct project *p, const struct settings_resources *resources, s
 }
 
 /*
- * git_worktree refuses some states of a repository (a rebase, no commit yet) and some repository
+ * git_worktree refuses some states of a repository (a rebase, a detached HEAD) and some repository
  * formats, and git may be missing or too old; the repository can then still be taken as a
  * directory.
  */

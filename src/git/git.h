@@ -87,13 +87,21 @@ const char *git_repo_operation(int dir_fd);
 int git_repo_check_calm(const struct git_repo *r, const char *operation, struct atoll_error *err);
 /* A split index, of which one file is a part only: refused, also if the configuration alone asks for it. */
 int git_repo_check_index(const struct git_repo *r, const char *operation, struct atoll_error *err);
-/* The branch that is checked out ("refs/heads/main") and its commit. Refused: detached, unborn, symbolic, checked out in another worktree
- * too. */
-int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_branch, struct git_id *ret,
-		    struct atoll_error *err);
+/* The branch that is checked out ("refs/heads/main") and its commit. Refused: detached, symbolic, checked
+ * out in another worktree too; and a branch without a commit unless may_be_unborn: then *ret is "". */
+int git_repo_branch(const struct git_repo *r, const char *operation, bool may_be_unborn, char **ret_branch,
+		    struct git_id *ret, struct atoll_error *err);
 
 /* Whether a linked worktree has the branch checked out: its files would no longer be those of its commit. 1 and its name, 0 or -errno. */
 int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **ret);
+
+/* ---- root.c: a commit that stands for a repository without commits ---- */
+
+/* Writes that commit into the repository, where no ref names it. */
+int git_root_make(const struct git_repo *repo, const char *operation, struct git_id *ret, struct atoll_error *err);
+/* Writes it again if git gc has removed it. */
+int git_root_renew(const struct git_repo *repo, const struct git_id *root, const char *operation,
+		   struct atoll_error *err);
 
 /* ---- refs.c: refs as data ---- */
 
@@ -128,9 +136,13 @@ int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const 
  * afterwards. */
 int git_refs_stage(int dir_fd, const struct git_id *id, const char *tmp, int *ret_fd);
 int git_refs_put(int dir_fd, const char *name, const char *tmp, int *ret_parent);
-/* Appends to the log of a ref (or HEAD) if there is one. Not durable by itself, as git's are not. */
+/* Removes a ref, loose or packed, by whoever holds its lock and that of packed-refs. tmp: as above. The
+ * caller flushes the directory of the ref afterwards, and dir_fd. */
+int git_refs_remove(int dir_fd, const char *name, const char *tmp);
+/* Appends to the log of a ref (or HEAD) if there is one, or makes it if `make`. from or to "": there was,
+ * or is, no such ref. Not durable by itself, as git's are not. */
 int git_refs_log(int dir_fd, const char *name, const struct git_id *from, const struct git_id *to, const char *who,
-		 const char *message);
+		 const char *message, bool make);
 
 /* ---- lock.c: git's own lock files, with the owner's name in them ---- */
 

@@ -248,8 +248,8 @@ int git_repo_worktree_on(const struct git_repo *r, const char *branch, char **re
 	return found;
 }
 
-int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_branch, struct git_id *ret,
-		    struct atoll_error *err)
+int git_repo_branch(const struct git_repo *r, const char *operation, bool may_be_unborn, char **ret_branch,
+		    struct git_id *ret, struct atoll_error *err)
 {
 	const struct git_refs refs = { -EBADF, r->dir_fd };
 	AUTO_FREE char *branch = NULL, *other = NULL;
@@ -261,9 +261,11 @@ int git_repo_branch(const struct git_repo *r, const char *operation, char **ret_
 	if (!branch || strncmp(branch, "refs/heads/", 11) != 0)
 		return refuse(err, operation, r->top, "has a detached HEAD; check out a branch first");
 	rc = git_refs_read(&refs, branch, &id);
-	if (rc == -ENOENT)
+	if (rc == -ENOENT && !may_be_unborn)
 		return refuse(err, operation, r->top, "has no commit yet; make one first");
-	if (rc < 0)
+	if (rc == -ENOENT)
+		id = (struct git_id){ "" };
+	else if (rc < 0)
 		return error_sys(err, rc, operation, r->top, "cannot read \"%s\" of \"%s\"", branch, r->top);
 	if (git_refs_is_symbolic(&refs, branch) != 0)
 		return error_set(err, ATOLL_REFUSED, 0, operation, r->top,

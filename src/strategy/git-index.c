@@ -259,9 +259,13 @@ static int renew_index(struct resource *r, int dir_fd, const struct git_repo *re
 	bool staged = false;
 	int rc = path ? copy_aside(repo->dir_fd, name) : -ENOMEM;
 
+	/* A repository without commits may have no index either. */
+	if (rc == -ENOENT)
+		rc = 0;
 	if (rc >= 0 && what == (RENEW_ENTRIES | RENEW_LOOKS)) {
 		staged = stage_files(&call, name, dir_fd, entries, size) > 0;
 		rc = staged ? 0 : copy_aside(repo->dir_fd, name);
+		rc = rc == -ENOENT ? 0 : rc;
 	}
 	if (rc < 0)
 		return error_sys(err, rc, "commit", repo->top, "cannot copy the index of \"%s\"", repo->top);

@@ -27,6 +27,7 @@ struct part {
 	struct git_repo repo;
 	char *branch, *who, *message;
 	struct git_id old, new; /* equal: other refs land alone */
+	bool is_first;          /* the branch has no commit on the old side; old is git_root_make()'s */
 	struct git_moves moves;
 };
 
@@ -63,7 +64,8 @@ int git_part_save(struct resource *r, int dir_fd, const struct git_work *w, cons
 		rc = git_moves_save(dir_fd, m, sync);
 	if (rc >= 0 && m->n)
 		rc = git_stage_file(dir_fd, BEGUN, "", 0, sync);
-	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n", w->state.branch, l->old.hex, l->new.hex, l->who, l->message);
+	strbuf_addf(&text, "%s\n%s\n%s\n%s\n%s\n%s", w->state.branch, l->old.hex, l->new.hex, l->who, l->message,
+		    git_id_equal(&l->old, &w->state.root) ? "first\n" : "");
 	if (rc >= 0)
 		rc = text.failed ? -ENOMEM : git_stage_file(dir_fd, PART, text.data, text.size, sync);
 	if (rc >= 0 && !git_id_equal(&l->old, &l->new))
@@ -74,7 +76,7 @@ int git_part_save(struct resource *r, int dir_fd, const struct git_work *w, cons
 
 static int parse_part(char *text, struct part *p)
 {
-	char *lines[5] = { 0 }, *save = NULL;
+	char *lines[6] = { 0 }, *save = NULL;
 
 	lines[0] = strtok_r(text, "\n", &save);
 	for (size_t i = 1; i < ARRAY_SIZE(lines) && lines[i - 1]; i++)
@@ -85,6 +87,7 @@ static int parse_part(char *text, struct part *p)
 	p->branch = strdup(lines[0]);
 	p->who = strdup(lines[3]);
 	p->message = strdup(lines[4]);
+	p->is_first = lines[5] && strcmp(lines[5], "first") == 0;
 	return p->branch && p->who && p->message ? 0 : -ENOMEM;
 }
 
@@ -136,7 +139,7 @@ int git_part_lock_recorded(struct resource *r, int dir_fd, struct atoll_error *e
 
 static int drop_locks(struct resource *r, const struct git_repo *repo, const char *branch)
 {
-	const char *const locked[] = { branch, "HEAD", "index" };
+	const char *const locked[] = { "packed-refs", branch, "HEAD", "index" };
 	int first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(locked); i++) {
@@ -228,7 +231,7 @@ static int side_of(const struct part *p, struct atoll_error *err)
 		return rc;
 	if (git_id_equal(&now, &p->new))
 		return PART_NEW;
-	if (git_id_equal(&now, &p->old))
+	if (p->is_first ? !*now.hex : git_id_equal(&now, &p->old))
 		return PART_OLD;
 	if (*now.hex)
 		name_foreign(p, &now, err);
@@ -260,16 +263,30 @@ static int put_ref(struct resource *r, const struct part *p, bool forward, const
 	return rc < 0 ? rc : git_refs_put(p->repo.dir_fd, p->branch, tmp, &parent);
 }
 
+/* Undoes the first commits of a branch. drop_locks() drops the lock if this process is killed. */
+static int remove_ref(struct resource *r, const struct part *p)
+{
+	AUTO_FREE char *tmp = git_index_own_name(r, "ref");
+	int rc = tmp ? git_pin_lock(&p->repo, "packed-refs", r->uuid) : -ENOMEM, dropped;
+
+	if (rc < 0)
+		return rc;
+	rc = git_refs_remove(p->repo.dir_fd, p->branch, tmp);
+	dropped = git_lock_drop(p->repo.dir_fd, "packed-refs", r->uuid);
+	return rc < 0 ? rc : dropped;
+}
+
 static int set_ref(struct resource *r, const struct part *p, bool forward, struct atoll_error *err)
 {
-	const struct git_id *from = forward ? &p->old : &p->new, *to = forward ? &p->new : &p->old;
+	const struct git_id old = p->is_first ? (struct git_id){ "" } : p->old;
+	const struct git_id *from = forward ? &old : &p->new, *to = forward ? &p->new : &old;
 	const char *message = forward ? p->message : "atoll: undo";
-	int rc = put_ref(r, p, forward, to);
+	int rc = *to->hex ? put_ref(r, p, forward, to) : remove_ref(r, p);
 
 	if (rc >= 0)
-		rc = git_refs_log(p->repo.dir_fd, p->branch, from, to, p->who, message);
+		rc = git_refs_log(p->repo.dir_fd, p->branch, from, to, p->who, message, !*from->hex);
 	if (rc >= 0)
-		rc = git_refs_log(p->repo.dir_fd, "HEAD", from, to, p->who, message);
+		rc = git_refs_log(p->repo.dir_fd, "HEAD", from, to, p->who, message, !*from->hex);
 	return rc < 0 ? error_sys(err, rc, "commit", p->repo.top, "cannot move \"%s\" of \"%s\"", p->branch,
 				  p->repo.top)
 		      : 0;
@@ -285,7 +302,7 @@ static int check_way_back(int dir_fd, const struct part *p, struct atoll_error *
 	int rc = git_repo_check_calm(&p->repo, "undo", err);
 
 	if (rc >= 0)
-		rc = git_repo_branch(&p->repo, "undo", &branch, &id, err);
+		rc = git_repo_branch(&p->repo, "undo", false, &branch, &id, err);
 	if (rc < 0)
 		return rc;
 	if (strcmp(branch, p->branch) != 0)

@@ -21,7 +21,7 @@ static int check_branch(struct resource *r, const struct git_repo *repo, const s
 	int rc = git_repo_check_calm(repo, "commit", err);
 
 	if (rc >= 0)
-		rc = git_repo_branch(repo, "commit", &branch, &id, err);
+		rc = git_repo_branch(repo, "commit", *s->root.hex, &branch, &id, err);
 	if (rc < 0)
 		return rc;
 	if (strcmp(branch, s->branch) != 0)

@@ -26,10 +26,23 @@ static int cannot_write(struct resource *r, int rc, const char *operation, struc
 
 /* ---- branch and HEAD ---- */
 
+/* The branch has no commit inside, whatever the original gets. */
+static int hide_ref(int git_fd, const char *ref)
+{
+	AUTO_FREE char *above = strndup(ref, (size_t)(strrchr(ref, '/') - ref));
+	AUTO_FD parent = above ? fd_make_path(git_fd, above) : -ENOMEM;
+	const char *name = strrchr(ref, '/') + 1;
+	int r = parent < 0 ? parent : tree_remove(parent, name);
+
+	return r < 0 && r != -ENOENT ? r : sys_whiteout(parent, name);
+}
+
 static int put_refs(int git_fd, const struct git_state *s, const struct git_id *at)
 {
 	AUTO_FREE char *head = str_format("ref: %s\n", s->own);
-	int r = head ? git_refs_write(git_fd, s->own, at, "atoll-ref") : -ENOMEM;
+	int r = !head                        ? -ENOMEM
+		: git_id_equal(at, &s->root) ? hide_ref(git_fd, s->own)
+					     : git_refs_write(git_fd, s->own, at, "atoll-ref");
 
 	return r < 0 ? r : git_put_file(git_fd, "HEAD", head, strlen(head));
 }
@@ -443,7 +456,8 @@ int git_settle_branch(struct resource *r, const struct git_repo *repo, const cha
 
 	if (rc < 0)
 		return rc;
-	git_pin_renew(r, repo, &s.base, operation);
+	if (!git_id_equal(&s.base, &s.root))
+		git_pin_renew(r, repo, &s.base, operation);
 	rc = git < 0 ? git : show_branch(r, repo, git, &s, false);
 	if (rc < 0)
 		return cannot_write(r, rc, operation, err);

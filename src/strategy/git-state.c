@@ -60,7 +60,7 @@ static char *value_of(const char *text, const char *key)
 static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
-	AUTO_FREE char *under = NULL, *as_is = NULL, *outdated = NULL;
+	AUTO_FREE char *under = NULL, *as_is = NULL, *outdated = NULL, *root = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
@@ -79,6 +79,9 @@ static int load(struct resource *r, const char *name, struct git_state *ret)
 		seen = value_of(text, "seen");
 		if (seen)
 			(void)git_id_parse(seen, &s.seen);
+		root = value_of(text, "root");
+		if (root)
+			(void)git_id_parse(root, &s.root);
 		under = value_of(text, "under");
 		if (under)
 			(void)git_id_parse(under, &s.under);
@@ -115,6 +118,8 @@ static int format(const struct git_state *s, struct strbuf *text)
 		strbuf_adds(text, "outdated yes\n");
 	if (*s->under.hex)
 		strbuf_addf(text, "under %s\n", s->under.hex);
+	if (*s->root.hex)
+		strbuf_addf(text, "root %s\n", s->root.hex);
 	if (*s->seen.hex)
 		strbuf_addf(text, "seen %s\n", s->seen.hex);
 	if (s->left_out)

@@ -129,6 +129,20 @@ static int ask_two(const struct git_work *w, const char *first, const char *seco
 	return 0;
 }
 
+/* Whether the branch has no commit inside because the original had none, and nothing was committed since. */
+static bool is_before_first(const struct git_work *w, int rc)
+{
+	const struct git_id *root = &w->state.root;
+
+	return rc == -ENOENT && *root->hex && w->on && strcmp(w->on, w->state.branch) == 0 &&
+	       (git_id_equal(&w->state.base, root) || git_id_equal(&w->head, root));
+}
+
+static bool is_root(const struct git_work *w, const struct git_id *id)
+{
+	return *w->state.root.hex && git_id_equal(id, &w->state.root);
+}
+
 /* What HEAD is inside, as the files there say it. What was edited on a branch without a commit, or
  * without a HEAD that can be read, is compared with the base. */
 static int read_tip(struct git_work *w, const struct git_refs *inside, struct atoll_error *err)
@@ -140,9 +154,9 @@ static int read_tip(struct git_work *w, const struct git_refs *inside, struct at
 		rc = git_refs_read(inside, w->on, &w->tip);
 	if (rc == -ENOMEM)
 		return error_oom(err, w->operation);
-	w->unborn = rc < 0;
-	if (w->unborn)
-		w->tip = w->state.base;
+	w->unborn = rc < 0 && !is_before_first(w, rc);
+	if (rc < 0)
+		w->tip = w->unborn ? w->state.base : w->state.root;
 	w->elsewhere = w->unborn || !w->on || (strcmp(w->on, w->state.own) != 0 && strcmp(w->on, w->state.branch) != 0);
 	w->busy = git_repo_operation(inside->upper_fd);
 	return 0;
@@ -154,7 +168,7 @@ static int read_head(struct git_work *w, struct atoll_error *err)
 	int rc = git_refs_read(&outside, w->state.branch, &w->head);
 
 	if (rc == -ENOENT)
-		w->head = w->state.base;
+		w->head = *w->state.root.hex ? w->state.root : w->state.base;
 	else if (rc < 0)
 		return error_sys(err, rc, w->operation, w->repo.top, "cannot read \"%s\" of \"%s\"", w->state.branch,
 				 w->repo.top);
@@ -228,12 +242,25 @@ static int peel_tip(struct git_work *w, struct atoll_error *err)
 	return 0;
 }
 
+/* The first commits have nothing in common with a commit that no command made. */
+static int start_at_root(struct git_work *w)
+{
+	w->base = w->state.root;
+	if (is_root(w, &w->tip)) {
+		strbuf_truncate(&w->commits, 0);
+		w->n_commits = 0;
+	}
+	return 0;
+}
+
 static int ask_base(struct git_work *w, struct atoll_error *err)
 {
 	AUTO_STRBUF out = STRBUF_INIT;
 	struct git_call call = git_work_call(w);
 	int rc;
 
+	if (is_root(w, &w->head) || is_root(w, &w->tip))
+		return start_at_root(w);
 	call.output = &out;
 	call.also = 1;
 	rc = git_call(&call, err, (const char *const[]){ "merge-base", w->head.hex, w->tip.hex, NULL });
@@ -365,9 +392,9 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 	rc = upper < 0 ? upper : make_quarantine(w);
 	if (rc < 0)
 		return git_work_cannot_read(w, rc, "the objects", err);
-	rc = read_tip(w, &inside, err);
+	rc = read_head(w, err);
 	if (rc >= 0)
-		rc = read_head(w, err);
+		rc = read_tip(w, &inside, err);
 	/* Starts git before reading the index, so that it works meanwhile. */
 	if (rc >= 0 && !w->elsewhere && !git_id_equal(&w->head, &w->tip))
 		rc = start_history(w, err);
@@ -400,6 +427,8 @@ int git_work_make(struct resource *r, const char *operation, bool exact, struct 
 		rc = git_settle_now(r, &ret->repo, operation, err);
 	if (rc >= 0)
 		rc = git_state_load(r, &ret->state, err);
+	if (rc >= 0 && *ret->state.root.hex)
+		rc = git_root_renew(&ret->repo, &ret->state.root, operation, err);
 	return rc < 0 ? rc : make(ret, exact, err);
 }
 

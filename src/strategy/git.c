@@ -145,7 +145,7 @@ static int begin_in(struct resource *r, const struct git_repo *repo, struct git_
 		rc = choose_branch(r, repo, s, &s->own);
 	if (rc < 0)
 		return cannot_make(r, rc, err);
-	rc = git_pin(r, repo, "base", &s->base, "new", err);
+	rc = *s->root.hex ? 0 : git_pin(r, repo, "base", &s->base, "new", err);
 	if (rc >= 0 && !s->carried)
 		rc = count_left_out(left_out, s, err);
 	if (rc >= 0 && !s->carried)
@@ -174,7 +174,11 @@ static int git_begin(struct resource *r, struct atoll_error *err)
 	if (rc >= 0)
 		rc = git_repo_check_index(&repo, "new", err);
 	if (rc >= 0)
-		rc = git_repo_branch(&repo, "new", &s.branch, &s.base, err);
+		rc = git_repo_branch(&repo, "new", s.as_is, &s.branch, &s.base, err);
+	if (rc >= 0 && !*s.base.hex) {
+		rc = git_root_make(&repo, "new", &s.root, err);
+		s.base = s.root;
+	}
 	return rc < 0 ? rc : begin_in(r, &repo, &s, &left_out, err);
 }
 

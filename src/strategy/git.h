@@ -57,11 +57,14 @@ struct git_state {
 	/* The original's commit whose files were last known to show below the workspace; "": the base. */
 	struct git_id under;
 	struct git_id seen; /* what the copy of the original's branch inside was last set to; "": there is none yet */
-	size_t left_out;    /* uncommitted paths of the original when the sandbox was made, which stay out of it */
-	bool carried;       /* with what was uncommitted in the original's checkout */
-	bool as_is;         /* carried, on the original's branch; edits land uncommitted */
-	bool unsettled;     /* index and files are to be put at the base before anybody sees them */
-	bool outdated;      /* as_is: files have landed; git_settle_now() writes GIT_UNCOMMITTED anew */
+	/* as_is: the commit that stands for the original if its branch has none (git_root_make()); "": it had
+	 * one when the sandbox was made. */
+	struct git_id root;
+	size_t left_out; /* uncommitted paths of the original when the sandbox was made, which stay out of it */
+	bool carried;    /* with what was uncommitted in the original's checkout */
+	bool as_is;      /* carried, on the original's branch; edits land uncommitted */
+	bool unsettled;  /* index and files are to be put at the base before anybody sees them */
+	bool outdated;   /* as_is: files have landed; git_settle_now() writes GIT_UNCOMMITTED anew */
 };
 void git_state_release(struct git_state *s);
 #define AUTO_GIT_STATE CLEANUP(git_state_release) struct git_state
@@ -258,7 +261,8 @@ struct git_work {
 	bool has_index; /* the quarantine has a copy of the index */
 	bool lost_index; /* the index inside is missing, or cannot be read: HEAD's takes its place, and no commit is made */
 	bool headless;  /* HEAD inside is missing, or cannot be read */
-	bool unborn;    /* so it is, or its ref has no commit; tip is the base then */
+	bool unborn;    /* so it is, or its ref has no commit; tip is the base then. Not where that is right,
+			 * because the branch had no commit when the sandbox was made. */
 	bool elsewhere; /* HEAD is on neither the sandbox's own branch nor the original's: nothing of it lands there */
 };
 void git_work_release(struct git_work *w);

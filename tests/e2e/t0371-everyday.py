@@ -212,8 +212,6 @@ def what_cannot_land_is_named(place, tap, who):
 # ---- what is no repository, or one that cannot be taken as one ----
 
 FALLBACKS = {
-    "a repository without a commit": ("rm -rf .git; git init -q -b main .", "", "has no commit yet",
-                                      "git add .; git commit -qm one", lambda p: p.log() == ["one"]),
     "a detached HEAD": ("git checkout -q HEAD~0", "", "detached HEAD", "echo 1 >a; git commit -qam one", lambda p: p.log("HEAD") == ["one", "first"]),
     "a rebase": ("git checkout -qb o; echo o >a; git commit -qam o; git checkout -q main; echo m >a; git commit -qam m; ! git rebase -q o 2>/dev/null", "",
                  "a rebase is in progress", "echo n >a; git add a; GIT_EDITOR=true git rebase --continue >/dev/null 2>&1",

@@ -138,7 +138,7 @@ def short(place, tap, who):
 
 
 def git_directory(place, tap, who):
-    """A repository without a commit is a directory for Atoll, and git's own files are files."""
+    """With --dir a repository is a directory, and git's own files are files."""
     path = t.build_tree(place, who, [["create", "a", "a\n", 0o644]])
     box = t.Box(place, who, name="first", dirs=[path])
     git(box, path, "init", "-q")

@@ -166,7 +166,7 @@ TEST(a_written_ref_is_what_git_reads)
 	CHECK_EQ(git_refs_read(&g, "refs/heads/main", &id), 0);
 	CHECK_EQ(git_refs_write(repo.dir_fd, "refs/heads/a/b", &id, "tmp"), 0);
 	CHECK_STR(scene_print("git -C repo rev-parse refs/heads/a/b"), id.hex);
-	CHECK_EQ(git_refs_log(repo.dir_fd, "refs/heads/main", &id, &id, "S <s@x>", "atoll: a\nb"), 0);
+	CHECK_EQ(git_refs_log(repo.dir_fd, "refs/heads/main", &id, &id, "S <s@x>", "atoll: a\nb", false), 0);
 	CHECK_STR(scene_print("git -C repo reflog -1 --format=%gs main"), "atoll: a");
 	/* The branch's only value is packed, and an empty directory has its place. */
 	scene_shell("cd repo; git branch gone; git pack-refs --all; mkdir -p .git/refs/heads/gone");

@@ -36,7 +36,7 @@ static const char *branch_or_refusal(const struct git_repo *repo)
 	struct git_id id;
 
 	err = (struct atoll_error){ 0 };
-	if (git_repo_check_calm(repo, "test", &err) < 0 || git_repo_branch(repo, "test", &branch, &id, &err) < 0)
+	if (git_repo_check_calm(repo, "test", &err) < 0 || git_repo_branch(repo, "test", false, &branch, &id, &err) < 0)
 		return err.message;
 	snprintf(text, sizeof text, "%s", branch);
 	return text;
