@@ -117,6 +117,7 @@ static int move_one(struct run *run, struct store_step *step, struct resource *r
 	if (step->dropped || (run->tolerate && part_is_unmoved(run->op, step)))
 		return 0;
 	rc = step_move(run->site, step, run->direction, !run->tolerate);
+	step->contested |= rc == -ESTALE && run->direction == FORWARD;
 	if (rc >= 0) {
 		if ((++run->done & 0xff) == 0)
 			op_progress(run->op, run->direction == FORWARD ? "applying" : "taking back", run->done,

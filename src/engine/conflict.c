@@ -26,6 +26,8 @@ struct checker {
 	bool doubtful;       /* the clock was set back: times prove nothing */
 	int failed;          /* for want of memory */
 	size_t found;
+	const char **overridden; /* paths of conflicts that the commit overrides; borrowed from the changes */
+	size_t n_overridden;
 	struct atoll_error *err;
 };
 
@@ -41,6 +43,8 @@ static int add_conflict(struct checker *c, const char *path, const char *why)
 	if (op_tell(c->op, ours ? ATOLL_ITEM_NOTE : ATOLL_ITEM_CONFLICT, c->r, path, why) < 0)
 		return error_oom(c->err, "commit");
 	c->found += !ours;
+	if (c->overridden && ours)
+		c->overridden[c->n_overridden++] = path;
 	return 0;
 }
 
@@ -244,6 +248,63 @@ static int check_change(struct checker *c, struct change *change)
 	return why ? add_conflict(c, change->path, why) : 0;
 }
 
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The first overridden path that is not before this one. */
+static size_t first_overridden(const struct checker *c, const char *path)
+{
+	size_t low = 0, high = c->n_overridden;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(c->overridden[middle], path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Whether the step lands against a conflict at its path or, if it moves a whole directory, below. */
+static int is_against(const struct checker *c, const struct store_step *step)
+{
+	bool moves = step->kind == STORE_STEP_EXCHANGE || step->kind == STORE_STEP_INSTALL ||
+		     step->kind == STORE_STEP_TAKE;
+	size_t at = first_overridden(c, step->path);
+	AUTO_FREE char *inside = NULL;
+
+	if (!moves && step->kind != STORE_STEP_META)
+		return 0;
+	if (at < c->n_overridden && strcmp(c->overridden[at], step->path) == 0)
+		return 1;
+	inside = moves ? str_format("%s/", step->path) : NULL;
+	if (!inside)
+		return moves ? -ENOMEM : 0;
+	at = first_overridden(c, inside);
+	return at < c->n_overridden && path_is_below(c->overridden[at], step->path);
+}
+
+/* Marks the steps that land against a conflict. If they are taken back, it must be a conflict again. */
+static int mark_overridden(struct checker *c)
+{
+	if (!c->n_overridden)
+		return 0;
+	qsort(c->overridden, c->n_overridden, sizeof *c->overridden, compare_strings);
+	for (size_t i = 0; i < c->op->n; i++) {
+		struct store_step *step = &c->op->steps[i];
+		int r = step->resource == c->r->row.id ? is_against(c, step) : 0;
+
+		if (r < 0)
+			return error_oom(c->err, "commit");
+		step->overrides |= r > 0;
+	}
+	return 0;
+}
+
 static int check_resource(struct op *op, size_t index, size_t *found, struct atoll_error *err)
 {
 	struct resource *r = &op->s->resources[index];
@@ -252,11 +313,19 @@ static int check_resource(struct op *op, size_t index, size_t *found, struct ato
 	};
 	int rc = 0;
 
+	if (overrides(&c)) {
+		c.overridden = calloc(op->changes[index]->n + 1, sizeof *c.overridden);
+		if (!c.overridden)
+			return error_oom(err, "commit");
+	}
 	c.doubtful = clock_was_set_back(r);
 	for (size_t i = 0; i < op->changes[index]->n && rc >= 0; i++)
 		rc = check_change(&c, &op->changes[index]->v[i]);
+	if (rc >= 0)
+		rc = mark_overridden(&c);
 	peer_release(&c.peer);
 	free(c.parent);
+	free(c.overridden);
 	*found += c.found;
 	return rc;
 }
@@ -361,7 +430,10 @@ struct undo_walk {
 static int newer_entry(const struct tree_entry *e, void *arg)
 {
 	struct undo_walk *w = arg;
-	int r = step_is_newer(w->site, w->step->path, e->path, &e->stat, w->site->how->landed_at);
+	/* The commit has moved the directory as a whole: after the plan was complete, no step of it touched a file in it. */
+	bool is_inside = *e->path && !S_ISDIR(e->stat.mode) && !(w->step->slot && w->step->slot[0] == 'd');
+	int64_t since = is_inside ? w->site->how->prepared_at : w->site->how->landed_at;
+	int r = step_is_newer(w->site, w->step->path, e->path, &e->stat, since);
 	int own = r > 0 ? own_explains(w->site->op, w->site->r, e->dirfd, e->name, &e->stat) : 0;
 
 	if (own)
@@ -436,11 +508,6 @@ struct returning {
 static void returning_release(struct returning *d)
 {
 	free(d->v);
-}
-
-static int compare_strings(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static int find_returning(const struct op *op, const struct resource *r, struct returning *ret)

@@ -22,8 +22,10 @@ struct own_inode {
 void own_release(struct op *op)
 {
 	tree_inodes_release(&op->own.index);
+	tree_inodes_release(&op->own.named);
 	free(op->own.v);
 	free(op->own.looks);
+	free(op->own.landed);
 	op->own = (struct own){ 0 };
 }
 
@@ -128,6 +130,65 @@ int own_explains(struct op *op, const struct resource *r, int dirfd, const char 
 	return op->salvage ? is_of_step(op, &id, st) : 0;
 }
 
+/* ---- names of files that the op puts into the original ---- */
+
+static int compare_landed(const void *a, const void *b)
+{
+	return compare_ids(*(const struct tree_id *const *)a, *(const struct tree_id *const *)b);
+}
+
+static int collect_landed(struct op *op)
+{
+	struct own *own = &op->own;
+
+	if (own->landed)
+		return 0;
+	own->landed = reallocarray(NULL, op->n + 1, sizeof *own->landed);
+	if (!own->landed)
+		return -ENOMEM;
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].kind == STORE_STEP_EXCHANGE || op->steps[i].kind == STORE_STEP_INSTALL)
+			own->landed[own->n_landed++] = &op->steps[i].after.id;
+	qsort(own->landed, own->n_landed, sizeof *own->landed, compare_landed);
+	return 0;
+}
+
+/* The first id that is not before this one or, with `behind`, is behind it. */
+static size_t find_landed_id(const struct own *own, const struct tree_id *id, bool behind)
+{
+	size_t low = 0, high = own->n_landed;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = compare_ids(own->landed[middle], id);
+
+		if (order < 0 || (behind && order == 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int own_count_landed(struct op *op, const struct tree_id *id, uint64_t *ret)
+{
+	int r = collect_landed(op);
+
+	if (r >= 0)
+		*ret = find_landed_id(&op->own, id, true) - find_landed_id(&op->own, id, false);
+	return r;
+}
+
+bool own_has_known_names(const struct op *op, const struct tree_stat *st)
+{
+	return tree_inodes_find(&op->own.named, st) != NULL;
+}
+
+int own_know_names(struct op *op, const struct tree_stat *st)
+{
+	return tree_inodes_add(&op->own.named, st, 0) ? 0 : -ENOMEM;
+}
+
 /* ---- for later ops ---- */
 
 /* Recovery: the inodes at both places of each step, which the op that died may have moved. */
@@ -160,12 +221,20 @@ static int add_stamps(struct op *op, struct resource *r, struct atoll_error *err
 	return rc;
 }
 
+static bool overrides_any(const struct op *op)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].overrides)
+			return true;
+	return false;
+}
+
 int own_add_stamps(struct op *op, struct atoll_error *err)
 {
 	int r = 0;
 
 	/* What was landed against a conflict must stay one for the other names of its inode. */
-	if (op->options && op->options->on_conflict == ATOLL_ON_CONFLICT_OURS)
+	if (overrides_any(op))
 		return 0;
 	for (size_t i = 0; i < op->s->n && r >= 0 && op->salvage; i++)
 		r = op->resources[i].op ? note_found(op, &op->s->resources[i], err) : 0;

@@ -50,6 +50,10 @@ struct own {
 	size_t n, capacity;
 	const struct store_look **looks; /* recovery: of all entries that the steps move, sorted by identity */
 	size_t n_looks;
+	const struct tree_id *
+		*landed; /* of all entries that the steps put into the original, sorted; NULL: not collected yet */
+	size_t n_landed;
+	struct tree_inodes named; /* inodes of which the steps know all names */
 };
 
 /* Everything about one commit or undo in progress. */
@@ -111,6 +115,11 @@ int op_remove_dirs(const struct op *op, const struct resource *r);
 int op_load(struct session *s, const struct store_op *row, struct op *ret, struct atoll_error *err);
 
 /* own.c */
+/* How many steps put an entry with this identity into the original. -ENOMEM. */
+int own_count_landed(struct op *op, const struct tree_id *id, uint64_t *ret);
+/* Whether it was found before that the steps know all names of the inode; own_know_names() notes it. -ENOMEM. */
+bool own_has_known_names(const struct op *op, const struct tree_stat *st);
+int own_know_names(struct op *op, const struct tree_stat *st);
 /* After a step of this op: the inode with this identity shows these times now. Ignores what has one name only. -ENOMEM. */
 int own_note(struct op *op, const struct tree_id *id, const struct tree_stat *st);
 /* The ctime that the latest step of this op on the inode left; NULL if no step has moved it, or it has one name only. */

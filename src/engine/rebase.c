@@ -127,6 +127,8 @@ static int keep_touch(const struct op *op, const struct landed *landed, struct s
 	for (size_t i = find_first(landed, t->path); i < landed->n && strcmp(landed->v[i]->path, t->path) == 0; i++) {
 		const struct store_step *step = landed->v[i];
 
+		if (step->overrides && op->row.kind == STORE_OP_UNDO)
+			return 0;
 		if (!is_of_directory(step) || (step->kind == STORE_STEP_TIME && !step->before.mode))
 			return 0;
 		r = step->dropped ? 0 : renew_touch(t, step, op->row.kind == STORE_OP_UNDO);
@@ -165,7 +167,7 @@ static int renew_touches(struct op *op, struct resource *r, struct atoll_error *
 /* The stamps that a list of steps leaves. */
 struct stamps {
 	struct store_stamp *v;
-	size_t n;
+	size_t n, capacity;
 };
 
 static void release_stamps(struct stamps *s)
@@ -173,33 +175,120 @@ static void release_stamps(struct stamps *s)
 	store_stamps_free(s->v, s->n);
 }
 
-static int add_stamp(struct stamps *s, const struct op *op, const struct store_step *step, int64_t stamp)
+/* Takes the path. */
+static int add(struct stamps *s, char *path, int64_t stamp)
 {
-	char *path = is_of_directory(step) ? str_format("%s%s.", step->path, *step->path ? "/" : "")
-					   : strdup(step->path);
+	if (s->n == s->capacity) {
+		size_t capacity = s->capacity ? 2 * s->capacity : 64;
+		struct store_stamp *grown = path ? reallocarray(s->v, capacity, sizeof *grown) : NULL;
 
-	if (!s->v)
-		s->v = reallocarray(NULL, op->n, sizeof *s->v);
-	if (!s->v || !path) {
-		free(path);
-		return -ENOMEM;
+		if (!grown) {
+			free(path);
+			return -ENOMEM;
+		}
+		s->v = grown;
+		s->capacity = capacity;
 	}
+	if (!path)
+		return -ENOMEM;
 	s->v[s->n++] = (struct store_stamp){ path, stamp };
 	return 0;
+}
+
+/* The directory alone, whatever is below it. */
+static int add_self(struct stamps *s, const struct store_step *step, int64_t stamp)
+{
+	return add(s, str_format("%s%s.", step->path, *step->path ? "/" : ""), stamp);
+}
+
+static int add_stamp(struct stamps *s, const struct store_step *step, int64_t stamp)
+{
+	return is_of_directory(step) ? add_self(s, step, stamp) : add(s, strdup(step->path), stamp);
+}
+
+/* The moment before the first step, or `end` where steps of this op have worked within directories that they moved. */
+static int64_t began_at(const struct op *op, const struct resource *r, int64_t end)
+{
+	const struct store_op_resource *how = op_resource((struct op *)op, r->row.id);
+
+	if (op->row.kind == STORE_OP_UNDO)
+		return how->undo_began ? how->undo_began : end;
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == r->row.id && op->steps[i].kind == STORE_STEP_RETIRE)
+			return end;
+	return how->prepared_at ? how->prepared_at : end;
+}
+
+/* Whether the original has the file that the step has put there, as it was planned. Between the rename and `end` another process may have
+ * changed it. */
+static bool is_as_put(struct peer *peer, const struct store_step *step, const struct store_look *look)
+{
+	int dir = peer_dir(peer, step->path, path_parent_size(step->path));
+	struct tree_stat st;
+	int r = dir < 0 ? dir : tree_stat(dir, path_base_name(step->path), &st);
+
+	if (r < 0)
+		return is_absent(r) && !look->mode;
+	return st.mode == look->mode && st.uid == look->uid && st.gid == look->gid && st.mtime == look->mtime &&
+	       st.size == look->size;
+}
+
+/*
+ * What another process changes after `end` conflicts by its ctime. For a change before that, between the rename of a step and `end`, there
+ * are two cases. A file is looked at once more: if it is not as it was put there, it gets no stamp, and so conflicts. Of a directory,
+ * no step has touched what is below it, so its content gets the moment before the first step as stamp.
+ */
+static int stamp_moved(struct op *op, const struct resource *r, struct peer *peer, const struct store_step *step,
+		       int64_t end, struct stamps *ret)
+{
+	bool undone = op->row.kind == STORE_OP_UNDO;
+	const struct store_look *look = undone ? &step->before : &step->after;
+	bool split = step->slot && step->slot[0] == 'd';
+	int rc;
+
+	if (!look->mode || split || (step->slot && step->slot[0] == 'h'))
+		return add_stamp(ret, step, end);
+	if (!S_ISDIR(look->mode))
+		return is_as_put(peer, step, look) ? add_stamp(ret, step, end) : 0;
+	rc = add(ret, strdup(step->path), began_at(op, r, end));
+	return rc < 0 ? rc : add_self(ret, step, end);
 }
 
 int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_error *err)
 {
 	CLEANUP(release_stamps) struct stamps stamps = { 0 };
+	struct peer peer = { r->root_fd, NULL, -EBADF };
 	int rc = 0;
 
-	for (size_t i = 0; i < op->n && rc >= 0; i++)
-		if (op->steps[i].resource == r->row.id && concerns_files(&op->steps[i]))
-			rc = add_stamp(&stamps, op, &op->steps[i], stamp);
+	for (size_t i = 0; i < op->n && rc >= 0; i++) {
+		const struct store_step *step = &op->steps[i];
+
+		if (step->resource != r->row.id || !concerns_files(step))
+			continue;
+		/* The other side's version is back, and the sandbox still wants to replace it. */
+		if (step->overrides && op->row.kind == STORE_OP_UNDO)
+			continue;
+		rc = is_of_directory(step) ? add_stamp(&stamps, step, stamp)
+					   : stamp_moved(op, r, &peer, step, stamp, &stamps);
+	}
+	peer_release(&peer);
 	if (rc < 0)
 		return error_oom(err, "commit");
 	rc = store_stamp_add(op->s->store, r->row.id, stamps.v, stamps.n, err);
 	return rc < 0 ? rc : renew_touches(op, r, err);
+}
+
+/*
+ * Whether the stamps of before still judge the entry right after an op that failed. So they do if this process has not moved the entry: then
+ * no ctime of it is Atoll's doing. They must if a commit that failed was to override a conflict there, or met another process's change.
+ */
+static bool stays_judged(const struct op *op, const struct store_step *step)
+{
+	if (op->row.kind == STORE_OP_UNDO)
+		return false;
+	if (step->overrides || step->contested)
+		return true;
+	return !op->salvage && !is_of_directory(step) && !step->moved;
 }
 
 int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int64_t stamp, struct atoll_error *err)
@@ -211,13 +300,13 @@ int rebase_intact(struct op *op, struct resource *r, struct step_site *site, int
 	for (size_t i = 0; i < op->n && rc >= 0; i++) {
 		const struct store_step *step = &op->steps[i];
 
-		if (step->resource != r->row.id || !concerns_files(step) || step->dropped)
+		if (step->resource != r->row.id || !concerns_files(step) || step->dropped || stays_judged(op, step))
 			continue;
 		rc = step_is_intact(site, step, side);
 		if (rc < 0)
 			return error_sys(err, rc, "commit", step->path, "cannot look at \"%s\" of \"%s\"", step->path,
 					 r->row.path);
-		if (rc && add_stamp(&stamps, op, step, stamp) < 0)
+		if (rc && add_stamp(&stamps, step, stamp) < 0)
 			return error_oom(err, "commit");
 	}
 	return store_stamp_add(op->s->store, r->row.id, stamps.v, stamps.n, err);

@@ -149,6 +149,86 @@ static bool take_held(struct step_site *site, const struct store_step *step, con
 	return true;
 }
 
+/* ---- links made by other processes ---- */
+
+struct names {
+	const struct tree_stat *st;
+	uint64_t n;
+};
+
+static int count_name(const struct tree_entry *e, void *arg)
+{
+	struct names *names = arg;
+
+	names->n += e->stat.ino == names->st->ino && e->stat.dev == names->st->dev;
+	return TREE_WALK_GO;
+}
+
+/* The names in a directory that the op moves as a whole, on whichever side it is. */
+static int count_below(struct step_site *site, const struct store_step *step, struct names *names)
+{
+	struct place at[2] = { { -ENOENT, NULL }, { -ENOENT, NULL } };
+
+	(void)step_find_original(site, step, &at[0]);
+	(void)step_find_source(site, step, &at[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		AUTO_FD fd = at[i].dir < 0
+				     ? at[i].dir
+				     : openat(at[i].dir, at[i].name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		struct tree_stat st;
+		struct tree_id id;
+		int r = fd < 0 ? fd : tree_stat(fd, "", &st);
+
+		if (r >= 0)
+			r = tree_identify(fd, "", &st, &id);
+		if (r >= 0 && tree_id_equal(&id, &step->after.id))
+			return tree_walk(fd, TREE_WALK_NO_ROOT, count_name, names, NULL);
+	}
+	return 0;
+}
+
+/* The names that the steps know: their own, and those in directories that they move. */
+static int count_names(struct step_site *site, const struct store_step *step, struct names *names)
+{
+	int r = own_count_landed(site->op, &step->after.id, &names->n);
+
+	for (size_t i = 0; i < site->op->n && r >= 0 && names->st->nlink > names->n; i++) {
+		const struct store_step *other = &site->op->steps[i];
+
+		if ((other->kind == STORE_STEP_EXCHANGE || other->kind == STORE_STEP_INSTALL) &&
+		    other->resource == step->resource && S_ISDIR(other->after.mode) &&
+		    !(other->slot && other->slot[0] == 'd'))
+			r = count_below(site, other, names);
+	}
+	return r;
+}
+
+/*
+ * Whether a file that the op has put into the original, and is about to take back, has a name that no step knows: another process has linked
+ * it. Back in the workspace, the next run would write into that process's file.
+ */
+static int is_linked_elsewhere(struct step_site *site, const struct store_step *step, const struct tree_stat *st)
+{
+	struct names names = { .st = st };
+	int r;
+
+	if (!S_ISREG(st->mode) || st->nlink < 2 || own_has_known_names(site->op, st))
+		return 0;
+	r = count_names(site, step, &names);
+	if (r < 0 || st->nlink > names.n)
+		return r < 0 ? r : 1;
+	return own_know_names(site->op, st);
+}
+
+/* -ESTALE, or 0. */
+static int check_links(struct step_site *site, const struct store_step *step, enum direction direction,
+		       const struct tree_stat *st)
+{
+	int r = direction == BACKWARD ? is_linked_elsewhere(site, step, st) : 0;
+
+	return r > 0 ? -ESTALE : r;
+}
+
 int step_secure(struct step_site *site, const struct store_step *step, const struct place *at, enum direction direction,
 		bool lease, struct step_guard *g)
 {
@@ -156,8 +236,10 @@ int step_secure(struct step_site *site, const struct store_step *step, const str
 	struct place file = { -EBADF, "" };
 	int leased = 0, r;
 
-	if (lease && take_held(site, step, then, g))
-		return guard_attributes(g, at);
+	if (lease && take_held(site, step, then, g)) {
+		r = check_links(site, step, direction, &g->st);
+		return r < 0 ? r : guard_attributes(g, at);
+	}
 	if (lease)
 		leased = take_lease(at, then->mode, g);
 	file.dir = g->lease_fd;
@@ -168,6 +250,8 @@ int step_secure(struct step_site *site, const struct store_step *step, const str
 		r = -ESTALE;
 	if (r >= 0)
 		r = leased;
+	if (r >= 0)
+		r = check_links(site, step, direction, &g->st);
 	return r < 0 ? r : guard_attributes(g, at);
 }
 

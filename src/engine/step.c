@@ -307,6 +307,7 @@ static int exchange(struct step_site *site, struct store_step *step, const struc
 		return -ESTALE;
 	if (r < 0)
 		return r;
+	step->moved = true;
 	r = settle_exchange(site, step, original, source, guard, direction, known ? NULL : &source_st.ctime);
 	if (r >= 0)
 		return 1;
@@ -339,7 +340,7 @@ static int do_exchange(struct step_site *site, struct store_step *step, enum dir
 }
 
 /* From Atoll's side onto a free name of the original. */
-static int rename_in(struct step_site *site, const struct store_step *step, const struct place *original,
+static int rename_in(struct step_site *site, struct store_step *step, const struct place *original,
 		     const struct place *source)
 {
 	const struct store_look *then = step->kind == STORE_STEP_INSTALL ? &step->after : &step->before;
@@ -353,6 +354,7 @@ static int rename_in(struct step_site *site, const struct store_step *step, cons
 		r = sys_rename(source->dir, source->name, original->dir, original->name, RENAME_NOREPLACE);
 	if (r == -EEXIST || r == -ENOENT)
 		return -ESTALE;
+	step->moved |= r >= 0;
 	if (r < 0 || st.nlink < 2)
 		return r < 0 ? r : 1;
 	r = note_own_at(site, then, original);
@@ -364,7 +366,7 @@ static int rename_in(struct step_site *site, const struct store_step *step, cons
 }
 
 /* From the original to Atoll's side. */
-static int rename_out(struct step_site *site, const struct store_step *step, const struct place *original,
+static int rename_out(struct step_site *site, struct store_step *step, const struct place *original,
 		      const struct place *source, bool lease)
 {
 	enum direction direction = step->kind == STORE_STEP_INSTALL ? BACKWARD : FORWARD;
@@ -378,6 +380,7 @@ static int rename_out(struct step_site *site, const struct store_step *step, con
 		return -ESTALE; /* another process has removed it since the check */
 	if (r < 0)
 		return r;
+	step->moved = true;
 	r = step_check_displaced(site, step, source, &guard, then);
 	/* If another process was quicker than the check, its version goes back to its place. If a process has
 	 * taken that place since, Atoll keeps the version aside. */
@@ -388,7 +391,7 @@ static int rename_out(struct step_site *site, const struct store_step *step, con
 	return r < 0 ? r : 1;
 }
 
-static int do_rename(struct step_site *site, const struct store_step *step, bool to_original, bool lease)
+static int do_rename(struct step_site *site, struct store_step *step, bool to_original, bool lease)
 {
 	struct place original, source;
 	int r = step_find_original(site, step, &original);

@@ -274,10 +274,38 @@ static int lock_and_record(struct op *op, struct atoll_error *err)
 	return r;
 }
 
+static bool returns_directory(const struct op *op, const struct resource *r)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (op->steps[i].resource == r->row.id && S_ISDIR(op->steps[i].before.mode) &&
+		    (op->steps[i].kind == STORE_STEP_EXCHANGE || op->steps[i].kind == STORE_STEP_TAKE))
+			return true;
+	return false;
+}
+
+/* What is below a directory that comes back is judged by this moment: rebase_paths(). */
+static int note_beginning(struct op *op, struct atoll_error *err)
+{
+	for (size_t i = 0; i < op->s->n; i++) {
+		const struct resource *r = &op->s->resources[i];
+		int rc = op->resources[i].op && returns_directory(op, r)
+				 ? tree_stamp(r->stage_fd, &op->resources[i].undo_began)
+				 : 0;
+
+		if (rc < 0)
+			return error_sys(err, rc, "undo", r->row.path,
+					 "cannot take the time on the filesystem of \"%s\"", r->row.path);
+	}
+	return 0;
+}
+
 static int run_undo(struct op *op, const struct atoll_undo_options *options, struct atoll_error *err)
 {
 	struct atoll_error later = { 0 };
 	int r = check(op, options, err);
+
+	if (r >= 0)
+		r = note_beginning(op, err);
 
 	if (r >= 0)
 		r = lock_and_record(op, err);

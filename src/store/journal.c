@@ -264,6 +264,9 @@ int store_op_resource_list(struct store *s, int64_t op, struct store_op_resource
 /* So many to a row: one of all would be in memory several times. */
 #define STEPS_TO_A_ROW 1024
 
+/* Beside the kind of the change. Records of older versions have 0 there. */
+#define OVERRIDES 256
+
 static void pack_step(struct strbuf *out, const struct store_step *step)
 {
 	pack_number(out, step->seq);
@@ -271,7 +274,7 @@ static void pack_step(struct strbuf *out, const struct store_step *step)
 	pack_number(out, step->kind);
 	pack_text(out, step->path);
 	pack_text(out, step->slot);
-	pack_number(out, step->change);
+	pack_number(out, (int64_t)step->change + (step->overrides ? OVERRIDES : 0));
 	pack_look(out, &step->before);
 	pack_look(out, &step->after);
 	pack_data(out, step->xattrs_before, step->xattrs_before_size);
@@ -280,12 +283,16 @@ static void pack_step(struct strbuf *out, const struct store_step *step)
 
 static void unpack_step(struct unpack *u, struct store_step *ret)
 {
+	int64_t change;
+
 	ret->seq = unpack_number(u);
 	ret->resource = unpack_number(u);
 	ret->kind = (enum store_step_kind)unpack_number(u);
 	ret->path = unpack_text(u);
 	ret->slot = unpack_text(u);
-	ret->change = (enum atoll_change_kind)unpack_number(u);
+	change = unpack_number(u);
+	ret->change = (enum atoll_change_kind)(change % OVERRIDES);
+	ret->overrides = change >= OVERRIDES;
 	unpack_look(u, &ret->before);
 	unpack_look(u, &ret->after);
 	ret->xattrs_before = unpack_data(u, &ret->xattrs_before_size);

@@ -146,6 +146,7 @@ struct store_op_resource {
 	bool stays_active;          /* the commit leaves further edits in the workspace */
 	bool counted;               /* false: an older version wrote the op, without counts */
 	struct store_counts counts; /* the changes of this resource */
+	int64_t undo_began;         /* not stored: stamp before the first step of an undo; 0: not taken */
 };
 
 enum store_step_kind {
@@ -199,10 +200,13 @@ struct store_step {
 	char *xattrs_before, *xattrs_after; /* META: encoded; NULL otherwise */
 	size_t xattrs_before_size, xattrs_after_size;
 	enum atoll_change_kind change; /* what it is called in results */
+	bool overrides;                /* landed against a conflict, as the caller asked for */
 	bool dropped;                  /* not stored: settled otherwise, left out from now on */
 	bool reached;                  /* not stored: PART: this process has moved it, perhaps not wholly */
 	bool stuck;            /* not stored: cannot be moved just now, or must not before another one that cannot */
 	bool single;           /* not stored: the workspace's entry is known to have no other name */
+	bool moved;            /* not stored: this process has renamed entries for it, perhaps there and back */
+	bool contested;        /* not stored: another process changed the entry just before it was moved */
 	struct tree_stat seen; /* not stored: the original's entry when this op looked at it; mode 0: it did not */
 };
 void store_step_release(struct store_step *step);

@@ -33,6 +33,34 @@ static int know_landed(struct base_entry *entry, const struct tree_entry *e, int
 	return r;
 }
 
+/* Whether the copy has an entry at the path, and how it looks. */
+static bool is_in_copy(struct rebase *b, const char *path, struct tree_stat *ret)
+{
+	int peer = peer_dir(&b->peer, path, path_parent_size(path));
+
+	return peer >= 0 && tree_stat(peer, path_base_name(path), ret) >= 0;
+}
+
+/* Some filesystems keep coarser times than that of the copy, FAT those of two seconds. */
+static bool is_same_time(int64_t original, int64_t copy)
+{
+	bool coarse = original % 1000000 == 0 && copy >= original - 2 * NSEC_PER_SEC &&
+		      copy <= original + 2 * NSEC_PER_SEC;
+
+	return original == copy || coarse;
+}
+
+/* If the original's file is not the one that landed, another process has changed it since. The baseline gets the look of the one that
+ * landed, so that the next commit of the file finds the other process's change. */
+static void know_as_landed(struct store_look *original, const struct tree_stat *now, const struct tree_stat *copy)
+{
+	if (!S_ISREG(now->mode) || !S_ISREG(copy->mode) ||
+	    (is_same_time(now->mtime, copy->mtime) && now->size == copy->size))
+		return;
+	store_look_set_times(original, copy);
+	original->size = copy->size;
+}
+
 static int rebase_entry(const struct tree_entry *e, void *arg)
 {
 	struct rebase *b = arg;
@@ -40,12 +68,17 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 					: strdup(b->top);
 	struct base_entry *entry;
 	struct tree_stat copy;
-	int peer, r;
+	bool found;
+	int r;
 
 	if (!path)
 		return -ENOMEM;
 	if (*path && resource_excludes(b->r, path))
 		return TREE_WALK_SKIP;
+	found = is_in_copy(b, path, &copy);
+	/* Another process has made it since the commit. In the baseline it would pass for an entry that a command inside has deleted. */
+	if (!found && !b->undone)
+		return S_ISDIR(e->stat.mode) ? TREE_WALK_SKIP : TREE_WALK_GO;
 	entry = baseline_add(b->base, path);
 	if (!entry)
 		return -ENOMEM;
@@ -54,14 +87,15 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 		return r;
 	entry->special = tree_is_special(e->stat.mode);
 	entry->whole = b->base->partial;
-	peer = peer_dir(&b->peer, path, path_parent_size(path));
-	if (peer < 0 || tree_stat(peer, path_base_name(path), &copy) < 0)
+	if (!found)
 		return TREE_WALK_GO;
 	copy_describe(entry, &copy);
 	if (b->undone)
 		entry->ctime = 0;
 	else if (S_ISDIR(copy.mode) && S_ISDIR(e->stat.mode))
-		r = know_landed(entry, e, peer, path_base_name(path));
+		r = know_landed(entry, e, peer_dir(&b->peer, path, path_parent_size(path)), path_base_name(path));
+	else
+		know_as_landed(&entry->original, &e->stat, &copy);
 	return r < 0 ? r : TREE_WALK_GO;
 }
 
@@ -205,12 +239,16 @@ static int rebase_meta(struct rebase *b, struct base_entry *e, const struct stor
 	const struct store_look *look = b->undone ? &step->before : &step->after;
 	const char *xattrs = b->undone ? step->xattrs_before : step->xattrs_after;
 	size_t size = b->undone ? step->xattrs_before_size : step->xattrs_after_size;
-	int r = base_xattrs_set(&e->original_xattrs, xattrs, size);
+	/* The other side's attributes are back, and must conflict once more: they are not what the baseline has. */
+	bool conflicts = b->undone && step->overrides;
+	int r = conflicts ? 0 : base_xattrs_set(&e->original_xattrs, xattrs, size);
 
 	e->original.id = step->before.id;
-	e->original.mode = look->mode;
-	e->original.uid = look->uid;
-	e->original.gid = look->gid;
+	if (!conflicts) {
+		e->original.mode = look->mode;
+		e->original.uid = look->uid;
+		e->original.gid = look->gid;
+	}
 	if (r < 0 || copy_fd < 0)
 		return r;
 	if (!b->undone) {
@@ -382,10 +420,11 @@ static int rebase_tops(struct rebase *b, const char *const *tops, size_t n)
 	drop_tops(b->base, tops, n);
 	for (size_t i = 0; i < n; i++) {
 		AUTO_FD fd = fd_open_beneath(b->r->root_fd, tops[i], O_PATH);
+		struct tree_stat copy;
 		int rc;
 
 		b->top = tops[i];
-		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || (!b->undone && !is_in_copy(b, tops[i], &copy)))
 			rc = add_absent(b, tops[i]);
 		else
 			rc = fd < 0 ? fd : tree_walk(fd, 0, rebase_entry, b, NULL);
@@ -405,8 +444,11 @@ static void doubt_contents(struct rebase *b, const struct store_step *steps, siz
 				steps[i].slot[0] == 'h';
 		struct base_entry *e = is_given ? baseline_find(b->base, steps[i].path) : NULL;
 
-		if (e)
-			e->ctime = 0;
+		if (!e)
+			continue;
+		e->ctime = 0;
+		store_look_copy_times(&e->original, &steps[i].after);
+		e->original.size = steps[i].after.size;
 	}
 }
 

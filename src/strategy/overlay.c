@@ -544,6 +544,9 @@ static void apply_step(const struct store_step *step, struct store_touch *t)
 	t->look.mode = step->before.mode;
 	t->look.uid = step->before.uid;
 	t->look.gid = step->before.gid;
+	/* The other side's attributes are back, and must conflict once more. */
+	if (step->overrides)
+		t->trusted &= ~(unsigned)STORE_TRUST_META;
 }
 
 static int know_directory(struct return_walk *w, const struct tree_entry *e, const struct tree_id *id)
