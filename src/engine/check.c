@@ -263,62 +263,6 @@ static int check_steps(struct checker *c)
 	return r;
 }
 
-/* ---- hard links ---- */
-
-/* Whether the commit changes or removes this name of a file that has several in the original. */
-static bool is_name_of_several(const struct checker *c, const struct change *change)
-{
-	return change->has_before && S_ISREG(change->before.mode) && change->before.nlink > 1 &&
-	       selection_has(c->selection, change->path);
-}
-
-/* Whether the undo record of an earlier commit holds a name of the inode, so that the count of its names says nothing. */
-static bool is_in_undo_record(struct checker *c, struct change *change)
-{
-	struct peer original = { c->r->root_fd, NULL, -EBADF };
-	struct store_look now;
-	bool own = c->r->n_stamps && change_look(change, &original, &now) >= 0 &&
-		   resource_ctime_is_own(c->r, &now.id, change->before.ctime);
-
-	peer_release(&original);
-	return own;
-}
-
-/* The names of a changed file that this commit does not change keep the old content. Adds a note
- * that says how many they are. */
-static int check_links(struct checker *c)
-{
-	CLEANUP(tree_inodes_release) struct tree_inodes inodes = { 0 };
-	int r = 0;
-
-	for (size_t i = 0; i < c->changes->n; i++) {
-		const struct change *change = &c->changes->v[i];
-		uint64_t *names;
-
-		if (!is_name_of_several(c, change))
-			continue;
-		names = tree_inodes_add(&inodes, &change->before, 0);
-		if (!names)
-			return error_oom(c->err, "commit");
-		(*names)++;
-	}
-	for (size_t i = 0; i < c->changes->n && inodes.n && r >= 0; i++) {
-		struct change *change = &c->changes->v[i];
-		char text[128];
-		size_t names;
-
-		if (!is_name_of_several(c, change) || !change->has_after)
-			continue;
-		names = *tree_inodes_find(&inodes, &change->before);
-		if (names >= change->before.nlink || is_in_undo_record(c, change))
-			continue;
-		snprintf(text, sizeof text, "has %u names, %zu of them outside the change; those keep the old content",
-			 change->before.nlink, (size_t)change->before.nlink - names);
-		r = note(c, change->path, text);
-	}
-	return r;
-}
-
 /* ---- the resource as a whole ---- */
 
 static int check_suspect(struct checker *c)
@@ -378,7 +322,7 @@ static int check_resource(struct op *op, size_t index, size_t *refused, struct a
 	if (rc >= 0)
 		rc = check_steps(&c);
 	if (rc >= 0)
-		rc = check_links(&c);
+		rc = link_notes_add(op, index, err);
 	if (rc >= 0)
 		rc = live_check(op, index, err);
 	if (rc >= 0)

@@ -189,6 +189,8 @@ int vote_end_all(struct op *op, bool committed, struct atoll_error *err);
 /* check.c, conflict.c: each adds what it finds to the result and returns a refusal if there is any */
 int check_plan(struct op *op, struct atoll_error *err);
 int check_undo(struct op *op, struct atoll_error *err);
+/* link-notes.c: adds a note for each changed file whose original has names that the commit does not change */
+int link_notes_add(struct op *op, size_t index, struct atoll_error *err);
 /* live.c: databases that were not named as such and are in use */
 int live_check(struct op *op, size_t index, struct atoll_error *err);
 #define LIVE_NOTE "is a SQLite database that somebody has open; atoll new takes it as --db sqlite:PATH"

@@ -258,6 +258,50 @@ def noted(tap, place, who, strategy):
     box.drop()
 
 
+def noted_again(tap, place, who, strategy):
+    """A name that came back by an undo counts as a name of the original, and a name that the undo record of a commit
+    holds does not."""
+    path = place.fresh("tree", who)
+    box = t.Box(place, who, strategy, dirs=[path])
+    shell(box, "echo x >a; ln a b; ln a c", path)
+    box.new()
+    note, trouble = "%s: has %d names, %d of them outside the change; those keep the old content", []
+
+    def edit(name):
+        done = shell(box, "cp -p %s n; echo more >>n; mv n %s" % (name, name), path, True)
+        trouble.extend([t.said(done)] if done.returncode else [])
+
+    def lands(name, names, outside, *, undone=False):
+        for arguments in (("--dry-run",), ()):
+            done = box.commit(*arguments, path + "/" + name)
+            lines = [line for line in done.stdout.decode().splitlines() if " names, " in line]
+            wanted = ["note: " + note % (name, names, outside)] if names else []
+            if done.returncode or lines != wanted:
+                trouble.append("%s%s: %s is not %s: %s" % (name, " again" if undone else "", lines, wanted, t.said(done)))
+
+    def undo():
+        done = box.undo()
+        trouble.extend([t.said(done)] if done.returncode else [])
+
+    edit("a")
+    lands("a", 3, 2)
+    for _ in range(2):
+        undo()
+        lands("a", 3, 2, undone=True)
+    edit("b")
+    lands("b", 2, 1)
+    undo()
+    lands("b", 2, 1, undone=True)
+    edit("c")
+    lands("c", 0, 0)
+    undo()
+    undo()
+    lands("b", 2, 1, undone=True)
+    tap.check("the note about other names is the same after an undo, and leaves out names in undo records, %s, %s" % (strategy, who),
+              not trouble, *trouble)
+    box.drop()
+
+
 LISTED = """
 import os, struct
 ids = [(1, 7, -1), (2, 6, 54322), (4, 4, -1), (16, 7, -1), (32, 4, -1)]
@@ -573,6 +617,7 @@ def main(place, tap):
             by_path(tap, place, who, strategy)
             removed_after_by_path(tap, place, who, strategy)
             noted(tap, place, who, strategy)
+            noted_again(tap, place, who, strategy)
             parts(tap, place, who, strategy)
             chains(tap, place, who, strategy)
             foreign(tap, place, who, strategy)
