@@ -119,11 +119,14 @@ static int leave_others(struct op *op, const struct atoll_undo_options *options,
 
 	for (size_t i = 0; i < op->s->n && r >= 0; i++) {
 		struct resource *res = &op->s->resources[i];
+		const char *path;
 
 		if (!op->resources[i].op || is_wanted(res, options))
 			continue;
 		op->resources[i].op = 0;
-		if (!result_add(op->result, ATOLL_ITEM_NOTE, res->row.seq, "", "stays committed: it was not named"))
+		/* Paths of a file resource are relative to the directory that holds the file. */
+		path = res->row.kind == ATOLL_KIND_FILE ? res->only : "";
+		if (!result_add(op->result, ATOLL_ITEM_NOTE, res->row.seq, path, "stays committed: it was not named"))
 			return error_oom(err, "undo");
 	}
 	return r;

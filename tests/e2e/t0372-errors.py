@@ -80,6 +80,27 @@ def misspelt(place, tap, who, strategy):
     t.remove_tree(path)
 
 
+def undone_alone(place, tap, who, strategy):
+    """Resources that `undo --only` leaves committed are named: a file by its own name, not by its directory; a database once."""
+    path, other = t.build_tree(place, who, TREE), t.build_tree(place, who, TREE)
+    table = place.fresh("db", who) + "/x.db"
+    box = t.Box(place, who, strategy, dirs=[other], files=[path + "/f", path + "/gone"])
+    python = [t.PYTHON, "-I", "-S", "-c", "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])", table]
+    flow = [box.command([*python, "create table t(a integer primary key)"]), box.new("--db", "sqlite:" + table),
+            box.run("sh", "-ec", "echo 2 >f; echo 2 >gone; echo 2 >%s/f" % other, cwd=path),
+            box.run(*python, "insert into t values(1)"), box.commit()]
+    done = box.undo("--only", path + "/f")
+    notes = sorted(line for line in done.stdout.decode().splitlines() if line.startswith("note: "))
+    wanted = sorted("note: %s: stays committed: it was not named" % name for name in (path + "/gone", other, table))
+    contents = [open(name, encoding="utf-8").read() for name in (path + "/f", path + "/gone", other + "/f")]
+    tap.check("undo --only names the resources that stay committed (%s, %s)" % (strategy, who),
+              all(step.returncode == 0 for step in flow) and done.returncode == 0 and notes == wanted and contents == ["f\n", "2\n", "2\n"],
+              *map(t.said, flow), t.said(done), wanted, contents)
+    box.drop()
+    t.remove_tree(path)
+    t.remove_tree(other)
+
+
 # ---- the sandbox of the current directory ----
 
 def chosen(place, tap, who):
@@ -327,6 +348,7 @@ def main(place, tap):
     for who in place.users():
         for strategy in STRATEGIES:
             misspelt(place, tap, who, strategy)
+            undone_alone(place, tap, who, strategy)
             numbers_agree(place, tap, who, strategy)
             if who == "root" or strategy != "overlay":  # the kernel does not tell an ordinary user where a file comes from
                 renamed(place, tap, who, strategy)
