@@ -26,6 +26,7 @@ struct checker {
 	struct tree_stat root;
 	struct tree_stat parent; /* of the directory last judged, and what came of it */
 	const char *verdict;
+	const char *boundary; /* the last mount point or subvolume among the originals of the changes */
 	struct leaving leaving;
 	size_t refused;
 	struct atoll_error *err;
@@ -120,6 +121,31 @@ static int check_link(struct checker *c, const struct change *change)
 	return refuse(c, change->path, "links outside the resources; --allow-outside-links permits it");
 }
 
+/* ---- mount points and subvolumes ---- */
+
+/* Why an entry of the original that is a mount point or a subvolume is neither removed, replaced nor changed itself, or
+ * NULL. A rename of the directory above would move the mount or subvolume into the undo record. Only the device of a
+ * directory tells: an overlay gives files other device numbers than directories. */
+static const char *judge_boundary(const struct checker *c, const struct tree_stat *st)
+{
+	if (st->mnt_id != c->root.mnt_id)
+		return "is a mount point, which a commit does not change; unmount it first";
+	if (S_ISDIR(st->mode) && st->dev != c->root.dev)
+		return "is a subvolume, which a commit does not change";
+	return NULL;
+}
+
+/* Whether the original of the change lies in a mount or subvolume whose own directory is the original of an earlier
+ * change. Notes the directory if there is no earlier one. */
+static bool lies_behind_boundary(struct checker *c, const struct change *change)
+{
+	if (c->boundary && path_is_below(change->path, c->boundary))
+		return true;
+	if (change->has_before && judge_boundary(c, &change->before))
+		c->boundary = change->path;
+	return false;
+}
+
 /* ---- what leaves with its directory ---- */
 
 /* Why nothing can be removed from a directory that leaves the original, or NULL. The owner of a directory can always add the permission. */
@@ -137,8 +163,11 @@ static int check_leaving(struct checker *c, const struct change *change)
 	struct leaving *l = &c->leaving;
 	bool same = l->original.path && strlen(l->original.path) == path_parent_size(change->path) &&
 		    memcmp(l->original.path, change->path, path_parent_size(change->path)) == 0;
+	const char *boundary = judge_boundary(c, &change->before);
 	int dir;
 
+	if (boundary)
+		return refuse(c, change->path, boundary);
 	if (change->before.is_immutable)
 		return refuse(c, change->path, "is immutable or append-only");
 	if (jail_is_root())
@@ -162,10 +191,12 @@ static int check_leaving(struct checker *c, const struct change *change)
 
 static int check_change(struct checker *c, const struct change *change)
 {
+	bool behind;
 	int r = 0;
 
 	if (change->part || !selection_has(c->selection, change->path))
 		return 0;
+	behind = lies_behind_boundary(c, change);
 	if (change->kind == ATOLL_SKIPPED && change->implied)
 		return 0;
 	if (change->kind == ATOLL_SKIPPED) {
@@ -174,7 +205,7 @@ static int check_change(struct checker *c, const struct change *change)
 
 		return item ? 0 : error_oom(c->err, "commit");
 	}
-	if (change->kind == ATOLL_DELETED && change->below && change->has_before)
+	if (change->kind == ATOLL_DELETED && change->below && change->has_before && !behind)
 		return check_leaving(c, change);
 	if (!change->has_after)
 		return 0;
@@ -205,6 +236,7 @@ static int check_parent(struct checker *c, const struct store_step *step)
 	bool same = c->original.path && strlen(c->original.path) == path_parent_size(step->path) &&
 		    memcmp(c->original.path, step->path, path_parent_size(step->path)) == 0;
 	int dir = peer_dir(&c->original, step->path, path_parent_size(step->path));
+	const char *boundary = step->seen.mode ? judge_boundary(c, &step->seen) : NULL;
 
 	if (dir < 0)
 		return 0; /* made by an earlier step */
@@ -216,6 +248,8 @@ static int check_parent(struct checker *c, const struct store_step *step)
 		c->verdict = judge_parent(c, dir, &c->parent);
 	if (c->verdict)
 		return refuse(c, step->path, c->verdict);
+	if (boundary)
+		return refuse(c, step->path, boundary);
 	if (step->seen.is_immutable)
 		return refuse(c, step->path, "is immutable or append-only");
 	if (step->seen.mode && (c->parent.mode & S_ISVTX) && geteuid() != 0 && step->seen.uid != geteuid() &&

@@ -254,6 +254,7 @@ struct deleted_walk {
 	struct changes *changes;
 	struct resource *r;
 	const char *top;
+	uint64_t mnt_id; /* of the resource's root */
 	struct strbuf path;
 };
 
@@ -278,17 +279,26 @@ static int add_deleted(const struct tree_entry *e, void *arg)
 	change->below = true;
 	change->has_before = true;
 	change->before = e->stat;
-	return TREE_WALK_GO;
+	/* The sandbox never saw what another process has mounted since: the mount point alone is listed, and the commit
+	 * refuses it (check.c). */
+	return e->stat.mnt_id != w->mnt_id ? TREE_WALK_SKIP : TREE_WALK_GO;
 }
 
 int changes_add_deleted_below(struct changes *c, struct resource *r, int dirfd, const char *name, const char *path)
 {
 	struct deleted_walk w = { .changes = c, .r = r, .top = path };
 	AUTO_FD fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct tree_stat root, top;
 	int rc;
 
 	if (fd < 0)
 		return -errno;
+	rc = tree_stat(r->root_fd, "", &root);
+	if (rc >= 0)
+		rc = tree_stat(fd, "", &top);
+	if (rc < 0 || top.mnt_id != root.mnt_id)
+		return rc;
+	w.mnt_id = root.mnt_id;
 	rc = tree_walk(fd, TREE_WALK_NO_ROOT, add_deleted, &w, NULL);
 	strbuf_release(&w.path);
 	return rc;

@@ -420,7 +420,8 @@ struct pair {
 };
 int pair_differs(const struct pair *pair, bool exact, unsigned *ret_what);
 
-/* Adds everything below the original's directory as deleted, and below. */
+/* Adds everything below the original's directory as deleted, and below. Of a mount point it adds nothing but the mount
+ * point itself: the sandbox removed what is hidden below it, not the mounted filesystem. */
 int changes_add_deleted_below(struct changes *c, struct resource *r, int dirfd, const char *name, const char *path);
 
 /* Classifies a workspace entry against the original and adds what it finds. covered: its directory is new as a whole. */
