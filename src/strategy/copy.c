@@ -19,6 +19,7 @@ struct clone {
 	struct resource *r;
 	struct baseline *base;
 	struct tree_inodes linked; /* copies with several names: their ctimes, which move with each further name */
+	uint64_t mnt_id;           /* of the resource's root; for copy_can_begin() alone */
 };
 
 static bool skip_excluded(const struct tree_entry *from, void *arg)
@@ -180,6 +181,37 @@ static int copy_cost(struct resource *r, struct strategy_cost *ret, struct atoll
 		return error_sys(err, rc, "new", r->row.path, "cannot look at \"%s%s%s\"", r->row.path,
 				 path && *path ? "/" : "", path ? path : "");
 	*ret = c.cost;
+	return 0;
+}
+
+static int visit_copied(const struct tree_entry *e, void *arg)
+{
+	struct clone *c = arg;
+
+	if (skip_excluded(e, c))
+		return TREE_WALK_SKIP;
+	return e->stat.mnt_id != c->mnt_id && !tree_is_special(e->stat.mode) ? -EXDEV : TREE_WALK_GO;
+}
+
+/* copy_begin() copies no other filesystem, and nothing below a directory that it cannot list. */
+static int copy_can_begin(struct resource *r, struct atoll_error *err)
+{
+	struct clone clone = { .r = r };
+	AUTO_FREE char *path = NULL;
+	struct tree_stat st;
+	int rc = tree_stat(r->root_fd, "", &st);
+
+	clone.mnt_id = st.mnt_id;
+	if (rc >= 0)
+		rc = tree_walk(r->root_fd, TREE_WALK_NO_ROOT, visit_copied, &clone, &path);
+	if (rc == -EXDEV)
+		return error_set(
+			err, ATOLL_REFUSED, EXDEV, "rollback", r->row.path,
+			"\"%s\" has another filesystem mounted at \"%s/%s\", and cannot be copied into a workspace",
+			r->row.path, r->root_path, path ? path : "");
+	if (rc < 0)
+		return error_sys(err, rc, "rollback", r->row.path, "cannot read \"%s%s%s\"", r->root_path,
+				 path && *path ? "/" : "", path ? path : "");
 	return 0;
 }
 
@@ -371,6 +403,7 @@ const struct strategy_ops strategy_copy = {
 	.kinds = STRATEGY_SERVES(ATOLL_KIND_DIR) | STRATEGY_SERVES(ATOLL_KIND_FILE),
 	.workspace = COPY_TREE,
 	.begin = copy_begin,
+	.can_begin = copy_can_begin,
 	.cost = copy_cost,
 	.view = copy_view,
 	.changes = copy_changes,

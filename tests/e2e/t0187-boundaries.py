@@ -93,6 +93,48 @@ def mounted(place, tap, who, strategy, ground, case):
     t.remove_tree(path)
 
 
+def rolled_back(place, tap, who, strategy, ground):
+    """A copy cannot be made over a mount: the rollback is refused before the edits are dropped."""
+    path = t.build_tree(place, who, BASE, below=ground)
+    box = t.Box(place, who, strategy, dirs=[path])
+    flow = [box.new(), box.run("sh", "-ec", "echo y >>e/x; rm -r d", cwd=path)]
+    before = box.diff("--name-status").stdout
+    mount = Mount(place, path + "/d/m")
+    try:
+        done = box.rollback()
+    finally:
+        mount.unmount()
+    after = box.diff("--name-status").stdout
+    if strategy == "copy_on_write":
+        good = done.returncode == 4 and os.fsencode(path + "/d/m") in done.stderr and before == after != b""
+    else:
+        good = done.returncode == 0 and not after.strip()
+    again = box.rollback() if after.strip() else None
+    view = box.run("sh", "-c", "cat e/x d/m/q d/f", cwd=path)
+    tap.check("a rollback over a mount drops the edits, or none of them and names the mount, %s, %s" % (strategy, who),
+              good and all(step.returncode == 0 for step in flow) and (not again or again.returncode == 0) and
+              view.stdout == b"x\nhidden\nfile\n", *map(t.said, flow), t.said(done), before, after, t.said(view))
+    box.drop()
+    t.remove_tree(path)
+
+
+def closed(place, tap):
+    """A copy cannot be made of a directory that another user has closed: the rollback is refused before the edits are dropped."""
+    path = t.build_tree(place, "user", BASE)
+    box = t.Box(place, "user", "copy_on_write", dirs=[path])
+    os.chown(path + "/d", 0, 0)
+    flow = [box.new(), box.run("sh", "-ec", "echo y >>e/x", cwd=path)]
+    os.chmod(path + "/d", 0o700)
+    refusal, left = box.rollback(), box.diff("--name-status").stdout
+    os.chmod(path + "/d", 0o755)
+    done = box.rollback()
+    tap.check("a rollback is refused and keeps the edits if a directory of the original cannot be read", all(step.returncode == 0 for step in flow) and
+              refusal.returncode == 4 and os.fsencode(path + "/d") in refusal.stderr and left == b"M\te/x\n" and done.returncode == 0 and
+              not box.diff("--name-status").stdout, *map(t.said, flow), t.said(refusal), left, t.said(done))
+    box.drop()
+    t.remove_tree(path)
+
+
 def subvolume(path, uid):
     subprocess.run(["btrfs", "-q", "subvolume", "create", path], check=True, stdout=subprocess.DEVNULL)
     with open(path + "/in", "w", encoding="utf-8") as file:
@@ -138,6 +180,8 @@ def main(place, tap):
     if not place.is_root:
         tap.skip("mount points and subvolumes below a resource", "needs root, who can mount a file system")
         return
+    if t.only("closed"):
+        closed(place, tap)
     for who in place.users():
         ground = place.mount("btrfs", who=who, subvolumes=True)
         if ground is None:
@@ -146,6 +190,8 @@ def main(place, tap):
             for case in CASES:
                 if t.only(" ".join(("mounted", case[0], strategy, who))):
                     mounted(place, tap, who, strategy, ground if strategy == "snapshot" else None, case)
+            if t.only("rollback %s %s" % (strategy, who)):
+                rolled_back(place, tap, who, strategy, ground if strategy == "snapshot" else None)
             if ground and strategy != "snapshot" and t.only("subvolumes %s %s" % (strategy, who)):
                 subvolumes(place, tap, who, strategy, ground)
         if ground:
