@@ -26,6 +26,11 @@ bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e)
 	return !w->state.as_is || is_entry(git_entries_find(&w->committed, e->path), e);
 }
 
+bool git_as_is_is_edited(const struct git_work *w, const char *path)
+{
+	return w->state.as_is && (git_entries_find(&w->base_new, path) || git_entries_find(&w->edited, path));
+}
+
 static bool is_there(const struct git_work *w, const char *path)
 {
 	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_NOFOLLOW);
@@ -79,6 +84,8 @@ int git_as_is_find(struct git_work *w, struct atoll_error *err)
 	if (!w->state.as_is || w->elsewhere)
 		return 0;
 	rc = git_entries_between(&call, &w->base, &w->tip_tree, NULL, &w->committed, err);
+	if (rc >= 0 && !git_work_is_clean(w))
+		rc = git_entries_between(&call, &w->tip_tree, &w->tree, NULL, &w->edited, err);
 	if (rc < 0)
 		return rc;
 	if (collect_staged(w, &staged) < 0)

@@ -24,11 +24,13 @@ int git_stale_save(int dir_fd, const struct git_work *w, const struct git_entrie
 	AUTO_STRBUF text = STRBUF_INIT;
 	int r = 0;
 
-	/* Where the original's branch has not moved on, what differs from it lands. */
+	/* If the original's branch has not moved on, every path that differs from it lands. In a
+	 * repository taken as it is, an uncommitted edit lands as a file, so `landing` lacks it. */
 	for (size_t i = 0; i < w->head_old.n && r >= 0 && !git_id_equal(&w->base, &w->head); i++) {
 		const struct git_entry *e = &w->head_old.v[i];
 
-		if (!git_entries_find(landing, e->path) && !resource_is_others(w->r, e->path))
+		if (!git_entries_find(landing, e->path) && !resource_is_others(w->r, e->path) &&
+		    !git_as_is_is_edited(w, e->path))
 			r = git_entries_add(&stale, e->path, e->mode, &e->id, 0);
 	}
 	for (size_t i = 0; i < w->hidden.n && r >= 0; i++) {

@@ -51,6 +51,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->crossed);
 	git_entries_release(&w->lost);
 	git_entries_release(&w->committed);
+	git_entries_release(&w->edited);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
@@ -363,6 +364,10 @@ bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_
 	if (w->elsewhere)
 		return !before && is_untracked(w, c);
 	*ret_judged = before && before->mode;
+	/* An edit inside may take a file back to the version of the base, which the original's branch
+	 * has left, as a commit made inside has. */
+	if (!to && before && git_entries_find(&w->edited, c->path))
+		return true;
 	/* A file that both sides have removed from git is an ordinary untracked file. */
 	if (to)
 		return before || !to->mode;

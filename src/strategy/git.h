@@ -253,6 +253,7 @@ struct git_work {
 	struct git_pack pack;
 	struct git_running landing;   /* the objects of a commit, on their way into the original */
 	struct git_entries committed; /* as_is: entries that the tip has and the base lacks */
+	struct git_entries edited;    /* as_is: entries of the tree that the tip lacks; mode 0 for a removed one */
 	struct strbuf commits;        /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
 	bool unrelated; /* no common history: nothing lands; base is that of the sandbox's start */
@@ -323,6 +324,9 @@ int git_as_is_find(struct git_work *w, struct atoll_error *err);
 /* Whether an entry of w->base_new is committed inside, not only staged or edited. True if Atoll
  * commits all edits itself. */
 bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e);
+/* Whether a command inside has changed the path, so that its file is not merely the version of an
+ * older commit. False unless the repository was taken as it is. */
+bool git_as_is_is_edited(const struct git_work *w, const char *path);
 /* See strategy_ops.files_alone. */
 int git_files_alone(struct resource *r, const struct part_request *q,
 		    bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err);

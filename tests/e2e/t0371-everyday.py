@@ -400,6 +400,90 @@ def a_reverted_file_comes_back(place, tap, who):
         p.drop()
 
 
+# Uncommitted edits of all kinds, and how the user sees them in the original.
+EDITS = {
+    "an edit": ("echo edit >>a", " M a"),
+    "a deletion": ("rm c", " D c"),
+    "a staged deletion": ("git rm -q c", " D c"),
+    "a mode": ("chmod +x a", " M a"),
+    "a staged new file": ("echo n >n; git add n", "?? n"),
+    "an untracked new file": ("echo n >n", "?? n"),
+    "a rename": ("git mv c moved", " D c\n?? moved"),
+    "a link": ("ln -sf c a", " T a"),
+    "a removed directory": ("rm -r src", " D src/b"),
+    "an edit of an edited file": ("echo edit >>own", " M own"),
+    "a revert of an edited file": ("git checkout -q own", ""),
+}
+SECOND = "echo 1 >own; echo 1 >old; git add .; git commit -qm second; echo 2 >old; git commit -qam third; echo mine >>own"
+
+
+def seen_in(p, name):
+    return p.box.atoll("diff", name).stdout
+
+
+def inside(p, name, script):
+    done = p.box.atoll("run", name, "--", "sh", "-ec", script, cwd=p.path)
+    if done.returncode != 0:
+        raise RuntimeError("%s: %s" % (script, t.said(done)))
+    return done.stdout.decode().rstrip("\n")
+
+
+@scene
+def edits_outlive_an_undo_beside_a_merge(place, tap, who):
+    """A commit inside, and one that the original has alone: the landing merges both. The uncommitted edits land as files."""
+    beginnings = {"an amended commit": ("git commit -q --amend -m amended", "true"),
+                  "a commit from before": ("git reset -q --keep HEAD~1; echo more >more; git add more; git commit -qm inside", "true"),
+                  "a commit of the user": ("echo more >more; git add more; git commit -qm inside",
+                                           "echo out >out; git add out; git commit -qm out")}
+    for what, (begin, out) in beginnings.items():
+        for kind, (edit, status) in EDITS.items():
+            p = Project(place, who, SECOND)
+            done = p.run(begin + "; " + edit, "--keep")
+            name = p.sandboxes()[0]["name"]
+            p.sh(out)
+            shown = p.status()
+            first = p.box.atoll("commit", name)
+            landed, tree = p.status(), p.sh("ls -lR --time-style=+ | grep -v ^total; cat a own")
+            undone = p.box.atoll("undo", name)
+            left = seen_in(p, name)
+            taken = p.status() == shown
+            again = p.box.atoll("commit", name)
+            tap.check("%s beside %s is still inside after an undo, and lands again, %s" % (kind, what, who), done.returncode == 0 and
+                      first.returncode == 0 and undone.returncode == 0 and taken and again.returncode == 0 and p.status() == landed and
+                      all(line in landed.split("\n") for line in status.split("\n") if line) and (kind != "a revert of an edited file" or " M own" not in landed) and
+                      p.sh("ls -lR --time-style=+ | grep -v ^total; cat a own") == tree, t.said(first), landed, t.said(undone), left, t.said(again), p.status())
+            p.drop()
+
+
+@scene
+def an_undo_leaves_the_users_line(place, tap, who):
+    p = Project(place, who, "echo mine >>a")
+    p.run("echo in >c; git commit -qm in c; echo edit >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo own >src/b; git commit -qm own src/b")
+    first = p.box.atoll("commit", name)
+    undone = p.box.atoll("undo", name)
+    again = p.box.atoll("commit", name)
+    tap.check("a second landing after an undo has the edit, and the line that the user has not committed, %s" % who, first.returncode == 0 and
+              undone.returncode == 0 and again.returncode == 0 and p.read("a") == "a\nmine\nedit\n" and p.status() == " M a", t.said(first), t.said(again), p.read("a"))
+    p.drop()
+
+
+@scene
+def an_edit_back_to_the_base_is_an_edit(place, tap, who):
+    p = Project(place, who)
+    p.run("echo 1 >a; git commit -qam inside; echo a >a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo 1 >a; echo out >c; git commit -qam out")
+    listed = seen_in(p, name)
+    refused = p.box.atoll("commit", name)
+    forced = p.box.atoll("commit", name, "--on-conflict=ours")
+    tap.check("an edit that takes a file back behind a commit made on both sides is listed, and a conflict, %s" % who, b"M  a\n" in listed and
+              refused.returncode == 3 and b"conflict: a: " in refused.stderr and forced.returncode == 0 and p.read("a") == "a\n" and
+              p.status() == " M a", listed, t.said(refused), t.said(forced))
+    p.drop()
+
+
 @scene
 def a_copied_file_is_no_edit(place, tap, who):
     for what in (["a"], []):
