@@ -194,7 +194,7 @@ int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git
 	 * checked out inside. */
 	if (upper < 0 || git_refs_head(&inside, &on, &id) < 0 || !on || strcmp(on, s->own) != 0)
 		return git_settle_files(r, repo, s, "commit", err);
-	s->unsettled = true;
+	s->restaged = true;
 	return git_state_save(r, s, err);
 }
 

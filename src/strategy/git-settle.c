@@ -501,7 +501,93 @@ static int settle(struct resource *r, const struct git_repo *repo, int git_fd, s
 		rc = git_carried_renew(r, repo, &s->base, operation, err);
 	if (rc < 0)
 		return rc;
-	s->unsettled = s->outdated = false;
+	s->unsettled = s->outdated = s->restaged = false;
+	return git_state_save(r, s, err);
+}
+
+/* HEAD inside, with a branch that has no commit yet as the commit that stands for none. */
+static int read_inside(const struct git_refs *inside, const struct git_state *s, struct git_id *ret)
+{
+	AUTO_FREE char *on = NULL;
+	int rc = git_refs_head(inside, &on, ret);
+
+	if (rc >= 0 && on)
+		rc = git_refs_read(inside, on, ret);
+	if (rc == -ENOENT && *s->root.hex) {
+		*ret = s->root;
+		rc = 0;
+	}
+	return rc;
+}
+
+/* Collects the commit's entries at the paths that are staged. A new file that a command inside has
+ * staged and then removed is nowhere but in the index: it stays there. */
+static int collect_staged(struct resource *r, const struct git_call *how, const struct git_id *at,
+			  struct git_entries *ret, struct atoll_error *err)
+{
+	AUTO_FD upper = fd_open_beneath(r->work_fd, OVERLAY_UPPER, O_RDONLY | O_DIRECTORY);
+	AUTO_GIT_ENTRIES old = { 0 }, new = { 0 }, carried = { 0 }, uncommitted = { 0 };
+	int rc = upper < 0 ? upper : git_carried_load(r, &carried, &uncommitted);
+
+	if (rc < 0)
+		return cannot_write(r, rc, how->operation, err);
+	rc = git_entries_since(how, at, &old, &new, err);
+	for (size_t i = 0; i < new.n &&rc >= 0; i++) {
+		const struct git_entry *e = &new.v[i], *came = git_entries_find(&carried, e->path);
+		bool added = e->mode && e->mode != GITLINK && !old.v[i].mode;
+		bool own = !came || came->mode != e->mode || !git_id_equal(&came->id, &e->id);
+
+		if (added && own && git_sparse_is_nowhere(r, upper, e->path))
+			continue;
+		if (git_entries_add(ret, e->path, old.v[i].mode, &old.v[i].id, 0) < 0)
+			return error_oom(err, how->operation);
+	}
+	return rc;
+}
+
+/* Makes the next index from the one inside, whose marks and file times belong to the files inside. */
+static int make_unstaged_index(struct resource *r, const struct git_refs *inside, const struct git_call *how,
+			       const struct git_id *at, struct atoll_error *err)
+{
+	struct tree_copy_report report = { 0 };
+	AUTO_GIT_ENTRIES staged = { 0 };
+	int rc = remove_next_index(r), layer = git_refs_layer(inside, "index");
+
+	if (rc >= 0)
+		rc = layer < 0 ? layer : tree_copy_entry(layer, "index", r->work_fd, GIT_INDEX, 0, &report);
+	if (rc == -ENOENT)
+		return git_call(how, err, (const char *const[]){ "read-tree", at->hex, NULL });
+	if (rc < 0)
+		return cannot_write(r, rc, how->operation, err);
+	rc = collect_staged(r, how, at, &staged, err);
+	return rc < 0 || !staged.n ? rc : set_entries(r, how, &staged, err);
+}
+
+/* The files that landed have the content that a command inside had staged. HEAD, branches and files
+ * inside stay: the files of the workspace belong to the commit that HEAD names. */
+static int restage(struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s,
+		   const char *operation, struct atoll_error *err)
+{
+	const struct git_refs inside = { git_fd, repo->dir_fd, resource_marks(r) };
+	AUTO_FREE char *index = str_format("%s/%s", r->row.work, GIT_INDEX);
+	struct git_call call = { .repo = repo, .operation = operation, .index = index };
+	struct git_id at;
+	int rc = index ? read_inside(&inside, s, &at) : -ENOMEM;
+
+	if (rc < 0)
+		return cannot_write(r, rc, operation, err);
+	rc = make_unstaged_index(r, &inside, &call, &at, err);
+	if (rc < 0)
+		return rc;
+	rc = install_index(r, git_fd);
+	if (rc >= 0)
+		rc = git_carried_drop(r);
+	if (rc < 0)
+		return cannot_write(r, rc, operation, err);
+	rc = git_carried_renew(r, repo, &s->base, operation, err);
+	if (rc < 0)
+		return rc;
+	s->outdated = s->restaged = false;
 	return git_state_save(r, s, err);
 }
 
@@ -512,7 +598,7 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 	AUTO_GIT_STATE first = { 0 }, s = { 0 };
 	int rc = git_state_load(r, &first, err);
 
-	if (rc < 0 || !(first.unsettled || first.outdated))
+	if (rc < 0 || !(first.unsettled || first.outdated || first.restaged))
 		return rc;
 	if (git < 0)
 		return cannot_write(r, git, operation, err);
@@ -521,10 +607,11 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 	if (rc < 0)
 		return cannot_write(r, -errno, operation, err);
 	rc = git_state_load(r, &s, err);
-	if (rc < 0 || !(s.unsettled || s.outdated))
+	if (rc < 0 || !(s.unsettled || s.outdated || s.restaged))
 		return rc;
-	if (s.unsettled)
-		return settle(r, repo, git, &s, operation, err);
+	if (s.unsettled || s.restaged)
+		return s.unsettled ? settle(r, repo, git, &s, operation, err)
+				   : restage(r, repo, git, &s, operation, err);
 	rc = git_carried_renew(r, repo, &s.base, operation, err);
 	s.outdated = false;
 	return rc < 0 ? rc : git_state_save(r, &s, err);

@@ -60,7 +60,7 @@ static char *value_of(const char *text, const char *key)
 static int load(struct resource *r, const char *name, struct git_state *ret)
 {
 	AUTO_FREE char *text = NULL, *base = NULL, *carried = NULL, *settled = NULL, *seen = NULL, *left_out = NULL;
-	AUTO_FREE char *under = NULL, *as_is = NULL, *outdated = NULL, *root = NULL;
+	AUTO_FREE char *under = NULL, *as_is = NULL, *outdated = NULL, *restaged = NULL, *root = NULL;
 	AUTO_GIT_STATE s = { 0 };
 	int rc = fd_read_file(r->work_fd, name, 1 << 16, &text, NULL);
 
@@ -76,6 +76,8 @@ static int load(struct resource *r, const char *name, struct git_state *ret)
 		s.unsettled = settled && strcmp(settled, "no") == 0;
 		outdated = value_of(text, "outdated");
 		s.outdated = outdated && strcmp(outdated, "yes") == 0;
+		restaged = value_of(text, "restaged");
+		s.restaged = restaged && strcmp(restaged, "yes") == 0;
 		seen = value_of(text, "seen");
 		if (seen)
 			(void)git_id_parse(seen, &s.seen);
@@ -116,6 +118,8 @@ static int format(const struct git_state *s, struct strbuf *text)
 		strbuf_adds(text, "as-is yes\n");
 	if (s->outdated)
 		strbuf_adds(text, "outdated yes\n");
+	if (s->restaged)
+		strbuf_adds(text, "restaged yes\n");
 	if (*s->under.hex)
 		strbuf_addf(text, "under %s\n", s->under.hex);
 	if (*s->root.hex)

@@ -65,6 +65,9 @@ struct git_state {
 	bool as_is;      /* carried, on the original's branch; edits land uncommitted */
 	bool unsettled;  /* index and files are to be put at the base before anybody sees them */
 	bool outdated;   /* as_is: files have landed; git_settle_now() writes GIT_UNCOMMITTED anew */
+	/* as_is: all files have landed, but no commit; git_settle_now() takes what is staged out of the index
+	 * inside. HEAD inside need not be at the base: a command inside may have gone to another commit. */
+	bool restaged;
 };
 void git_state_release(struct git_state *s);
 #define AUTO_GIT_STATE CLEANUP(git_state_release) struct git_state
@@ -331,7 +334,7 @@ bool git_as_is_is_edited(const struct git_work *w, const char *path);
 int git_files_alone(struct resource *r, const struct part_request *q,
 		    bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err);
 /* Call it when files have landed, but no commit. If no edit of a file remains inside, the index inside
- * is made anew: the files contain what a command inside has staged. */
+ * becomes that of HEAD inside: the files contain what a command inside has staged. */
 int git_as_is_landed(struct resource *r, const struct git_repo *repo, struct git_state *s, struct atoll_error *err);
 /* Lists git's own configuration and hooks that a command inside has changed: they never land. */
 int git_as_is_add_private(const struct git_work *w, struct changes *list, struct atoll_error *err);

@@ -484,6 +484,84 @@ def an_edit_back_to_the_base_is_an_edit(place, tap, who):
     p.drop()
 
 
+# Ways to another commit inside, without a commit that could land.
+ELSEWHERE = {
+    "reset --keep": "git reset -q --keep HEAD~1",
+    "reset --hard": "git stash -q; git reset -q --hard HEAD~1; git stash pop -q",
+    "rebase": "git stash -q; git rebase -q --onto HEAD~1 HEAD main; git stash pop -q",
+    "a commit that was reset away": "echo n >>c; git commit -qm n c; git reset -q --keep HEAD~2",
+}
+
+
+@scene
+def files_of_an_older_commit_stay_inside(place, tap, who):
+    for what, begin in ELSEWHERE.items():
+        for paths in ([], ["a"]):
+            p = Project(place, who, SECOND)
+            done = p.run(begin + "; echo edit >>a; git add a; echo n >new; git add new", "--keep")
+            name = p.sandboxes()[0]["name"]
+            before = seen_in(p, name)
+            commit = [p.box.atoll("commit", name, *paths, cwd=p.path)] + ([p.box.atoll("commit", name, "new", cwd=p.path)] if paths else [])
+            left = seen_in(p, name)
+            tap.check("after %s and a landing%s nothing is left to land, and HEAD inside stays, %s" % (what, " by path" if paths else "", who),
+                      done.returncode == 0 and before.splitlines()[:-1] == [b"M  a", b"A  new"] and all(c.returncode == 0 for c in commit) and
+                      left == b"no changes\n" and p.status() == " M a\n M own\n?? new" and
+                      inside(p, name, "git log -1 --format=%s; git status --porcelain") == "second\n M a\n M own\n?? new",
+                      t.said(done), before, left, inside(p, name, "git log -1 --format=%s; git status --porcelain"))
+            more = p.box.atoll("run", name, "--", "sh", "-c", "echo more >>c", cwd=p.path)
+            p.box.atoll("commit", name)
+            tap.check("a later landing after %s%s lands its own edit alone, %s" % (what, " by path" if paths else "", who), more.returncode == 0 and
+                      p.status() == " M a\n M c\n M own\n?? new" and p.read("old") == "2\n", p.status())
+            p.drop()
+        p = Project(place, who, SECOND + "; rm old")
+        p.run(begin.replace("stash -q", "stash -q -- own") + "; echo edit >>a", "--keep")
+        name = p.sandboxes()[0]["name"]
+        first = p.box.atoll("commit", name)
+        left, status = seen_in(p, name), p.status()
+        undone = p.box.atoll("undo", name)
+        again = seen_in(p, name)
+        tap.check("after %s, a landing and its undo list the edit alone, and no file that the user has removed, %s" % (what, who), first.returncode == 0 and
+                  left == b"no changes\n" and status == " M a\n D old\n M own" and undone.returncode == 0 and again.splitlines()[:-1] == [b"M  a"],
+                  t.said(first), left, status, t.said(undone), again)
+        p.drop()
+
+
+@scene
+def head_inside_stays_after_an_undo(place, tap, who):
+    p = Project(place, who, SECOND)
+    p.run("echo in >>c; git commit -qm in c", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.box.atoll("commit", name)
+    p.box.atoll("undo", name)
+    inside(p, name, "git status >/dev/null; git reset -q --keep HEAD~1; echo edit >>a")
+    done = p.box.atoll("commit", name)
+    left = seen_in(p, name)
+    tap.check("a commit that was undone, and reset away inside, does not come back with a landing, %s" % who, done.returncode == 0 and
+              left == b"no changes\n" and p.status() == " M a\n M own" and inside(p, name, "git log -1 --format=%s") == "third", t.said(done), left, p.status())
+    p.drop()
+
+
+@scene
+def a_landing_keeps_what_the_index_inside_says(place, tap, who):
+    p = Project(place, who, "mkdir far; echo f >far/f; git add far; git commit -qm far")
+    p.run("git sparse-checkout set src; echo edit >>src/b", "--keep")
+    name = p.sandboxes()[0]["name"]
+    done = p.box.atoll("commit", name)
+    again = p.box.atoll("commit", name)
+    tap.check("files that a sparse checkout inside hides are not deleted after a landing, %s" % who, done.returncode == 0 and
+              b"far" not in seen_in(p, name) and p.status() == " M src/b", t.said(done), seen_in(p, name), t.said(again), p.status())
+    p.drop()
+    p = Project(place, who, "echo staged >s; git add s; rm s")
+    p.run("echo n >n; git add n; rm n; echo edit >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    done = p.box.atoll("commit", name)
+    left = seen_in(p, name)
+    tap.check("a new file that was staged and removed stays staged after a landing of others, %s" % who, done.returncode == 0 and
+              left.startswith(b"S  index n  (was staged inside, and its file removed since") and b"index s" not in left and
+              inside(p, name, "git show :n") == "n" and p.status() == " M a\nAD s", t.said(done), left, p.status())
+    p.drop()
+
+
 @scene
 def a_copied_file_is_no_edit(place, tap, who):
     for what in (["a"], []):
