@@ -31,6 +31,26 @@ bool git_as_is_is_edited(const struct git_work *w, const char *path)
 	return w->state.as_is && (git_entries_find(&w->base_new, path) || git_entries_find(&w->edited, path));
 }
 
+/* Whether no other process has changed the original's file since the sandbox knows it. */
+static bool is_as_known(const struct git_work *w, const struct change *c)
+{
+	return c->has_before ? c->before.ctime < resource_stamp(w->r, c->path) : !c->gone;
+}
+
+bool git_as_is_edits_file(const struct git_work *w, int upper_fd, const struct change *c)
+{
+	const struct git_entry *there = git_work_original(w, c->path);
+
+	if (!w->state.as_is || w->elsewhere || !c->has_after || S_ISDIR(c->after.mode) || !is_as_known(w, c) ||
+	    git_carried_is_like_original(w, upper_fd, c))
+		return false;
+	/* The inside does not track a new file that landed: its index has become that of HEAD. */
+	if (there)
+		return there->mode && !git_entries_find(&w->tracked, c->path) &&
+		       !git_entries_find(&w->base_new, c->path);
+	return git_entries_find(&w->base_new, c->path);
+}
+
 static bool is_there(const struct git_work *w, const char *path)
 {
 	AUTO_FD there = fd_open_beneath(w->r->root_fd, path, O_PATH | O_NOFOLLOW);

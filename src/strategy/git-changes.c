@@ -100,7 +100,7 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 			c->judged &= !w->state.carried;
 			continue;
 		}
-		if (is_metadata_edit(w, upper, c)) {
+		if (is_metadata_edit(w, upper, c) || git_as_is_edits_file(w, upper, c)) {
 			c->judged = false;
 			continue;
 		}

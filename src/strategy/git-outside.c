@@ -53,8 +53,10 @@ static int collect_crossed(const struct git_work *w, struct git_entries *ret)
 		 * afterwards. A sparse checkout inside removes directories too. */
 		if (c->below && !c->has_after && (w->hidden.n || c->before.ctime >= resource_stamp(w->r, c->path)))
 			continue;
-		if (c->has_after ? git_entries_find(&w->tracked, c->path) || git_carried_is_like_original(w, upper, c)
-				 : c->gone)
+		if (c->has_after && (git_entries_find(&w->tracked, c->path) ||
+				     git_carried_is_like_original(w, upper, c) || git_as_is_edits_file(w, upper, c)))
+			continue;
+		if (!c->has_after && c->gone)
 			continue;
 		rc = git_entries_add(ret, c->path, c->has_after ? c->after.mode : 0, &w->head, 0);
 	}

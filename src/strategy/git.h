@@ -330,6 +330,10 @@ bool git_as_is_is_committed(const struct git_work *w, const struct git_entry *e)
 /* Whether a command inside has changed the path, so that its file is not merely the version of an
  * older commit. False unless the repository was taken as it is. */
 bool git_as_is_is_edited(const struct git_work *w, const char *path);
+/* Whether a written file edits the original's file as that is now, although the original's branch has
+ * the file, or that very edit, already. That is so if the user has committed a file that had landed,
+ * and an undo has put the older version back. The file lands. */
+bool git_as_is_edits_file(const struct git_work *w, int upper_fd, const struct change *c);
 /* See strategy_ops.files_alone. */
 int git_files_alone(struct resource *r, const struct part_request *q,
 		    bool (*lands)(const struct change *c, const void *arg), const void *arg, struct atoll_error *err);

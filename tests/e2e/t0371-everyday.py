@@ -563,6 +563,37 @@ def a_landing_keeps_what_the_index_inside_says(place, tap, who):
 
 
 @scene
+def an_undo_after_the_user_has_committed_the_files(place, tap, who):
+    for kind, (edit, _) in EDITS.items():
+        if kind == "a revert of an edited file":
+            continue
+        p = Project(place, who, SECOND + "; echo u >untracked")
+        p.run(edit + "; echo u >>untracked", "--keep")
+        name = p.sandboxes()[0]["name"]
+        first = p.box.atoll("commit", name)
+        p.sh("git add -A; git commit -qm mine")
+        undone = p.box.atoll("undo", name)
+        back = p.status()
+        left = seen_in(p, name)
+        asked = p.box.atoll("rm", name, stdin=subprocess.DEVNULL)
+        again = p.box.atoll("commit", name)
+        tap.check("%s that the user has committed is listed after an undo, kept by rm, and lands, %s" % (kind, who), first.returncode == 0 and
+                  undone.returncode == 0 and back != "" and left != b"no changes\n" and b"M  untracked\n" in left and asked.returncode == 4 and
+                  again.returncode == 0 and p.status() == "" and seen_in(p, name) == b"no changes\n", t.said(undone), back, left, t.said(asked), t.said(again), p.status())
+        p.drop()
+    p = Project(place, who)
+    p.run("echo 1 >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.box.atoll("commit", name)
+    p.sh("git commit -qam mine")
+    p.box.atoll("undo", name)
+    p.sh("echo own >>a")
+    after = p.box.atoll("commit", name)
+    tap.check("what the user has edited after such an undo stays, %s" % who, p.read("a") == "a\nown\n", t.said(after), p.read("a"))
+    p.drop()
+
+
+@scene
 def a_copied_file_is_no_edit(place, tap, who):
     for what in (["a"], []):
         p = Project(place, who)
