@@ -291,6 +291,7 @@ static bool is_safe_place(struct atoll *a, const char *place, char **unsafe)
 /* Why no place serves, if there is a better reason than that Atoll can write to none. */
 struct refusal {
 	int error; /* an error of the process, not of a place; or 0 */
+	bool full; /* a filesystem has no space or inodes left */
 	bool lacks_exchange, only_outside;
 	char *unsafe;
 };
@@ -313,6 +314,9 @@ static int refuse_place(const char *root_path, const struct refusal *f, struct a
 
 	if (f->error < 0)
 		return error_sys(err, f->error, "new", root_path, "cannot make a workspace for \"%s\"", root_path);
+	if (f->full)
+		return error_set(err, ATOLL_NO_SPACE, ENOSPC, "new", root_path,
+				 "no space left for the workspace of \"%s\" on its filesystem", root_path);
 	if (f->lacks_exchange)
 		return error_set(
 			err, ATOLL_UNSUPPORTED, EOPNOTSUPP, "new", root_path,
@@ -364,6 +368,7 @@ int area_choose(struct atoll *a, const char *uuid, int seq, int root_fd, const c
 			why.error = r;
 			break;
 		}
+		why.full |= r == -ENOSPC || r == -EDQUOT;
 		if (r < 0)
 			continue;
 		/* The best is one place for both; a place for either is remembered until then. */

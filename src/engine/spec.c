@@ -111,6 +111,7 @@ char *spec_find_submount(const char *path, bool (*skip)(const char *mount, const
 static int resolve_path(const struct atoll_resource_spec *spec, char **ret, struct stat *st, struct atoll_error *err)
 {
 	AUTO_FREE char *real = NULL;
+	struct stat meant;
 
 	if (!spec->path || !*spec->path)
 		return error_set(err, ATOLL_INVALID, 0, "new", NULL, "a resource's path is empty");
@@ -122,8 +123,14 @@ static int resolve_path(const struct atoll_resource_spec *spec, char **ret, stru
 		return error_set(err, ATOLL_NOT_FOUND, errno, "new", spec->path, "there is no \"%s\"", spec->path);
 	if (!real)
 		return error_sys(err, errno, "new", spec->path, "cannot resolve \"%s\"", spec->path);
-	if (stat(real, st) < 0)
+	if (stat(real, st) < 0 || stat(spec->path, &meant) < 0)
 		return error_sys(err, errno, "new", spec->path, "cannot look at \"%s\"", spec->path);
+	/* The text of /proc/PID/root says "/", which is another directory where that process has a root of its own. */
+	if (meant.st_dev != st->st_dev || meant.st_ino != st->st_ino)
+		return error_set(
+			err, ATOLL_REFUSED, 0, "new", spec->path,
+			"\"%s\" lies in the root directory of another process, in which the name of an original is another file; name a path outside of /proc",
+			spec->path);
 	*ret = TAKE_PTR(real);
 	return 0;
 }

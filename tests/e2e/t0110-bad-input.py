@@ -395,9 +395,43 @@ def planted(place, tap, who):
     t.remove_tree(path)
 
 
+def views(place, tap, who):
+    """A path into the view of a sandbox names other files there than here."""
+    path = t.build_tree(place, who, [["create", "f", "old\n", 0o644]])
+    box = t.Box(place, who, dirs=[path])
+    box.new()
+    box.run("sh", "-c", "echo inside > f", cwd=path)
+    view = box.atoll("path", box.name)
+    done = box.atoll("new", "inner", "--dir", view.stdout.decode().rstrip("\n"))
+    tap.check("a sandbox over the view of another one is refused, and not made over the original, %s" % who, view.returncode == 0 and
+              done.returncode == 4 and b"root directory of another process" in done.stderr and b"inner" not in box.atoll("list").stdout,
+              t.said(view), t.said(done))
+    box.atoll("rm", "--force", "--kill", box.name)
+    box.drop()
+    t.remove_tree(path)
+
+
+def full(place, tap):
+    """No place on the original's filesystem has room for a workspace."""
+    point = place.mount("tmpfs", options=("nr_inodes=20",))
+    path = place.fresh("project", "root", below=point)
+    box = t.Box(place, "root", dirs=[path])
+    os.mkdir(point + "/filler")
+    try:
+        for i in range(100):
+            os.mkdir("%s/filler/%d" % (point, i))
+    except OSError:
+        pass
+    done = box.new()
+    tap.check("new on a full filesystem says that it is full", done.returncode == 4 and b"no space left" in done.stderr, t.said(done))
+    t.remove_tree(point + "/filler")
+    box.drop()
+
+
 def main(place, tap):
     for who in place.users():
         requests(place, tap, who)
+        views(place, tap, who)
         accepted(place, tap, who)
         for strategy in ("overlay", "copy_on_write"):
             policies(place, tap, who, strategy)
@@ -408,6 +442,7 @@ def main(place, tap):
             capabilities(place, tap, strategy)
             for who in place.users():
                 leaving_for_good(place, tap, who, strategy)
+        full(place, tap)
         lost_permission(place, tap)
         immutable(place, tap)
         undo_refused(place, tap)
