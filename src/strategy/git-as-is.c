@@ -104,8 +104,6 @@ int git_as_is_find(struct git_work *w, struct atoll_error *err)
 	if (!w->state.as_is || w->elsewhere)
 		return 0;
 	rc = git_entries_between(&call, &w->base, &w->tip_tree, NULL, &w->committed, err);
-	if (rc >= 0 && !git_work_is_clean(w))
-		rc = git_entries_between(&call, &w->tip_tree, &w->tree, NULL, &w->edited, err);
 	if (rc < 0)
 		return rc;
 	if (collect_staged(w, &staged) < 0)

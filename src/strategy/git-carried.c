@@ -220,6 +220,55 @@ int git_carried_load_staged(struct resource *r, struct git_entries *ret)
 	return load(r, GIT_STAGED, ret);
 }
 
+/* ---- what others have committed meanwhile ---- */
+
+static bool has_touched(const struct git_work *w)
+{
+	for (size_t i = 0; i < w->files->n; i++) {
+		const struct change *c = &w->files->v[i];
+
+		if (c->gone ||
+		    (c->has_before && !S_ISDIR(c->before.mode) && c->before.ctime >= resource_stamp(w->r, c->path)))
+			return true;
+	}
+	return false;
+}
+
+/* After an undo, the base has commits that the original's branch has not. */
+static int find_theirs(struct git_work *w, struct atoll_error *err)
+{
+	AUTO_STRBUF out = STRBUF_INIT;
+	struct git_call call = git_work_call(w), ask = call;
+	struct git_id since;
+	int rc;
+
+	ask.output = &out;
+	ask.also = 1;
+	rc = git_call(&ask, err, (const char *const[]){ "merge-base", w->state.base.hex, w->head.hex, NULL });
+	if (rc < 0 || !git_id_parse(strbuf_str(&out), &since))
+		return MIN(rc, 0);
+	return git_entries_between(&call, &since, &w->head, NULL, &w->theirs, err);
+}
+
+int git_carried_find(struct git_work *w, struct atoll_error *err)
+{
+	const struct git_call call = git_work_call(w);
+	int rc = 0;
+
+	if (w->elsewhere || w->unrelated)
+		return 0;
+	if (!git_work_is_clean(w))
+		rc = git_entries_between(&call, &w->tip_tree, &w->tree, NULL, &w->edited, err);
+	if (rc >= 0 && !git_id_equal(&w->state.base, &w->head) && has_touched(w))
+		rc = find_theirs(w, err);
+	return rc;
+}
+
+bool git_carried_is_for_commits(const struct git_work *w, const char *path)
+{
+	return git_entries_find(&w->theirs, path) && !git_entries_find(&w->edited, path);
+}
+
 /* ---- what a command inside has written over it ---- */
 
 static bool has_same_content(const struct resource *r, int upper_fd, const struct change *c)

@@ -97,7 +97,7 @@ static bool mark_unchanged(const struct git_work *w, struct changes *list)
 		}
 		if (!is_removed_on_both_sides(w, c) && !git_entries_find(&w->hidden, c->path) &&
 		    git_work_lands(w, c, &c->judged)) {
-			c->judged &= !w->state.carried;
+			c->judged &= !w->state.carried || git_carried_is_for_commits(w, c->path);
 			continue;
 		}
 		if (is_metadata_edit(w, upper, c) || git_as_is_edits_file(w, upper, c)) {
@@ -473,12 +473,12 @@ static int add_blocking(const struct git_work *w, struct changes *list, struct a
 		label = w->torn;
 		note = str_format(
 			"was removed inside, and the original has committed files in it since: run git merge %s inside",
-			w->state.branch + strlen("refs/heads/"));
+			git_work_original_name(w));
 	} else if (w->crossed.n) {
 		label = w->state.branch;
 		note = str_format(
 			"has committed files that were edited or removed inside, where git does not track them: run git add and git commit for the edited ones, and git merge %s, inside",
-			w->state.branch + strlen("refs/heads/"));
+			git_work_original_name(w));
 	} else if (git_work_is_in_the_middle(w)) {
 		note = str_format("%s is in progress inside, and is to be finished or aborted there", w->busy);
 	} else {

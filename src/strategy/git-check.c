@@ -225,7 +225,7 @@ int git_check_submodules(const struct git_work *w, const struct part_request *q,
 int git_check_crossed(const struct git_work *w, const struct part_request *q, struct atoll_error *err)
 {
 	struct report p = { .w = w, .q = q };
-	const char *branch = w->state.branch + strlen("refs/heads/");
+	const char *branch = git_work_original_name(w);
 
 	for (size_t i = 0; i < w->crossed.n; i++) {
 		const struct git_entry *e = &w->crossed.v[i];

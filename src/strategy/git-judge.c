@@ -62,7 +62,11 @@ static int collect(const struct git_work *w, struct changes *list, struct git_en
 		struct change *c = &list->v[i];
 		const struct git_entry *e = c->judged ? git_work_original(w, c->path) : NULL;
 
-		c->judged = e && was_touched(w, c) && has_known_mode(w, c) && has_known_attributes(w, upper, c);
+		/* The original's branch has removed the file, too: commits decide whether it comes back. */
+		if (e && !e->mode && !c->has_before)
+			c->gone = c->judged = false;
+		c->judged = e && c->judged && was_touched(w, c) && has_known_mode(w, c) &&
+			    has_known_attributes(w, upper, c);
 		if (c->judged)
 			rc = git_entries_add(ret, e->path, e->mode, &e->id, 0);
 	}

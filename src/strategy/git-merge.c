@@ -92,8 +92,9 @@ static const char *branch_name(const struct git_work *w)
 
 static int tell_conflict(const struct git_work *w, const struct part_request *q, const char *path)
 {
-	AUTO_FREE char *why = str_format(
-		"was changed on both sides; run git merge %s in the sandbox and resolve it there", branch_name(w));
+	AUTO_FREE char *why =
+		str_format("was changed on both sides; run git merge %s in the sandbox and resolve it there",
+			   git_work_original_name(w));
 
 	return why ? q->tell(q->tell_arg, ATOLL_ITEM_CONFLICT, path, why) : -ENOMEM;
 }

@@ -201,7 +201,7 @@ int git_part_check_inside(const struct git_work *w, bool refs, bool files_alone,
 		return error_set(
 			err, ATOLL_REFUSED, 0, "commit", w->torn,
 			"\"%s\" was removed in the sandbox, and the original has committed files in it since; run git merge %s inside",
-			w->torn, short_name(w->state.branch));
+			w->torn, git_work_original_name(w));
 	if (git_work_is_in_the_middle(w))
 		return error_set(err, ATOLL_REFUSED, 0, "commit", w->repo.top,
 				 "%s is in progress in the sandbox's \"%s\"; finish or abort it inside", w->busy,

@@ -424,6 +424,34 @@ static int write_in_place(int git_fd, const char *name, const struct git_id *id)
 	return r < 0 ? r : sys_write(fd, text, strlen(text));
 }
 
+static int put_copy(int git_fd, const char *name, const struct git_id *id)
+{
+	int rc = write_in_place(git_fd, name, id);
+
+	return rc == -ENOENT ? git_refs_write(git_fd, name, id, "atoll-ref") : rc;
+}
+
+/* HEAD inside is on the copy of the original's branch. If the original's branch has moved on, its commit
+ * gets a name of its own inside. git pack-refs inside may have removed the directory of that name. If a
+ * command inside has put something else there, it stays, and the commit has no name. */
+static int show_original(const struct git_refs *inside, const struct git_id *now, const struct git_id *copy)
+{
+	static const char name[] = "refs/" GIT_ORIGINAL;
+	AUTO_FD refs = -EBADF;
+	struct git_id shown;
+	int rc = git_refs_read(inside, name, &shown);
+
+	if (rc == -ENOMEM || git_id_equal(rc < 0 ? copy : &shown, now))
+		return rc == -ENOMEM ? rc : 0;
+	rc = put_copy(inside->upper_fd, name, now);
+	if (rc == -ENOTDIR) {
+		refs = fd_open_beneath(inside->upper_fd, "refs", O_RDONLY | O_DIRECTORY);
+		rc = refs < 0 ? refs : sys_unlink(refs, "atoll", 0);
+		rc = rc < 0 ? rc : put_copy(inside->upper_fd, name, now);
+	}
+	return rc == -ENOTDIR || rc == -EISDIR || rc == -ENOTEMPTY || rc == -EEXIST || rc == -ELOOP ? 0 : MIN(rc, 0);
+}
+
 /* 1 if the copy was set and the state is to be saved. -errno. */
 static int show_branch(const struct resource *r, const struct git_repo *repo, int git_fd, struct git_state *s,
 		       bool leave)
@@ -438,12 +466,10 @@ static int show_branch(const struct resource *r, const struct git_repo *repo, in
 	if (rc < 0)
 		return rc == -ENOMEM ? rc : 0;
 	if (!leave && is_on(&inside, s->branch))
-		return 0;
+		return show_original(&inside, &now, &shown);
 	if (!leave && *s->seen.hex && (!git_id_equal(&shown, &s->seen) || git_id_equal(&now, &s->seen)))
 		return 0;
-	rc = write_in_place(git_fd, s->branch, &now);
-	if (rc == -ENOENT)
-		rc = git_refs_write(git_fd, s->branch, &now, "atoll-ref");
+	rc = put_copy(git_fd, s->branch, &now);
 	s->seen = now;
 	return rc < 0 ? rc : 1;
 }

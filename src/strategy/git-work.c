@@ -52,6 +52,7 @@ void git_work_release(struct git_work *w)
 	git_entries_release(&w->lost);
 	git_entries_release(&w->committed);
 	git_entries_release(&w->edited);
+	git_entries_release(&w->theirs);
 	git_entries_release(&w->base_old);
 	git_entries_release(&w->base_new);
 	git_entries_release(&w->head_old);
@@ -337,6 +338,11 @@ static int drop_written(struct git_work *w, struct atoll_error *err)
 	return 0;
 }
 
+const char *git_work_original_name(const struct git_work *w)
+{
+	return w->on && strcmp(w->on, w->state.branch) == 0 ? GIT_ORIGINAL : w->state.branch + strlen("refs/heads/");
+}
+
 const struct git_entry *git_work_original(const struct git_work *w, const char *path)
 {
 	bool moved = !git_id_equal(&w->base, &w->head);
@@ -363,10 +369,10 @@ bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_
 	*ret_judged = false;
 	if (w->elsewhere)
 		return !before && is_untracked(w, c);
-	*ret_judged = before && before->mode;
+	*ret_judged = before && (before->mode || c->gone);
 	/* An edit inside may take a file back to the version of the base, which the original's branch
 	 * has left, as a commit made inside has. */
-	if (!to && before && git_entries_find(&w->edited, c->path))
+	if (!to && before && w->state.as_is && git_entries_find(&w->edited, c->path))
 		return true;
 	/* A file that both sides have removed from git is an ordinary untracked file. */
 	if (to)
@@ -417,6 +423,8 @@ static int make(struct git_work *w, bool exact, struct atoll_error *err)
 		rc = drop_written(w, err);
 	if (rc >= 0)
 		rc = git_outside_find_crossed(w, err);
+	if (rc >= 0 && w->state.carried)
+		rc = git_carried_find(w, err);
 	if (rc >= 0)
 		rc = git_as_is_find(w, err);
 	return rc < 0 ? rc : git_strays_find(w, &inside, err);

@@ -43,6 +43,10 @@
 /* Where the original's objects are inside: beside .git/objects, so that relative paths in alternates of its own mean the same. */
 #define GIT_BASE_OBJECTS "atoll-objects"
 
+/* The original's branch, as a ref inside, where HEAD inside is on a branch of that name: git merge
+ * takes GIT_ORIGINAL for it. It is below refs/atoll, where nothing lands and no diff looks. */
+#define GIT_ORIGINAL "atoll/original"
+
 /* The most commits of each kind that a diff lists one by one. There is a limit because a command
  * inside may have fetched the history of another repository. */
 #define GIT_COMMITS_MAX 10000
@@ -105,6 +109,13 @@ int git_carried_load_staged(struct resource *r, struct git_entries *ret);
 /* The index inside is a commit's now. -errno. */
 int git_carried_drop(struct resource *r);
 struct git_work;
+/* Fills w->edited and w->theirs. */
+int git_carried_find(struct git_work *w, struct atoll_error *err);
+/* Whether commits decide about a file that both sides have changed: a command inside has committed
+ * it, and has not edited it since, and others have committed it in the original. A merge of the
+ * commits lands, or names the file. Elsewhere the original may have lost uncommitted work that the
+ * inside still has, and its times say so. */
+bool git_carried_is_for_commits(const struct git_work *w, const char *path);
 /* Whether a written file has the content and git's own mode of the original's file, which no process has changed since the sandbox began. If the
  * original's file is uncommitted work that came along, a command inside has written the file, but not edited it. */
 bool git_carried_is_same(const struct git_work *w, int upper_fd, const struct change *c);
@@ -121,8 +132,9 @@ int git_settle_now(struct resource *r, const struct git_repo *repo, const char *
 /* What is uncommitted in the original comes along, as it is now; nothing of it is left for later. The caller saves the state. */
 int git_settle_carried(struct resource *r, const struct git_repo *repo, struct git_state *s, const char *operation,
 		       struct atoll_error *err);
-/* Shows the original's branch inside as it is now, unless a command inside has moved it or HEAD is on it. It is a copy: were it the
- * original's own ref, a commit that another process makes there would move HEAD inside away from the index. */
+/* Shows the original's branch inside as it is now, unless a command inside has moved it. It is a copy: were it the
+ * original's own ref, a commit that another process makes there would move HEAD inside away from the index. If HEAD inside
+ * is on the copy, that stays, and GIT_ORIGINAL shows the original's branch. */
 int git_settle_branch(struct resource *r, const struct git_repo *repo, const char *operation, struct atoll_error *err);
 /* Records w->discarded, index entries of files that were removed again, for the index that is made
  * when the commit has landed; durable when sync is flushed. -errno. */
@@ -256,8 +268,11 @@ struct git_work {
 	struct git_pack pack;
 	struct git_running landing;   /* the objects of a commit, on their way into the original */
 	struct git_entries committed; /* as_is: entries that the tip has and the base lacks */
-	struct git_entries edited;    /* as_is: entries of the tree that the tip lacks; mode 0 for a removed one */
-	struct strbuf commits;        /* made inside, the latest first: "SHORT\tSUBJECT\n" */
+	/* With what is uncommitted in the original: entries of the tree that the tip lacks; mode 0 for a removed one. */
+	struct git_entries edited;
+	/* Likewise: entries that others have committed in the original since the sandbox was made, or has landed. */
+	struct git_entries theirs;
+	struct strbuf commits; /* made inside, the latest first: "SHORT\tSUBJECT\n" */
 	size_t n_commits;
 	bool unrelated; /* no common history: nothing lands; base is that of the sandbox's start */
 	bool settled;   /* no file of the index was written after the index */
@@ -306,6 +321,9 @@ static inline bool git_work_is_lost_elsewhere(const struct git_work *w, bool ref
 bool git_work_is_in_the_middle(const struct git_work *w);
 /* Whether the file lands, as far as git has a say: it is not tracked, or its content is the sandbox's own. judged: git says, not the times. */
 bool git_work_lands(const struct git_work *w, const struct change *c, bool *ret_judged);
+
+/* What a command inside calls the original's branch: an argument for git merge. */
+const char *git_work_original_name(const struct git_work *w);
 
 /* What the original's branch has at a path that differs; NULL if it does not. */
 const struct git_entry *git_work_original(const struct git_work *w, const char *path);

@@ -593,6 +593,104 @@ def an_undo_after_the_user_has_committed_the_files(place, tap, who):
     p.drop()
 
 
+# A file that a command inside and the user have both committed: both edits, and what a merge inside makes of it.
+BOTH = {
+    "edits of two places": ("sed -i s/^2$/two/ lines; git add lines", "sed -i s/^25$/x/ lines; git add lines", "true"),
+    "edits of one place": ("sed -i s/^2$/two/ lines; git add lines", "sed -i s/^2$/zwei/ lines; git add lines", "sed -i '/^[<=>]/d' lines"),
+    "an edit and a removal": ("sed -i s/^2$/two/ lines; git add lines", "git rm -q lines", "true"),
+    "a removal and an edit": ("git rm -q lines", "sed -i s/^2$/two/ lines; git add lines", "git rm -qf lines"),
+    "two new files": ("echo in >both; git add both", "echo out >both; git add both", "echo merged >both"),
+}
+LINES = "seq 30 >lines; git add lines; git commit -qm lines; echo mine >>c"
+
+
+@scene
+def what_both_sides_have_committed_is_merged_inside(place, tap, who):
+    for taken in ("as it is", "--dirty"):
+        for what, (in_, out, resolve) in BOTH.items():
+            p = Project(place, who, LINES)
+            name = "box"
+            if taken == "--dirty":
+                p.box.atoll("new", name, "--git", p.path, "--dirty")
+                inside(p, name, in_ + "; git commit -qm inside")
+                branch = "main"
+            else:
+                p.run(in_ + "; git commit -qm inside", "--keep")
+                name, branch = p.sandboxes()[0]["name"], "atoll/original"
+            p.sh(out + "; git commit -qm outside")
+            first = p.box.atoll("commit", name)
+            listed = seen_in(p, name)
+            inside(p, name, "git merge -q --no-edit %s >/dev/null 2>&1 || { %s; test ! -e lines || git add lines; test ! -e both || git add both; git commit -qm merged; }" % (branch, resolve))
+            content = inside(p, name, "cat lines both 2>/dev/null || true")
+            done = p.box.atoll("commit", name)
+            tap.check("%s, committed on both sides, are a conflict whose advice leads on, %s, %s" % (what, taken, who), first.returncode == 3 and
+                      b"git merge %s in the sandbox" % branch.encode() in first.stderr and b"original" not in listed and
+                      done.returncode == 0 and p.sh("cat lines both 2>/dev/null || true") == content and p.log()[1:3] in (["outside", "inside"], ["inside", "outside"]) and
+                      p.status() == " M c" and p.read("c") == "c\nmine\n" and "atoll/original" not in p.sh("git for-each-ref"),
+                      t.said(first), listed, t.said(done), p.status(), p.log())
+            undone = p.box.atoll("undo", name)
+            again = p.box.atoll("commit", name)
+            tap.check("the merge of %s can be taken back, and lands again, %s, %s" % (what, taken, who), undone.returncode == 0 and again.returncode == 0 and
+                      p.sh("cat lines both 2>/dev/null || true") == content and p.status() == " M c", t.said(undone), t.said(again), p.status())
+            p.drop()
+
+
+@scene
+def a_merge_on_conflict_helps(place, tap, who):
+    p = Project(place, who, LINES)
+    p.run("sed -i s/^2$/two/ lines; git commit -qm inside lines", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("sed -i s/^25$/x/ lines; git commit -qm outside lines; echo o >>a; git commit -qm more a")
+    done = p.box.atoll("commit", name, "--on-conflict=merge")
+    tap.check("--on-conflict=merge merges a file that both sides have committed, and lands it, %s" % who, done.returncode == 0 and
+              "two" in p.read("lines") and "x" in p.read("lines") and p.status() == " M c" and p.read("a") == "a\no\n", t.said(done), p.status(), p.log())
+    p.drop()
+
+
+@scene
+def the_original_is_shown_inside_where_head_is_on_its_branch(place, tap, who):
+    p = Project(place, who, LINES)
+    begun = p.run("git for-each-ref refs/atoll/original; echo in >>a; git commit -qm inside a; git pack-refs --all", "--keep")
+    name = p.sandboxes()[0]["name"]
+    seen = []
+    for n in range(3):
+        p.sh("echo %d >>src/b; git commit -qm out%d src/b" % (n, n))
+        seen.append(inside(p, name, "git log -1 --format=%s atoll/original; git log -1 --format=%s; git pack-refs --all"))
+    tap.check("the original's branch has a name inside where it differs from that inside, which follows it, and HEAD stays, %s" % who, begun.stdout == b"" and
+              seen == ["out%d\ninside" % n for n in range(3)] and b"original" not in seen_in(p, name), t.said(begun), seen)
+    inside(p, name, "rm -rf .git/refs/atoll; echo precious >.git/refs/atoll")
+    p.sh("echo 3 >>src/b; git commit -qm out3 src/b")
+    inside(p, name, "true")
+    inside(p, name, "rm -rf .git/refs/atoll; mkdir -p .git/refs/atoll/original; git rev-parse HEAD >.git/refs/atoll/original/own")
+    p.sh("echo 4 >>src/b; git commit -qm out4 src/b")
+    done = p.box.atoll("commit", name)
+    tap.check("whatever a command inside puts in its place stops nothing, %s" % who, done.returncode == 0 and "inside" in p.log() and p.status() == " M c", t.said(done), p.log())
+    p.drop()
+
+
+@scene
+def work_that_no_commit_has_is_no_matter_of_commits(place, tap, who):
+    p = Project(place, who, LINES)
+    p.run("sed -i s/^2$/two/ lines; git commit -qm inside lines; echo edit >>lines", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("sed -i s/^25$/x/ lines; git commit -qm outside lines")
+    refused = p.box.atoll("commit", name)
+    merged = p.box.atoll("commit", name, "--on-conflict=merge")
+    tap.check("an uncommitted edit of a file that the user has committed is a conflict, %s" % who, refused.returncode == 3 and merged.returncode == 3 and
+              b"conflict: lines: " in refused.stderr and "two" not in p.read("lines"), t.said(refused), t.said(merged))
+    inside(p, name, "git commit -qm edit lines; git merge -q --no-edit atoll/original")
+    done = p.box.atoll("commit", name)
+    tap.check("committed and merged inside it lands, %s" % who, done.returncode == 0 and p.read("lines").endswith("30\nedit\n") and "x" in p.read("lines"), t.said(done))
+    p.drop()
+    p = Project(place, who, LINES)
+    p.run("echo in >>c; git commit -qm inside c", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("git checkout -q c; echo out >>a; git commit -qm outside a")
+    refused = p.box.atoll("commit", name)
+    tap.check("so is a file that the user has taken back since, %s" % who, refused.returncode == 3 and b"conflict: c: " in refused.stderr and p.read("c") == "c\n", t.said(refused))
+    p.drop()
+
+
 @scene
 def a_copied_file_is_no_edit(place, tap, who):
     for what in (["a"], []):
