@@ -25,7 +25,6 @@ void progress_update(const char *phase, uint64_t done, uint64_t total, void *arg
 	if (now - p->started_ns < DELAY_NS || now - p->printed_ns < INTERVAL_NS)
 		return;
 	p->printed_ns = now;
-	p->shown = true;
 	if (total > 0)
 		fprintf(stderr, CLEAR "%s: %" PRIu64 " of %" PRIu64, phase, done, total);
 	else
@@ -33,9 +32,10 @@ void progress_update(const char *phase, uint64_t done, uint64_t total, void *arg
 	fflush(stderr);
 }
 
+/* A child does the work of an ordinary user's commit or undo, and calls progress_update(): this process does not know whether it has. */
 void progress_clear(struct progress *p)
 {
-	if (p->shown)
+	if (p->on && clock_monotonic_ns() - p->started_ns >= DELAY_NS)
 		fputs(CLEAR, stderr);
-	p->shown = false;
+	p->on = false;
 }

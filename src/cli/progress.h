@@ -9,7 +9,7 @@
 #include "base/macros.h"
 
 struct progress {
-	bool on, shown;
+	bool on;
 	int64_t started_ns, printed_ns;
 };
 

@@ -277,8 +277,24 @@ def hostile(place, tap, who):
     t.remove_tree(path)
 
 
+def progress(place, tap, who):
+    """A commit that takes longer than the half second after which it says how far it is."""
+    path = t.build_tree(place, who, BASE)
+    box = t.Box(place, who, dirs=[path])
+    box.new()
+    box.run("sh", "-c", "seq 40000 | xargs touch", cwd=path)
+    for command, words in (("commit", b"committed 40000 changes: 40000 added"), ("undo", b"took back commit 1: 40000 changes")):
+        talk = Talk(box, path, [command, box.name], ())
+        last = talk.said.rsplit(b"\r\x1b[K", 1)[-1]
+        tap.check("the progress of %s is cleared before its result, %s" % (command, who), talk.returncode == 0 and last.startswith(words) and
+                  not b" of 4" in last, talk.said[-300:])
+    box.drop()
+    t.remove_tree(path)
+
+
 def main(place, tap):
     for who in place.users():
+        progress(place, tap, who)
         hostile(place, tap, who)
         question(place, tap, who)
         late_interrupt(place, tap, who)
