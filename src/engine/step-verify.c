@@ -164,27 +164,38 @@ static int count_name(const struct tree_entry *e, void *arg)
 	return TREE_WALK_GO;
 }
 
-/* The names in a directory that the op moves as a whole, on whichever side it is. */
+/* Counts the names in the directory at a place, if that is the one with this identity. 1 if it is, 0 or -errno. */
+static int count_at(int dir, const char *name, const struct tree_id *id, struct names *names)
+{
+	AUTO_FD fd = dir < 0 ? dir : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct tree_stat st;
+	struct tree_id found;
+	int r;
+
+	if (fd < 0 || tree_stat(fd, "", &st) < 0 || tree_identify(fd, "", &st, &found) < 0 ||
+	    !tree_id_equal(&found, id))
+		return 0;
+	r = tree_walk(fd, TREE_WALK_NO_ROOT, count_name, names, NULL);
+	return r < 0 ? r : 1;
+}
+
+/* The names in a directory that the op moves as a whole, on whichever side it is. The site's own peers stay where they are: the caller is about
+ * to rename in their directories. */
 static int count_below(struct step_site *site, const struct store_step *step, struct names *names)
 {
-	struct place at[2] = { { -ENOENT, NULL }, { -ENOENT, NULL } };
+	struct peer original = { site->r->root_fd, NULL, -EBADF }, workspace = { site->workspace_fd, NULL, -EBADF };
+	size_t above = path_parent_size(step->path);
+	const char *name = path_base_name(step->path);
+	int r = count_at(peer_dir(&original, step->path, above), name, &step->after.id, names);
 
-	(void)step_find_original(site, step, &at[0]);
-	(void)step_find_source(site, step, &at[1]);
-	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
-		AUTO_FD fd = at[i].dir < 0
-				     ? at[i].dir
-				     : openat(at[i].dir, at[i].name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		struct tree_stat st;
-		struct tree_id id;
-		int r = fd < 0 ? fd : tree_stat(fd, "", &st);
-
-		if (r >= 0)
-			r = tree_identify(fd, "", &st, &id);
-		if (r >= 0 && tree_id_equal(&id, &step->after.id))
-			return tree_walk(fd, TREE_WALK_NO_ROOT, count_name, names, NULL);
-	}
-	return 0;
+	if (r == 0 && step->slot)
+		r = count_at(step->slot[0] == 'k' ? site->work_op_fd : site->stage_op_fd, step->slot, &step->after.id,
+			     names);
+	else if (r == 0)
+		r = count_at(peer_dir(&workspace, step->path, above), name, &step->after.id, names);
+	peer_release(&original);
+	peer_release(&workspace);
+	return MIN(r, 0);
 }
 
 /* The names that the steps know: their own, and those in directories that they move. */
