@@ -62,6 +62,17 @@ static bool is_crossed(const struct git_work *w, const struct change *c)
 	return !(c->below && !c->has_after) && git_entries_find(&w->crossed, c->path);
 }
 
+/* Whether a command inside has changed mode or owner of a file whose content another process has
+ * changed in the original since: the commit must not leave that unsaid. */
+static bool has_own_metadata(const struct git_work *w, const struct change *c)
+{
+	struct store_touch base;
+
+	return c->has_before && c->before.ctime >= resource_stamp(w->r, c->path) &&
+	       overlay_base(w->r, c->path, &base, NULL) > 0 && (base.trusted & STORE_TRUST_META) &&
+	       (c->after.mode != base.look.mode || c->after.uid != base.look.uid || c->after.gid != base.look.gid);
+}
+
 /* Git compares no more of a mode than whether the file is executable, and no owners or attributes. A
  * repository that was taken as it is lands them as any directory does. A commit calls a file of another
  * time modified, and has not compared the contents. */
@@ -71,7 +82,8 @@ static bool is_metadata_edit(const struct git_work *w, int upper_fd, const struc
 
 	return w->state.as_is && !w->elsewhere && (c->what & metadata) && !git_work_original(w, c->path) &&
 	       !git_entries_find(&w->hidden, c->path) &&
-	       (c->kind == ATOLL_META || (c->kind == ATOLL_MODIFIED && git_carried_is_like_original(w, upper_fd, c)));
+	       (c->kind == ATOLL_META || (c->kind == ATOLL_MODIFIED &&
+					  (git_carried_is_like_original(w, upper_fd, c) || has_own_metadata(w, c))));
 }
 
 /* Marks what is not the sandbox's doing, as SKIPPED. Returns whether there is any. */
@@ -229,6 +241,18 @@ static int mark_directories(struct git_work *w, struct changes *list)
 	return 0;
 }
 
+/* Whether a file that is as the commit inside has it goes with the layer, so that the inside shows the
+ * original's file: the original's commit has the same version. If the file stayed, a later edit of it
+ * would overwrite what the user has edited since the file was written inside, because the landing
+ * renews the time by which Atoll knows the user's edits. */
+static bool may_go(const struct git_work *w, const struct changes *list, size_t i)
+{
+	const char *path = list->v[i].path;
+
+	return w->state.as_is && !w->elsewhere && !is_directory(&list->v[i]) && list->v[i].has_before &&
+	       list->v[i].has_after && !git_work_original(w, path) && !git_entries_find(&w->hidden, path);
+}
+
 /* Where the inside stays at its commit, so do its files: nothing is said of them. The whiteout of a hidden file, or of its
  * directory, stays too: the index inside still has the file's mark, and git takes that away where it sees the file. */
 static void keep_marked(const struct git_work *w, struct changes *list)
@@ -236,7 +260,7 @@ static void keep_marked(const struct git_work *w, struct changes *list)
 	for (size_t i = 0; i < list->n; i++) {
 		struct change *c = &list->v[i];
 
-		if (!is_marked(c))
+		if (!is_marked(c) || may_go(w, list, i))
 			continue;
 		if (!c->has_after && (git_entries_find(&w->hidden, c->path) || has_hidden_below(w, list, i)))
 			c->has_after = c->after.mode != 0;
@@ -581,8 +605,7 @@ struct changes *git_changes(struct resource *r, bool exact, struct atoll_error *
 	}
 	if (w.elsewhere || git_work_has_nothing(&w))
 		keep_marked(&w, list);
-	else
-		drop_marked(list);
+	drop_marked(list);
 	rc = git_judge(&w, list, err);
 	if (rc >= 0)
 		rc = add_index_only(&w, list, err);

@@ -692,6 +692,40 @@ def work_that_no_commit_has_is_no_matter_of_commits(place, tap, who):
 
 
 @scene
+def a_landing_of_others_leaves_an_edit_of_the_user(place, tap, who):
+    for how in ("touch c", "ln c linked", "cat c >x; cat x >c; rm x"):
+        p = Project(place, who)
+        p.run(how + "; echo in >>a", "--keep")
+        name = p.sandboxes()[0]["name"]
+        p.sh("echo mine >>c")
+        first = p.box.atoll("commit", name)
+        left = seen_in(p, name)
+        inside(p, name, "echo later >>c")
+        again = p.box.atoll("commit", name)
+        tap.check("a file that was written again inside (%s) does not take back the user's edit after a landing, %s" % (how, who), first.returncode == 0 and
+                  left == b"no changes\n" and again.returncode == 0 and p.read("c") == "c\nmine\nlater\n", t.said(first), left, t.said(again), p.read("c"))
+        p.drop()
+    p = Project(place, who)
+    p.run("touch c; echo in >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo mine >>c")
+    p.box.atoll("commit", name)
+    seen_in(p, name)
+    undone = p.box.atoll("undo", name)
+    left = seen_in(p, name)
+    tap.check("nor after an undo, %s" % who, undone.returncode == 0 and left.splitlines()[:-1] == [b"M  a"] and p.read("c") == "c\nmine\n", t.said(undone), left)
+    p.drop()
+    p = Project(place, who)
+    p.run("chmod 600 c; echo in >>a", "--keep")
+    name = p.sandboxes()[0]["name"]
+    p.sh("echo mine >>c")
+    done = p.box.atoll("commit", name)
+    tap.check("permissions changed inside are a conflict if the user has edited the file, %s" % who, done.returncode == 3 and
+              b"conflict: c: " in done.stderr and p.status() == " M c", t.said(done), p.status())
+    p.drop()
+
+
+@scene
 def a_copied_file_is_no_edit(place, tap, who):
     for what in (["a"], []):
         p = Project(place, who)
