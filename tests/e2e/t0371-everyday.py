@@ -794,15 +794,17 @@ def an_edit_of_the_user_stays_the_users(place, tap, who):
 
 @scene
 def what_landed_is_taken_back_inside(place, tap, who):
-    p = Project(place, who, "echo mine >>a")
-    done = p.commit("echo in >>src/b; echo in >>a")
-    name = p.sandboxes()[0]["name"]
-    p.box.atoll("run", name, "--", "git", "checkout", "-q", ".", cwd=p.path)
-    listed = p.box.atoll("diff", name)
-    landed = p.box.atoll("commit", name)
-    tap.check("what landed without a commit, and is checked out again inside, is a change, %s" % who, done.returncode == 0 and
-              listed.stdout.splitlines()[:-1] == [b"M  a", b"M  src/b"] and landed.returncode == 0 and p.status() == "", t.said(listed), t.said(landed), p.status())
-    p.drop()
+    for what, before in (("", "true"), (" beside a commit", "echo 1 >>c; git commit -qm one c")):
+        p = Project(place, who, "echo mine >>a")
+        done = p.commit(before + "; echo in >>src/b; echo in >>a")
+        name = p.sandboxes()[0]["name"]
+        p.box.atoll("run", name, "--", "git", "checkout", "-q", ".", cwd=p.path)
+        listed = p.box.atoll("diff", name)
+        landed = p.box.atoll("commit", name)
+        tap.check("what landed without a commit%s, and is checked out again inside, is a change, %s" % (what, who), done.returncode == 0 and
+                  listed.stdout.splitlines()[:-1] == [b"M  a", b"M  src/b"] and landed.returncode == 0 and p.status() == "",
+                  t.said(done), t.said(listed), t.said(landed), p.status())
+        p.drop()
 
 
 @scene
