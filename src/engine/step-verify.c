@@ -179,7 +179,7 @@ static int count_at(int dir, const char *name, const struct tree_id *id, struct 
 	return r < 0 ? r : 1;
 }
 
-/* The names in a directory that the op moves as a whole, on whichever side it is. The site's own peers stay where they are: the caller is about
+/* The names in a directory that the op moves as a whole, wherever it is now. The site's own peers stay where they are: the caller is about
  * to rename in their directories. */
 static int count_below(struct step_site *site, const struct store_step *step, struct names *names)
 {
@@ -191,7 +191,8 @@ static int count_below(struct step_site *site, const struct store_step *step, st
 	if (r == 0 && step->slot)
 		r = count_at(step->slot[0] == 'k' ? site->work_op_fd : site->stage_op_fd, step->slot, &step->after.id,
 			     names);
-	else if (r == 0)
+	/* A RETIRE step has brought it from its slot, on the way back. */
+	if (r == 0)
 		r = count_at(peer_dir(&workspace, step->path, above), name, &step->after.id, names);
 	peer_release(&original);
 	peer_release(&workspace);
