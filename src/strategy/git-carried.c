@@ -307,14 +307,16 @@ static bool came_along(const struct git_work *w, const char *path)
 	       (git_entries_find(&w->carried, path) || (then->mode == now->mode && git_id_equal(&then->id, &now->id)));
 }
 
-/* Whether the file was written inside before the original's file got what it has now. */
-static bool is_older(const struct change *c)
+/* Whether the file was written inside before the original's file got what it has now, and a commit
+ * would raise no conflict for that: a landing has renewed the time by which the user's edits are known. */
+static bool is_older(const struct git_work *w, const struct change *c)
 {
-	return c->has_before && c->after.mtime < c->before.mtime && c->after.ctime < c->before.ctime;
+	return c->has_before && c->before.ctime < resource_stamp(w->r, c->path) && c->after.mtime < c->before.mtime &&
+	       c->after.ctime < c->before.ctime;
 }
 
 bool git_carried_is_reverted(const struct git_work *w, int upper_fd, const struct change *c)
 {
 	return c->has_after && c->kind != ATOLL_DELETED && !git_entries_find(&w->base_new, c->path) &&
-	       came_along(w, c->path) && !is_older(c) && !git_carried_is_like_original(w, upper_fd, c);
+	       came_along(w, c->path) && !is_older(w, c) && !git_carried_is_like_original(w, upper_fd, c);
 }
