@@ -32,7 +32,8 @@ void progress_update(const char *phase, uint64_t done, uint64_t total, void *arg
 	fflush(stderr);
 }
 
-/* A child does the work of an ordinary user's commit or undo, and calls progress_update(): this process does not know whether it has. */
+/* A child process does the work of an ordinary user's commit or undo, and calls progress_update(). So
+ * this process does not know whether a line is shown. */
 void progress_clear(struct progress *p)
 {
 	if (p->on && clock_monotonic_ns() - p->started_ns >= DELAY_NS)

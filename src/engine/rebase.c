@@ -219,8 +219,8 @@ static int64_t began_at(const struct op *op, const struct resource *r, int64_t e
 	return how->prepared_at ? how->prepared_at : end;
 }
 
-/* Whether the original has the file that the step has put there, as it was planned. Between the rename and `end` another process may have
- * changed it. */
+/* Whether the original still has the file as the step has put it there. Another process may have
+ * changed it between the rename and the moment at which the op was complete. */
 static bool is_as_put(struct peer *peer, const struct store_step *step, const struct store_look *look)
 {
 	int dir = peer_dir(peer, step->path, path_parent_size(step->path));
@@ -234,9 +234,13 @@ static bool is_as_put(struct peer *peer, const struct store_step *step, const st
 }
 
 /*
- * What another process changes after `end` conflicts by its ctime. For a change before that, between the rename of a step and `end`, there
- * are two cases. A file is looked at once more: if it is not as it was put there, it gets no stamp, and so conflicts. Of a directory,
- * no step has touched what is below it, so its content gets the moment before the first step as stamp.
+ * `end` is the moment at which the op was complete. A change that another process makes after it
+ * conflicts by its ctime. The process may also make a change earlier, after the rename of the step:
+ *
+ *   - A file is looked at once more. If it is not as the step has put it there, it gets no stamp, and
+ *     so conflicts.
+ *   - No step touches what is below a directory that was moved as a whole. So its content gets the
+ *     moment before the first step as stamp.
  */
 static int stamp_moved(struct op *op, const struct resource *r, struct peer *peer, const struct store_step *step,
 		       int64_t end, struct stamps *ret)
@@ -279,8 +283,9 @@ int rebase_paths(struct op *op, struct resource *r, int64_t stamp, struct atoll_
 }
 
 /*
- * Whether the stamps of before still judge the entry right after an op that failed. So they do if this process has not moved the entry: then
- * no ctime of it is Atoll's doing. They must if a commit that failed was to override a conflict there, or met another process's change.
+ * Whether the earlier stamps go on judging the entry after an op that failed. They do so if this process
+ * has not moved the entry, since Atoll has then moved no ctime of it. They must do so if the failed
+ * commit was to override a conflict there, or met another process's change.
  */
 static bool stays_judged(const struct op *op, const struct store_step *step)
 {

@@ -179,8 +179,8 @@ static int count_at(int dir, const char *name, const struct tree_id *id, struct 
 	return r < 0 ? r : 1;
 }
 
-/* The names in a directory that the op moves as a whole, wherever it is now. The site's own peers stay where they are: the caller is about
- * to rename in their directories. */
+/* Counts the names in a directory that the op moves as a whole, wherever it is now. It opens peers of
+ * its own, because the caller is about to rename in the directories of the site's peers. */
 static int count_below(struct step_site *site, const struct store_step *step, struct names *names)
 {
 	struct peer original = { site->r->root_fd, NULL, -EBADF }, workspace = { site->workspace_fd, NULL, -EBADF };
@@ -216,8 +216,9 @@ static int count_names(struct step_site *site, const struct store_step *step, st
 }
 
 /*
- * Whether a file that the op has put into the original, and is about to take back, has a name that no step knows: another process has linked
- * it. Back in the workspace, the next run would write into that process's file.
+ * Whether a file that the op has put into the original, and is about to take back, has a name that no
+ * step knows. Then another process has linked it, and the next run would write into that process's file
+ * if the file went back into the workspace.
  */
 static int is_linked_elsewhere(struct step_site *site, const struct store_step *step, const struct tree_stat *st)
 {

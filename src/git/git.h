@@ -136,8 +136,8 @@ int git_refs_write(int dir_fd, const char *name, const struct git_id *id, const 
  * afterwards. */
 int git_refs_stage(int dir_fd, const struct git_id *id, const char *tmp, int *ret_fd);
 int git_refs_put(int dir_fd, const char *name, const char *tmp, int *ret_parent);
-/* Removes a ref, loose or packed, by whoever holds its lock and that of packed-refs. tmp: as above. The
- * caller flushes the directory of the ref afterwards, and dir_fd. */
+/* Removes a ref, loose or packed. The caller holds the locks of the ref and of packed-refs. tmp: as above.
+ * The caller also flushes the directory of the ref afterwards, and dir_fd. */
 int git_refs_remove(int dir_fd, const char *name, const char *tmp);
 /* Appends to the log of a ref (or HEAD) if there is one, or makes it if `make`. from or to "": there was,
  * or is, no such ref. Not durable by itself, as git's are not. */

@@ -50,8 +50,8 @@ static bool is_same_time(int64_t original, int64_t copy)
 	return original == copy || coarse;
 }
 
-/* If the original's file is not the one that landed, another process has changed it since. The baseline gets the look of the one that
- * landed, so that the next commit of the file finds the other process's change. */
+/* If the original's file no longer looks like the copy that landed, another process has changed it. The
+ * baseline gets the look of the copy, so that the next commit of the file finds the change. */
 static void know_as_landed(struct store_look *original, const struct tree_stat *now, const struct tree_stat *copy)
 {
 	if (!S_ISREG(now->mode) || !S_ISREG(copy->mode) ||
@@ -76,7 +76,8 @@ static int rebase_entry(const struct tree_entry *e, void *arg)
 	if (*path && resource_excludes(b->r, path))
 		return TREE_WALK_SKIP;
 	found = is_in_copy(b, path, &copy);
-	/* Another process has made it since the commit. In the baseline it would pass for an entry that a command inside has deleted. */
+	/* Another process has made the entry since the commit. If the baseline had it, the next diff would
+	 * say that a command inside has deleted it. */
 	if (!found && !b->undone)
 		return S_ISDIR(e->stat.mode) ? TREE_WALK_SKIP : TREE_WALK_GO;
 	entry = baseline_add(b->base, path);
